@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesdp.composition.composing import compose, together
 from bayesdp.composition.joint import joint_release, releases_of_posterior
-from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN
+from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN
 from bayesdp.release import Release
 
 __all__ = ["as_one", "posterior_release"]

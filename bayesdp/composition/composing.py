@@ -11,7 +11,7 @@ from bayesdp.composition._total import total_guarantee
 from bayesdp.composition.composed import Composition
 from bayesdp.composition.joint import joint_release
 from bayesdp.composition.of_statistics import total_of_statistics
-from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, composition_name
+from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN, composition_name
 from bayesdp.privacy import Difference, Guarantee
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences

@@ -52,8 +52,8 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import _validate
+from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
-from bayesdp.privacy.shapes import MAX_DIMENSION, spanning
 
 __all__ = ["gaussian_error_factor", "private_error_bound"]
 

@@ -15,12 +15,10 @@ from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.group import GROWTH
 from bayesdp.privacy.guarantee_files import exactly, row_from, typed_sentences
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
-from bayesdp.privacy.one_person import OnePerson, loss_words
 from bayesdp.privacy.pairs import UNITS, PairLoss
 from bayesdp.privacy.relations import Neighbours
-from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, loss_words
 
 __all__ = ["KINDS", "Guarantee"]
 

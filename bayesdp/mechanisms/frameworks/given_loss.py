@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
 from bayesdp.privacy.loss import Loss

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace

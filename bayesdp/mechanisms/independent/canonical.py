@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._grid import grid_for
-from bayesdp.mechanisms._parameters import drawn_exactly, laplace_scale, one_statement
+from bayesdp.mechanisms._shared import drawn_exactly, grid_for, laplace_scale, one_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.noise import DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap

@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from bayesdp.mechanisms._parameters import drawn_exactly, one_statement
+from bayesdp.mechanisms._shared import drawn_exactly, one_statement
 from bayesdp.mechanisms.independent.base import DiscreteMechanism
 from bayesdp.noise import DiscreteGaussian as Law
 from bayesdp.privacy import (

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.lattices.secure.secure import draw_secure
-from bayesdp.mechanisms._parameters import one_statement
-from bayesdp.mechanisms._secure import secure_statement
+from bayesdp.mechanisms._shared import one_statement, secure_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeGaussian as Law
 from bayesdp.noise.lattice.profile import LatticeProfile, lattice_pairs, lattice_profiles

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_integer
 from bayesdp.hulls import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
-from bayesdp.mechanisms._grid import on_grid
+from bayesdp.mechanisms._shared import on_grid
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
 from bayesdp.noise.arrays import positive_rate

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.hulls.sums import MAX_AXES, NormSum, least_sum
-from bayesdp.mechanisms._grid import on_grid
+from bayesdp.mechanisms._shared import on_grid
 from bayesdp.mechanisms.polytope.k_norm import KNorm
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import KNorm as Law

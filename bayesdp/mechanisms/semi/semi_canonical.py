@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp.lattices import kernel_basis
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.independent.canonical import canonical_step, draw_canonical, tulap_statement
 from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayesdp.privacy import Guarantee, PairLoss
-from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.relations import Sentence
+from bayesdp.privacy.words import OnePerson
 
 __all__ = ["LOSS", "alike", "check_loss", "check_person", "words"]
 

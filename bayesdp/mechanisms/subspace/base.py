@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import choice
-from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bayesdp._validate import choice
-from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import ProjectedGaussian as Law
 from bayesdp.privacy import (
