@@ -16,8 +16,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from types import FrameType
 
-__all__ = ["Received", "deferred", "handled", "interrupt", "received", "tell", "uninterrupted"]
-
 _MEANT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that may mean an interrupt; Windows has no SIGHUP."""
 

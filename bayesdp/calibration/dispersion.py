@@ -17,8 +17,6 @@ from scipy import stats
 
 from bayesdp import _validate
 
-__all__ = ["dispersion_power", "dispersion_pvalue", "dispersion_ratio"]
-
 
 def _quantiles(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     given = np.asarray(values, dtype=np.float64)

@@ -12,8 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bayesdp._terminals import dispensable_progress
 
-__all__ = ["followed"]
-
 
 def followed(
     records: Iterable[dict[str, Any]], *, total: int, done: int, words: str, show: bool

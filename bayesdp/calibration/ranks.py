@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["squared_error_rank", "uniform_rank"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -24,8 +24,6 @@ from bayesdp.calibration.simulated import Simulate
 from bayesdp.calibration.study import Study
 from bayesdp.calibration.verdict import Verdict, judge
 
-__all__ = ["choose_runner", "run_numbers", "sbc", "verdict_of"]
-
 
 def sbc(
     simulate: Simulate,

@@ -32,8 +32,6 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.release import Release
 
-__all__ = ["Study", "TooFewDraws", "joint_rank", "thinned"]
-
 type Floats = npt.NDArray[np.float64]
 
 _FEWEST = 8

@@ -14,8 +14,6 @@ from bayesdp._text import printable
 from bayesdp.calibration.dispersion import dispersion_power, dispersion_pvalue, dispersion_ratio
 from bayesdp.calibration.uniformity import detection_probability, uniformity_pvalue
 
-__all__ = ["Power", "QuantityVerdict", "Verdict", "holm", "judge", "power"]
-
 type Floats = npt.NDArray[np.float64]
 
 

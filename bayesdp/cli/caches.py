@@ -9,8 +9,6 @@ import bayesdp
 from bayesdp._text import printable
 from bayesdp.cli.errors import say
 
-__all__ = ["warn_of_open_caches"]
-
 
 def warn_of_open_caches(command: str) -> None:
     """Say on standard error which folders that compiled code is loaded from everybody on the machine can write to."""

@@ -19,8 +19,6 @@ from bayesdp.cli.signals import interrupt_status
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 MODEL.py is a Python file of your own. IT IS RUN, here and in every worker: use no file that you do not trust.
 It defines

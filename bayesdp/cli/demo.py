@@ -21,8 +21,6 @@ from bayesdp.cli.arguments import add_command
 from bayesdp.cli.errors import say
 from bayesdp.cli.signals import interrupt_status
 
-__all__ = ["add", "run"]
-
 _HERE = Path(__file__).resolve()
 _MODELS = next((f for f in (_HERE.with_name("models"), _HERE.parents[2] / "models") if f.is_dir()), _HERE.parent)
 """Where the worked models are: wheels have that of the demonstration here (see ``pyproject.toml``), a clone at its root."""

@@ -21,8 +21,6 @@ from bayesdp._interrupts import handled, tell
 from bayesdp._text import printable, printable_lines
 from bayesdp.cli.signals import interrupt_status
 
-__all__ = ["BAD_INPUT", "NOT_CALIBRATED", "NOT_CONVERGED", "OneLineParser", "banner", "log_safely", "run_safely", "say"]
-
 _FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
 
 BAD_INPUT = 2

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bayesdp.inference.keeping import Drawn
     from bayesdp.release import Release
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your
 own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.

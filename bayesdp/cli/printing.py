@@ -12,8 +12,6 @@ import sys
 from bayesdp._text import printable_lines
 from bayesdp.cli.errors import say
 
-__all__ = ["announce", "show"]
-
 
 def show(text: str) -> None:
     """Print a result that is nowhere else.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bayesdp.queries import Query
     from bayesdp.release import Release
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 One self-contained HTML file: the result first; what is exact, the noise law and whom it protects; published
 value, posterior mean and interval for each cell and total; parameters; the prior; convergence; sensitivity; a

@@ -11,8 +11,6 @@ from typing import Any
 
 from bayesdp._interrupts import interrupt, received
 
-__all__ = ["interrupt_status", "terminating_signals"]
-
 _NAMES = ("SIGTERM", "SIGHUP")
 
 

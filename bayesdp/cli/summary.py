@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bayesdp.release import Release
     from bayesdp.summaries import Answers
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 For each cell, each answer of a query, or each element of a parameter (--var): the published noisy value, the
 posterior mean and standard deviation, the equal-tailed interval, effective sample sizes and R-hat. Exact sums, and

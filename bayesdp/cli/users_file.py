@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["function_of", "load_file"]
-
 
 def load_file(path: str) -> ModuleType:
     """Run a user's file, and give back what it defines."""

@@ -9,8 +9,6 @@ from bayesdp.cli.errors import NOT_CONVERGED, banner, say
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ADVICE", "status_of"]
-
 ADVICE = "Draw more (--draws, --chains), or look at the model."
 
 

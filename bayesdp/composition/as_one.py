@@ -12,8 +12,6 @@ from bayesdp.composition.joint import joint_release, releases_of_posterior
 from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN
 from bayesdp.release import Release
 
-__all__ = ["as_one", "posterior_release"]
-
 
 def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
     """Several releases as one, with their total guarantee where one can be stated.

@@ -16,8 +16,6 @@ from bayesdp.privacy import Difference, Guarantee
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = ["compose", "together"]
-
 
 def compose(*releases: Release, delta: float | None = None, at_delta: float | None = None) -> Composition:
     """Put several releases of one confidential table together, and say what they protect and reveal together.

@@ -10,8 +10,6 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.release import Release
 
-__all__ = ["total_of_statistics"]
-
 
 def total_of_statistics(releases: Sequence[Release]) -> tuple[StatisticGuarantee | None, str | None]:
     """The total loss of releases of statistics for neighbouring data sets, or why there is none.

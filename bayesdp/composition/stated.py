@@ -24,8 +24,6 @@ from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = ["check_total"]
-
 _KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta", "at_delta"}
 _DEEPEST = 100
 """The most levels of compositions within compositions."""

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, State
 
-__all__ = ["raise_the_price"]
-
 type Ints = npt.NDArray[np.int64]
 
 _LAST, _RAISE, _GAP = 100.0, 1.05, 3.0

@@ -16,8 +16,6 @@ from bayesdp.hierarchies.one_total import onto_total, round_to_total
 from bayesdp.hierarchies.published_sums import PublishedSums, published_sums
 from bayesdp.release import Release
 
-__all__ = ["topdown_like"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -25,8 +25,6 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.release import Release
 
-__all__ = ["LinearEstimate", "gls"]
-
 type Floats = npt.NDArray[np.float64]
 type Answers = list[tuple[Query, Floats, Floats]]
 """Queries with their noisy answers and the inverse variances of the noise, flat."""

@@ -21,8 +21,6 @@ from bayesdp.hierarchies.tree import cell_codes
 from bayesdp.hierarchies.two_pass import LevelData, Unidentified, tree_estimate
 from bayesdp.queries import SumPart
 
-__all__ = ["start_table"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Limits = tuple[int, Ints, Floats, Floats]

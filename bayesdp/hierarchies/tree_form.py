@@ -28,8 +28,6 @@ from bayesdp.hierarchies.two_pass import LevelEstimate, tree_estimate
 from bayesdp.hierarchies.weighted_rows import rows_at_nodes
 from bayesdp.queries import MatrixPart, Query, SumPart
 
-__all__ = ["MOST_ENTRIES", "TreeForm", "tree_form"]
-
 type Floats = npt.NDArray[np.float64]
 
 MOST_ENTRIES = 3 * 10**7

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from bayesdp.hierarchies.tree import Tree
 from bayesdp.queries import MatrixPart
 
-__all__ = ["Rows", "rows_at_nodes"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

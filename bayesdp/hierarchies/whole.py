@@ -17,8 +17,6 @@ from bayesdp._text import printable
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
 
-__all__ = ["MOST_CELLS", "WholeForm", "whole_estimate"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -15,8 +15,6 @@ from bayesdp.hulls.generators import Generators
 from bayesdp.hulls.programs import gauge_program
 from bayesdp.invariants import Invariants
 
-__all__ = ["Hull"]
-
 type Floats = npt.NDArray[np.float64]
 
 _PRODUCTS = 1 << 22  # forms times points in one go

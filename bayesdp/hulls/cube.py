@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from bayesdp.hulls.base import Hull
 
-__all__ = ["draw_cube"]
-
 type Floats = npt.NDArray[np.float64]
 
 _BATCH = 1024

@@ -14,8 +14,6 @@ from bayesdp.hulls.boundary import Boundary
 from bayesdp.hulls.generators import Generators
 from bayesdp.hulls.simplex import SOLVED, solve
 
-__all__ = ["draw_hit_and_run"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

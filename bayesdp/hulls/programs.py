@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-__all__ = ["gauge_program"]
-
 type Floats = npt.NDArray[np.float64]
 
 _TOLERANCE = 1e-10

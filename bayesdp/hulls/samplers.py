@@ -18,8 +18,6 @@ from bayesdp.hulls.lift import lift_of, substitutions_of
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
 
-__all__ = ["DEFAULT_SWEEPS", "HULL_METHODS", "choose_hull_sampler", "sample_hull"]
-
 type _Draw = Callable[[float, np.random.Generator, int], npt.NDArray[np.float64]]
 """From epsilon, a generator and a number of draws, points of shape (size, n)."""
 

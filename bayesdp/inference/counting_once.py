@@ -9,8 +9,6 @@ from dataclasses import replace
 from bayesdp.consistency import CountedOnceWarning, counted_once
 from bayesdp.release import Release
 
-__all__ = ["observed_once"]
-
 
 def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: bool = False) -> Release:
     """The release without answers that it, or an earlier release, has before, under laws that give one cell one value.

@@ -22,8 +22,6 @@ from bayesdp.inference.statistics import observe_statistics
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
 
-__all__ = ["check_bounded", "observe"]
-
 _NEVER_BY_CHANCE = 4
 """From so many equal noisy answers on, two measurements are taken for the same draw of noise; fewer may agree by chance."""
 

@@ -12,8 +12,6 @@ import pymc as pm
 from bayesdp.inference.counting_once import observed_once
 from bayesdp.release import Release
 
-__all__ = ["Observed", "numbers_of", "observed_by", "releases_of", "remember", "replace_observed"]
-
 type Observed = tuple[str, Release, dict[str, npt.NDArray[np.float64]]]
 """Name of a count variable, what was observed of it, and the published numbers by the name of their ``pm.Data``."""
 

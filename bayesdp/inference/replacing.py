@@ -17,8 +17,6 @@ from bayesdp.inference.registry import Observed, observed_by, releases_of, repla
 from bayesdp.measurements.checks import described
 from bayesdp.release import Release
 
-__all__ = ["set_release", "warn_replaced", "warn_unobserved"]
-
 
 def set_release(model: pm.Model, release: Release, *, replaces: Release | None = None) -> None:
     """Replace the published numbers of a model by those of another release of the same kind.

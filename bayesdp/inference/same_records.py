@@ -15,8 +15,6 @@ from bayesdp.inference.registry import observed_by
 from bayesdp.measurements import Measured
 from bayesdp.noise.records import shared_laws
 
-__all__ = ["observe_same_records"]
-
 
 def observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measured], data: Sequence[Any]) -> None:
     """Add the term of answers about the same records, where two answers may be; releases observed before are part of it."""

@@ -15,8 +15,6 @@ from bayesdp.inference.shapes import shape_of
 from bayesdp.mechanisms.bounded.covariance_elements import variables_of
 from bayesdp.release import Release
 
-__all__ = ["observe_statistics"]
-
 
 def observe_statistics(release: Release, statistic: Any) -> None:
     """Add the noisy part of a release of statistics to the current model."""

@@ -25,8 +25,6 @@ from bayesdp.measurements.postprocessing import refused
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 
-__all__ = ["Measured"]
-
 
 @dataclass(frozen=True, eq=False)
 class Measured:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["KINDS", "refused"]
-
 _BEFORE = (
     "Use the noisy measurements from before the post-processing (agencies publish them as noisy measurement files), or a noise law "
     "of your own that includes it"

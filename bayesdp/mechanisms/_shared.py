@@ -20,19 +20,6 @@ from bayesdp.noise.secure import statement
 from bayesdp.privacy.caveats import IntegersOnly, Rounded
 from bayesdp.queries import Query
 
-__all__ = [
-    "add_noise",
-    "answers_of",
-    "confidential_counts",
-    "drawn_exactly",
-    "grid_caveat",
-    "grid_for",
-    "laplace_scale",
-    "on_grid",
-    "one_statement",
-    "secure_statement",
-]
-
 
 def secure_statement(invariants: Invariants, law: str, method: str) -> IntegersOnly | None:
     """Say how lattice noise is drawn without a generator; None where integers alone cannot do it, or MCMC is asked for."""

@@ -13,8 +13,6 @@ from bayesdp import _validate
 from bayesdp.mechanisms._shared import add_noise
 from bayesdp.mechanisms.base import Mechanism
 
-__all__ = ["AdditiveMechanism"]
-
 
 @dataclass(frozen=True)
 class AdditiveMechanism(Mechanism):

@@ -20,8 +20,6 @@ from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, column_groups, kept_differences
 
-__all__ = ["Alone", "alone", "with_person"]
-
 type Ints = npt.NDArray[np.int64]
 
 

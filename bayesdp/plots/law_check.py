@@ -11,8 +11,6 @@ from bayesdp._validate import positive_integer
 from bayesdp.consistency import LawCheck
 from bayesdp.plots.style import COLOURS, figure, plain, style
 
-__all__ = ["draw_law_check"]
-
 
 def draw_law_check(check: LawCheck, most: int) -> Figure:
     """Draw how many differences there are of each size, of the groups that fit worst, beside what the law says."""

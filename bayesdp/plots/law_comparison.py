@@ -11,8 +11,6 @@ from bayesdp._validate import positive_integer
 from bayesdp.plots.style import figure, percent, plain, rows_of, style
 from bayesdp.summaries.law_comparison import LawComparison
 
-__all__ = ["law_comparison"]
-
 _MARKERS = "osD^vP*Xph<>"
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 

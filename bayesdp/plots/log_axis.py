@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-__all__ = ["log_axis", "ticks"]
-
 _CLOSEST = 1.0 / 10.0
 """Ticks are this share of the axis apart at least: a number with commas fits in between."""
 _LEAST_REACH = 10.0

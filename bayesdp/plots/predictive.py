@@ -15,8 +15,6 @@ from bayesdp.plots.log_axis import log_axis
 from bayesdp.plots.style import COLOURS, PUBLISHED, figure, percent, rows_of, style, together
 from bayesdp.queries import answer_labels
 
-__all__ = ["prior_predictive", "prior_predictive_draws"]
-
 _LINEAR_UP_TO = 200.0
 """Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
 

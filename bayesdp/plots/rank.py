@@ -17,8 +17,6 @@ from bayesdp.plots.rank_band import POINTS, effective_draws, half_width
 from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, plain, style, together
 from bayesdp.storage.counts import relaxation_of
 
-__all__ = ["LEVEL", "ranks", "worst_mixed"]
-
 LEVEL = 0.05
 """Chains that agree leave the band anywhere, in any quantity, in this share of posteriors at most."""
 _ROUNDING = 1e-12

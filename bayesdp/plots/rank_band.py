@@ -17,8 +17,6 @@ from importlib import import_module
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["POINTS", "effective_draws", "half_width", "leaving_probability", "limit"]
-
 type Floats = npt.NDArray[np.float64]
 
 POINTS = 99

@@ -33,14 +33,6 @@ from scipy.special import ndtr
 from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 
-__all__ = [
-    "truncated_gaussian_delta",
-    "truncated_gaussian_epsilon",
-    "truncated_normal_delta",
-    "truncated_normal_epsilon",
-    "truncated_normal_sigma",
-]
-
 type Floats = npt.NDArray[np.float64]
 
 _PAIRS = 50_000_000

@@ -18,8 +18,6 @@ from bayesdp import _validate
 from bayesdp._validate import choice, shown
 from bayesdp.privacy.zcdp import rho_to_epsilon
 
-__all__ = ["LEVELS", "QUERIES", "RHO", "CensusQuery", "CensusRow", "census_analysis", "census_queries", "share_of"]
-
 _CONVENTIONS = {"tight": "tight", "paper": "bun-steinke"}
 
 

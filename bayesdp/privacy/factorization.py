@@ -23,27 +23,6 @@ import scipy.linalg
 
 from bayesdp import _validate
 
-__all__ = [
-    "MAX_DIMENSION",
-    "MAX_VECTORS",
-    "BaseDecomposition",
-    "Criterion",
-    "Design",
-    "EnclosingEllipsoid",
-    "Factorization",
-    "Floats",
-    "LogDeterminant",
-    "RootTrace",
-    "base_decomposition",
-    "enclosing_ellipsoid",
-    "just_containing",
-    "optimal_design",
-    "optimal_factorization",
-    "read_only",
-    "solved",
-    "spanning",
-]
-
 type Floats = npt.NDArray[np.float64]
 
 _WARM_STEPS = 40  # multiplicative steps on all vectors; they find out roughly which ones matter

@@ -19,8 +19,6 @@ from scipy.optimize import brentq
 from bayesdp import _validate
 from bayesdp.privacy._mills import log_normal_density, mills, mills_difference
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_sigma", "gaussian_sigma_for_mu"]
-
 _RTOL = 4 * np.finfo(float).eps  # the smallest that brentq accepts
 
 

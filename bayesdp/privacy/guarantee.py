@@ -20,8 +20,6 @@ from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, loss_words
 
-__all__ = ["KINDS", "Guarantee"]
-
 _PARAMETERS = {"pure": "epsilon", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
 
 KINDS: Mapping[str, str] = {kind: f"{LOSS_KINDS[kind]} ({_PARAMETERS[kind]})" for kind in _PARAMETERS}

@@ -11,8 +11,6 @@ from bayesdp.privacy.pairs import PairLoss
 from bayesdp.privacy.relations import Sentence, relation_from
 from bayesdp.privacy.words import OnePerson, SamplerStatement, Words, words_from
 
-__all__ = ["caveat_from", "exactly", "person_from", "row_from", "typed_sentences"]
-
 _ROW = ["relation", "size", "norm", "loss", "about"]
 _CAVEATS = [
     own for own in vars(caveats).values() if isinstance(own, type) and issubclass(own, Words) and own is not Words

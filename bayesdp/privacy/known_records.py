@@ -17,8 +17,6 @@ from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques
 from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
 from bayesdp.sensitivities.semi_enumerated import distances_of_tables, listed_tables
 
-__all__ = ["KnownRecords", "SideInformation", "SideInformationCurve", "side_information", "side_information_curve"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -7,8 +7,6 @@ import math
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_sigma
 
-__all__ = ["lemma_3_4_sigma"]
-
 
 def lemma_3_4_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Give the scale of Lemma 3.4, ``sensitivity (1 + sqrt(1 + log(1/delta))) / epsilon``, where it is private.

@@ -8,8 +8,6 @@ from bayesdp.privacy.guarantee import Guarantee
 from bayesdp.privacy.pairs import PairLoss
 from bayesdp.privacy.relations import Neighbours
 
-__all__ = ["StatisticGuarantee"]
-
 
 @dataclass(frozen=True)
 class StatisticGuarantee(Guarantee):

@@ -11,17 +11,6 @@ from bayesdp import _validate
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.stated_losses import stated_loss
 
-__all__ = [
-    "EXACT_SAMPLER",
-    "OnePerson",
-    "SamplerStatement",
-    "Words",
-    "gibbs_sampler",
-    "hit_and_run_sampler",
-    "loss_words",
-    "words_from",
-]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Words(str):

@@ -8,8 +8,6 @@ from bayesdp.frames import Frame
 from bayesdp.queries.query import Query
 from bayesdp.queries.sum_part import SumPart
 
-__all__ = ["Identity"]
-
 
 class Identity(Query):
     """The table itself, cell by cell.

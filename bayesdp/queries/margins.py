@@ -10,8 +10,6 @@ from bayesdp.frames import Frame
 from bayesdp.queries.query import Query
 from bayesdp.queries.sum_part import SumPart, kept_names
 
-__all__ = ["Margins"]
-
 
 class Margins(Query):
     """Margins of a table: for each list of dimensions, the sums over all the others.

@@ -9,8 +9,6 @@ from bayesdp.frames import Frame
 from bayesdp.queries.query import Query
 from bayesdp.queries.sum_part import SumPart, kept_names
 
-__all__ = ["Totals"]
-
 
 class Totals(Query):
     """Totals of the cells that share a group label; without one, the grand total.

@@ -19,8 +19,6 @@ from bayesdp.report.page import document
 from bayesdp.report.tables import Column, Table, facts, numeric
 from bayesdp.storage import check_output, write_text
 
-__all__ = ["calibration_page", "calibration_report"]
-
 
 def calibration_report(
     result: xr.DataTree,

@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 
 from bayesdp.report.html import Html, element
 
-__all__ = ["embedded"]
-
 
 def embedded(picture: Figure, text: str) -> Html:
     """A picture with its caption, as SVG in a data URI: sharp at any size, and nothing in it can run."""

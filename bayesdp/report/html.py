@@ -12,8 +12,6 @@ from typing import Any
 
 from bayesdp._text import printable, printable_lines
 
-__all__ = ["Html", "boxed", "element", "items", "joined", "label", "paragraph"]
-
 _VOID = frozenset({"br", "img", "meta"})
 
 

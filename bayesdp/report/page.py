@@ -20,8 +20,6 @@ from bayesdp.report.style import STYLE
 from bayesdp.storage import check_output, write_text
 from bayesdp.summaries import LawComparison
 
-__all__ = ["document", "page", "report"]
-
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load for the page: nothing. Pictures and style are in it."""
 

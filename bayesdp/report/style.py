@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["STYLE"]
-
 STYLE = """
 :root { color-scheme: light; --ink: #1a1a1a; --soft: #555; --line: #d5d5d5; --ground: #f6f7f9; --accent: #0072b2; }
 * { box-sizing: border-box; }

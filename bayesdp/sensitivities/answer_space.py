@@ -12,8 +12,6 @@ from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["answers_alone", "listed_answer_differences"]
-
 type Ints = npt.NDArray[np.int64]
 
 _MOST_NUMBERS = 30_000_000

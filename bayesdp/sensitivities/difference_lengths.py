@@ -27,8 +27,6 @@ from bayesdp.sensitivities.listed_lengths import listed_length
 from bayesdp.sensitivities.norms import DifferenceNorm
 from bayesdp.sensitivities.sum_lengths import changed_answers
 
-__all__ = ["difference_lengths"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ from bayesdp.sensitivities.farthest import distinct_columns, largest_distance
 from bayesdp.sensitivities.kept import column_groups, found_changes, kept_differences
 from bayesdp.sensitivities.norms import MOST_CELLS, MOST_NUMBERS, MOST_PRODUCTS, DifferenceNorm
 
-__all__ = ["general_lengths", "substituted_length"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -13,8 +13,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MERGED", "TRIPLES", "agreements", "meet"]
-
 type Ints = npt.NDArray[np.int64]
 
 TRIPLES = np.array([[0, 1, 2], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 0]])

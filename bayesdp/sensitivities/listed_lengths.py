@@ -11,8 +11,6 @@ from bayesdp._nested import NestedSums
 from bayesdp.sensitivities.kept_moves import count_cycles, cycles, product_moves
 from bayesdp.sensitivities.norms import MOST_PRODUCTS, DifferenceNorm
 
-__all__ = ["listed_length"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -11,8 +11,6 @@ from bayesdp._validate import boolean, finite_array, positive_integer
 from bayesdp.sensitivities.sensitivity import bounds_from_data_refused
 from bayesdp.sensitivities.stated import StatedSensitivity
 
-__all__ = ["moment_sums", "moment_sums_sensitivity"]
-
 
 def moment_sums(values: Any, *, intercept: bool = False) -> npt.NDArray[np.float64]:
     """The sums over records of all products ``z_i z_j``, i <= j: X'X, X'y and y'y for z = (x, y).

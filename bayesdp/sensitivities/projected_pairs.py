@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedAxis, NestedSums
 
-__all__ = ["projected_l2"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

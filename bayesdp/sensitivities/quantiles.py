@@ -7,8 +7,6 @@ import math
 from bayesdp._validate import choice, probability
 from bayesdp.sensitivities.sensitivity import Sensitivity, number_of_records, public_bounds
 
-__all__ = ["quantile_sensitivity"]
-
 
 def quantile_sensitivity(
     n: int,

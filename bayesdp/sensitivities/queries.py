@@ -30,8 +30,6 @@ from bayesdp.sensitivities.helmert import block_l1, helmert_l1
 from bayesdp.sensitivities.projected_pairs import projected_l2
 from bayesdp.sensitivities.told_apart import most_told_apart
 
-__all__ = ["RECORDS", "neighbour_differences", "projected_sensitivity", "query_sensitivity"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

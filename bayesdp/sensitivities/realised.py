@@ -9,8 +9,6 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.sensitivities.features import Features
 
-__all__ = ["LIMIT", "realised"]
-
 type Ints = npt.NDArray[np.int64]
 
 LIMIT = 5000

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bayesdp.fibers import Fiber
 
-__all__ = ["AddedTotals", "added_of_totals"]
-
 type Ints = npt.NDArray[np.int64]
 
 

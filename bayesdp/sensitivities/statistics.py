@@ -15,14 +15,6 @@ from bayesdp._validate import choice, positive_integer
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.sensitivity import Sensitivity, number_of_records, public_bounds
 
-__all__ = [
-    "covariance_sensitivity",
-    "histogram_sensitivity",
-    "mean_sensitivity",
-    "proportion_sensitivity",
-    "variance_sensitivity",
-]
-
 
 def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "substitution") -> Sensitivity:
     """Sensitivity of the proportions of n records in disjoint categories.

@@ -18,8 +18,6 @@ from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept_moves import Block, partitions
 from bayesdp.sensitivities.label_kinds import TRIPLES, agreements, meet
 
-__all__ = ["changed_answers"]
-
 type Ints = npt.NDArray[np.int64]
 
 _MOST = 20_000_000

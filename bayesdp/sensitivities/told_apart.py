@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from bayesdp.queries import SumPart
 
-__all__ = ["most_told_apart"]
-
 type Ints = npt.NDArray[np.int64]
 
 _MOST_COMPARED = 200_000_000

@@ -24,8 +24,6 @@ from bayesdp.steps.bounded_terms import bounded_term
 from bayesdp.steps.tulap_terms import Reach, canonical_reach, tulap_term
 from bayesdp.steps.window_terms import law_with_windows, window_term
 
-__all__ = ["Known", "kernel_reach", "kernel_term"]
-
 
 @dataclass(frozen=True, eq=False)
 class Known:

@@ -21,8 +21,6 @@ from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoiseRV
 from bayesdp.distributions.independent.of_counts import CanonicalOfCountsRV
 
-__all__ = ["restricting"]
-
 _LINEAR = (
     *(
         AnswersOp,

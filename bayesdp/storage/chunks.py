@@ -12,8 +12,6 @@ import numpy as np
 from bayesdp.storage.heaps import REFERENCE
 from bayesdp.storage.raw_bytes import RawBytes
 
-__all__ = ["check_chunks"]
-
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 """Built into HDF5. Any other filter would load a plugin, which is running code."""
 

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from bayesdp.storage.raw_bytes import RawBytes
 
-__all__ = ["REFERENCE", "Heaps"]
-
 REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
 """What a file has in the place of a text of any length."""
 

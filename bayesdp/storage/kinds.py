@@ -8,8 +8,6 @@ from typing import Any
 import h5py
 import numpy as np
 
-__all__ = ["check_characters", "check_written_again", "holds_objects", "kind_of"]
-
 _BLOCK = 10_000
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HOW_TO_LEAVE_OUT", "remedy", "split_thousands"]
-
 HOW_TO_LEAVE_OUT = (
     "leave the field empty and state that the cell was not published: --unmeasured blank (unmeasured= in Python)"
 )

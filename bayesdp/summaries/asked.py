@@ -7,8 +7,6 @@ from typing import Any
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 
-__all__ = ["totals_of"]
-
 
 def totals_of(release: Release) -> list[Query]:
     """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total.

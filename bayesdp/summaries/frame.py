@@ -30,8 +30,6 @@ from bayesdp.summaries.asked import totals_of
 from bayesdp.summaries.streamed import summarise_streamed
 from bayesdp.summaries.variables import summarise_variable, variable_names
 
-__all__ = ["summary"]
-
 type _Part = tuple[str, Answers, list[str] | None]
 """A part of the table: its title, its numbers, and the names of its rows where they are not made from labels."""
 

@@ -10,8 +10,6 @@ from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.queries import Identity, Query
 from bayesdp.summaries.answers import Answers, labelled, summarise_answers
 
-__all__ = ["summarise_streamed"]
-
 
 def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
     """Summarise the answers of a query.

@@ -25,8 +25,6 @@ from bayesdp.frames import Frame
 from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.mechanisms.base import confidential_counts
 
-__all__ = ["design"]
-
 _PROBABILITIES = (0.5, 0.9, 0.95)
 
 

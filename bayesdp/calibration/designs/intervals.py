@@ -9,8 +9,6 @@ import numpy.typing as npt
 import xarray as xr
 from scipy import stats
 
-__all__ = ["row_of", "summary_of"]
-
 type Floats = npt.NDArray[np.float64]
 
 _LIMITS = 0.95

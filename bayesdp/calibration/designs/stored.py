@@ -10,8 +10,6 @@ from typing import Any
 from bayesdp import _strict_json as strict_json
 from bayesdp.inference.runs.fingerprint import difference
 
-__all__ = ["folder_of"]
-
 _FORMAT = "bayesdp-design-1"
 _NAME = "design.json"
 

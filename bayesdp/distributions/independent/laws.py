@@ -11,8 +11,6 @@ from pymc.distributions.dist_math import check_parameters
 from bayesdp import noise
 from bayesdp.distributions.independent.scalar import scalar_distribution
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace", "Tulap", "TulapRV"]
-
 
 @scalar_distribution(noise.Laplace)
 class Laplace(pm.Continuous):

@@ -6,8 +6,6 @@ from bayesdp.distributions.tables import table_distribution
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian as LatticeGaussianLaw
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace as LatticeLaplaceLaw
 
-__all__ = ["LatticeGaussian", "LatticeLaplace"]
-
 LatticeGaussian = table_distribution(
     LatticeGaussianLaw,
     r"""Integer tables that share the invariants of mu, with Gaussian mass around it.

@@ -7,8 +7,6 @@ import pymc as pm
 from bayesdp import noise
 from bayesdp.distributions.perturbed.base import perturbed_distribution
 
-__all__ = ["CellKey", "ConventionalRounding", "RandomRounding", "TransitionTable"]
-
 
 @perturbed_distribution(noise.CellKey)
 class CellKey(pm.Discrete):

@@ -7,8 +7,6 @@ from bayesdp.noise.polytope.k_norm import KNorm as KNormLaw
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm as LatticeKNormLaw
 from bayesdp.noise.semi.semi_k_norm import SemiKNorm as SemiKNormLaw
 
-__all__ = ["KNorm", "LatticeKNorm", "SemiKNorm"]
-
 KNorm = table_distribution(
     KNormLaw,
     r"""Real tables that share the invariants of mu, with density falling exponentially in the norm of a polytope.

@@ -21,16 +21,6 @@ from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace as Project
 from bayesdp.noise.subspace.rows import components_of
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as SubspaceNormLaw
 
-__all__ = [
-    "CorrelatedGaussian",
-    "ExtendedLaplace",
-    "MixedLaplace",
-    "ProjectedGaussian",
-    "ProjectedLaplace",
-    "SubspaceNorm",
-    "linear_coordinates",
-]
-
 CorrelatedGaussian = table_distribution(
     CorrelatedGaussianLaw,
     r"""Real tables that share the invariants of mu: normal noise with a given covariance in orthonormal coordinates Q.

@@ -26,8 +26,6 @@ from bayesdp.noise.subspace.row_noise import row_coordinates
 from bayesdp.noise.subspace.rows import components_of, log_gram, rows_of_cells
 from bayesdp.noise.tables import norm_of
 
-__all__ = ["ProjectedLaplaceGivenRows", "ProjectedLaplaceGivenRowsRV", "RowSpaceNoise", "RowSpaceNoiseRV"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -15,8 +15,6 @@ from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_varianc
 from bayesdp.hierarchies.priors.unseen import move_centre, move_spread
 from bayesdp.hierarchies.tree import Tree
 
-__all__ = ["AreaAndCell"]
-
 _LEVEL = 2.0
 """Prior standard deviation of the mean of the area effects, and of the mean of the log shapes."""
 

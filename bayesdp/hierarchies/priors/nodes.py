@@ -12,8 +12,6 @@ import numpy.typing as npt
 from bayesdp.hierarchies.priors.gamma_terms import GammaTerms, gamma_terms
 from bayesdp.hierarchies.priors.slices import slice_draws
 
-__all__ = ["move_cells"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["Lines", "area_terms", "cell_terms", "lines_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

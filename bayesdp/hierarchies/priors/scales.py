@@ -10,8 +10,6 @@ from scipy.special import betaln
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints
 from bayesdp.hierarchies.priors.slices import slice_draws
 
-__all__ = ["SCALE_SHAPE", "draw_typical", "log_odds"]
-
 SCALE_SHAPE = (math.log(2.0), 0.75)
 """Mean and standard deviation of log q: sizes of areas then scatter by a factor between 1.4 (q of 9) and 10 (q of 0.45)."""
 

@@ -16,8 +16,6 @@ from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_varianc
 from bayesdp.hierarchies.priors.unseen import move_centre, move_spread, zeros_away
 from bayesdp.hierarchies.tree import Tree
 
-__all__ = ["VaryingShares"]
-
 
 @dataclass(frozen=True)
 class VaryingShares:

@@ -14,8 +14,6 @@ from bayesdp._caches import dispensable_caches
 from bayesdp._interrupts import received
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
-__all__ = ["SAME_BITS", "chain_processes"]
-
 SAME_BITS = {"numba__fastmath": False}
 """Flags of PyTensor under which a seed says what the draws are. Fast math has sums in any order, and code that was compiled anew had
 another one than the same from a file: of four chains of two processes at a time, the first two had other draws the first time."""

@@ -20,8 +20,6 @@ from bayesdp.inference.runs.processes import SAME_BITS, chain_processes
 from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
 from bayesdp.inference.runs.recorded import hook
 
-__all__ = ["sampled", "tells_of_draws"]
-
 
 def sampled(
     model: pm.Model,

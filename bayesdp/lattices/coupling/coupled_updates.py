@@ -19,8 +19,6 @@ from bayesdp.lattices.coupling.basis_gibbs import gibbs_update
 from bayesdp.lattices.coupling.basis_law import shift
 from bayesdp.lattices.coupling.conditional import describe, draw, log_mass
 
-__all__ = ["TRIES", "count_apart", "coupled_sweep", "sweep_alone"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

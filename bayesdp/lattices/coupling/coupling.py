@@ -27,8 +27,6 @@ from bayesdp.lattices.coupling.conditional import new_pieces
 from bayesdp.lattices.coupling.coupled_updates import count_apart, coupled_sweep, sweep_alone
 from bayesdp.lattices.coupling.upper_limit import upper_limits
 
-__all__ = ["CouplingBound", "Meet", "couple", "gibbs", "meeting_times", "suggest_lag"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

@@ -15,8 +15,6 @@ from bayesdp.lattices.exact.three_way import draw_three_way, three_way_acceptanc
 from bayesdp.lattices.exact.two_way import draw_two_way, two_way, two_way_acceptance
 from bayesdp.lattices.parts import General, Line, Part, Table
 
-__all__ = ["LaplacePiece", "laplace_pieces"]
-
 type Ints = npt.NDArray[np.int64]
 
 _TRIAL_CELLS = 400_000

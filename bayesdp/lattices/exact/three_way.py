@@ -16,8 +16,6 @@ from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
 from bayesdp.lattices.exact.two_way import TwoWay, add_two_way
 
-__all__ = ["draw_three_way", "three_way_acceptance"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

@@ -30,8 +30,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
 
-__all__ = ["MOST_NODES", "TwoRow", "two_row", "two_row_bound", "two_row_ratio"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -26,8 +26,6 @@ from bayesdp.lattices.exact.fixed_sum import add_fixed_sum, mass_table
 from bayesdp.lattices.exact.group_sums import pair_given_sum
 from bayesdp.lattices.exact.two_row import two_row, two_row_bound, two_row_ratio
 
-__all__ = ["TwoWay", "add_two_way", "draw_two_way", "two_way", "two_way_acceptance"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

@@ -11,8 +11,6 @@ from flint import fmpz_mat
 
 from bayesdp.moves.basis import leading_signs
 
-__all__ = ["circuit_lengths"]
-
 type Ints = npt.NDArray[np.int64]
 
 _CHOICES = 20_000

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["four_row_shells"]
-
 type Ints = npt.NDArray[np.int64]
 
 

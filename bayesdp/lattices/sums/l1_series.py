@@ -37,8 +37,6 @@ from bayesdp.lattices.sums.circuits import circuit_lengths
 from bayesdp.lattices.sums.four_rows import four_row_shells
 from bayesdp.lattices.sums.shell_counts import l1_shells
 
-__all__ = ["L1Series", "l1_series", "part_matrix"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -35,8 +35,6 @@ from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 
-__all__ = ["CovarianceMatrix"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.noise import BoundaryInflatedLaplace, BoundedLaw, TruncatedLaplace
 
-__all__ = ["LAWS", "as_matrix", "covariance_edge", "element_frame", "element_law", "upper_triangle", "variables_of"]
-
 type Floats = npt.NDArray[np.float64]
 
 LAWS: Mapping[str, type[BoundaryInflatedLaplace | TruncatedLaplace]] = {

@@ -13,8 +13,6 @@ from bayesdp._validate import finite_array
 from bayesdp.mechanisms.bounded.statistics import ROUNDING
 from bayesdp.privacy import Sensitivity, covariance_sensitivity, variance_sensitivity
 
-__all__ = ["checked_covariance", "element_sensitivities", "pairs_of_bounds"]
-
 type Floats = npt.NDArray[np.float64]
 
 

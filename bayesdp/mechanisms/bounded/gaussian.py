@@ -21,8 +21,6 @@ from bayesdp.privacy.stated_losses import all_of
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import stated_sensitivity
 
-__all__ = ["BoundaryInflatedGaussian", "GaussianStatistics", "TruncatedGaussian"]
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianStatistics(StatisticMechanism):

@@ -10,8 +10,6 @@ from scipy import stats
 
 from bayesdp._validate import finite_array, positive_integer, probability
 
-__all__ = ["combine_syntheses", "proportion_interval"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -27,8 +27,6 @@ from bayesdp.privacy.words import Words
 from bayesdp.queries import Identity
 from bayesdp.release import Measured
 
-__all__ = ["JointCovariance"]
-
 type Floats = npt.NDArray[np.float64]
 
 _GRID_BITS = 20

@@ -16,8 +16,6 @@ from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, Prop
 from bayesdp.privacy import split_budget
 from bayesdp.release import Release
 
-__all__ = ["MultipleSynthesis"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -27,8 +27,6 @@ from bayesdp.queries import Query
 from bayesdp.release import Exact
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
-__all__ = ["GRID", "FrameworkMechanism", "ReleasedValues"]
-
 type Floats = npt.NDArray[np.float64]
 
 GRID = 2.0**-20

@@ -17,8 +17,6 @@ from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS
 
-__all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "semi_given_guarantee"]
-
 _WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
 
 _OWN_SAMPLER = "drawn by the function that was handed in; that it has the stated loss is not checked here"

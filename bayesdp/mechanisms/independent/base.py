@@ -24,8 +24,6 @@ from bayesdp.privacy.relations import Neighbours
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
-__all__ = ["AnswersMechanism", "DiscreteMechanism"]
-
 
 @dataclass(frozen=True, init=False)
 class AnswersMechanism(Mechanism):

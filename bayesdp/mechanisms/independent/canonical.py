@@ -32,8 +32,6 @@ from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.queries import SumPart
 
-__all__ = ["CanonicalNoise", "canonical_step", "draw_canonical", "tulap_statement"]
-
 _GRID_BITS = 20
 """Noise is an odd multiple of 2**-21: on a grid that no jump of the density falls on."""
 

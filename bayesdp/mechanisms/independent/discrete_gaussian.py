@@ -25,8 +25,6 @@ from bayesdp.privacy.losses import ZCDP, ApproximateDP
 from bayesdp.privacy.stated_losses import LossAt, all_of
 from bayesdp.queries import SumPart
 
-__all__ = ["DiscreteGaussian", "set_loss"]
-
 
 @dataclass(frozen=True, init=False)
 class DiscreteGaussian(DiscreteMechanism):

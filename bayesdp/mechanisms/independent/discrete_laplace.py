@@ -13,8 +13,6 @@ from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, query_sensitivity
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 
-__all__ = ["DiscreteLaplace"]
-
 
 @dataclass(frozen=True, init=False)
 class DiscreteLaplace(DiscreteMechanism):

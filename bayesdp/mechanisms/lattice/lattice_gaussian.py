@@ -30,8 +30,6 @@ from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.privacy.words import Words
 
-__all__ = ["LatticeGaussian"]
-
 
 @dataclass(frozen=True)
 class LatticeGaussian(AdditiveMechanism):

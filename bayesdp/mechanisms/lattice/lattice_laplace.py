@@ -19,8 +19,6 @@ from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.stated_losses import LossAt
 
-__all__ = ["LatticeLaplace"]
-
 
 @dataclass(frozen=True)
 class LatticeLaplace(AdditiveMechanism):

@@ -23,8 +23,6 @@ from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["KNorm"]
-
 _MEASURED = 5000
 """Differences whose norm K is computed; more are bounded."""
 

@@ -15,8 +15,6 @@ from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
 from bayesdp.privacy import Guarantee
 
-__all__ = ["WideKNorm"]
-
 
 @dataclass(frozen=True)
 class WideKNorm(KNorm):

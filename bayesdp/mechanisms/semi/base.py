@@ -47,8 +47,6 @@ from bayesdp.sensitivities.features import Features
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS
 
-__all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
-
 _ASK = (
     "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "
     "and is known from labels alone for one-way margins and disjoint totals only. Compute it from the exact answers: "

@@ -33,8 +33,6 @@ from bayesdp.privacy.relations import Sentence
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.queries import LinearQuery
 
-__all__ = ["SemiCanonical"]
-
 _DELTA = 1e-6
 """At which a function f that is neither (epsilon, delta)-DP nor mu-GDP, and not pure, is stated as epsilon."""
 

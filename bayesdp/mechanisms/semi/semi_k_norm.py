@@ -20,8 +20,6 @@ from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, hit_and_run_sa
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.words import SamplerStatement, Words
 
-__all__ = ["SemiKNorm"]
-
 
 @dataclass(frozen=True)
 class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):

@@ -17,8 +17,6 @@ from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.words import SamplerStatement, Words
 
-__all__ = ["SemiLatticeKNorm"]
-
 
 @dataclass(frozen=True)
 class SemiLatticeKNorm(SemiHullMechanism):

@@ -17,8 +17,6 @@ from bayesdp.privacy.caveats import Drawn, IntegersOnly
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement, Words
 
-__all__ = ["SemiLatticeLaplace"]
-
 
 @dataclass(frozen=True)
 class SemiLatticeLaplace(SemiMechanism):

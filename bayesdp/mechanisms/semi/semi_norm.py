@@ -14,8 +14,6 @@ from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement, Words
 
-__all__ = ["SemiNorm"]
-
 
 @dataclass(frozen=True)
 class SemiNorm(SemiQueryMechanism):

@@ -20,8 +20,6 @@ from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement, Words
 from bayesdp.queries import Query
 
-__all__ = ["SemiProjectedLaplace", "SemiProjectedMechanism", "semi_project"]
-
 
 @dataclass(frozen=True)
 class SemiProjectedLaplace(SemiRealMechanism):

@@ -11,8 +11,6 @@ from bayesdp.privacy import Guarantee, PairLoss
 from bayesdp.privacy.relations import Sentence
 from bayesdp.privacy.words import OnePerson
 
-__all__ = ["LOSS", "alike", "check_loss", "check_person", "words"]
-
 _ROUNDING = 1e-6
 """Relative difference up to which two numbers are one: laws come from root finding, and another machine rounds otherwise."""
 

@@ -53,8 +53,6 @@ from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
-__all__ = ["PublishedElements", "check_gaussian_law", "check_guarantee", "check_statistics", "published_elements"]
-
 _REACH = 12.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 

@@ -34,17 +34,6 @@ from bayesdp.privacy.relations import Apart
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
 
-__all__ = [
-    "LOSS_UNKNOWN",
-    "check_parts",
-    "check_published",
-    "check_stated",
-    "composition_name",
-    "number_of_releases",
-    "possible_guarantees",
-    "rebuilt",
-]
-
 LOSS_UNKNOWN = "total_loss"
 """Key under which the description of a composition says why no total loss is stated."""
 

@@ -23,8 +23,6 @@ from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["SubspaceMechanism"]
-
 
 @dataclass(frozen=True)
 class SubspaceMechanism(AdditiveMechanism):

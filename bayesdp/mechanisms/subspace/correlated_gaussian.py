@@ -31,8 +31,6 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["METHODS", "CorrelatedGaussian"]
-
 type Floats = npt.NDArray[np.float64]
 
 METHODS = ("ellipsoid", "factorization")

@@ -23,8 +23,6 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["CALIBRATIONS", "GaussianStatement", "IsotropicGaussian"]
-
 CALIBRATIONS = ("analytic", "lemma 3.4")
 """How (epsilon, delta) become a scale: exactly (Balle and Wang, 2018), or by the lemma of Gao, Gong and Yu."""
 

@@ -11,8 +11,6 @@ from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l2_sums
 from bayesdp.noise import theta
 from bayesdp.noise.lattice.zero_sum import gaussian_log_sum
 
-__all__ = ["l2_log_sum"]
-
 
 def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
     """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""

@@ -25,8 +25,6 @@ from bayesdp.noise.lattice.zero_sum import gaussian_variance
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
 
-__all__ = ["LatticeGaussian"]
-
 
 @dataclass(frozen=True, eq=False)
 class LatticeGaussian(LatticeLaw):

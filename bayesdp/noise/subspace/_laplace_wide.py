@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from bayesdp.noise.subspace.laplace_line import line_integrals
 
-__all__ = ["MAX_RANK", "log_integral", "within_reach"]
-
 type Floats = npt.NDArray[np.float64]
 
 MAX_RANK = 3

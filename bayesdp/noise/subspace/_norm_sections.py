@@ -15,8 +15,6 @@ from bayesdp.hulls.boundary import is_quick
 from bayesdp.hulls.proposals import proposal_for
 from bayesdp.invariants import Invariants
 
-__all__ = ["log_integral_of", "section_of"]
-
 type Floats = npt.NDArray[np.float64]
 
 _LARGEST_TOTAL = 500

@@ -18,8 +18,6 @@ from bayesdp.noise.subspace.laplace_line import blocks_density
 from bayesdp.noise.subspace.rows import components_of
 from bayesdp.queries import Query
 
-__all__ = ["ProjectedLaplace"]
-
 
 @dataclass(frozen=True, eq=False)
 class ProjectedLaplace(SubspaceLaw):

@@ -20,8 +20,6 @@ from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances, share_of_pr
 from bayesdp.noise.tables import norm_of
 from bayesdp.queries import Query
 
-__all__ = ["NORMS", "SubspaceNorm"]
-
 NORMS = ("l1", "l2", "linf")
 
 

@@ -8,8 +8,6 @@ from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, boxed, items, joined, paragraph
 from bayesdp.report.numbers import plural
 
-__all__ = ["ANCHOR", "TITLE", "banner", "write"]
-
 ANCHOR = "convergence"
 TITLE = "Convergence"
 

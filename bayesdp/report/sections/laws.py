@@ -11,8 +11,6 @@ from bayesdp.report.numbers import decimal, plural, spread
 from bayesdp.report.tables import Column, Table, numeric
 from bayesdp.summaries import LawComparison
 
-__all__ = ["ANCHOR", "TITLE", "applies", "law_tables", "write"]
-
 ANCHOR = "laws"
 TITLE = "Sensitivity to the noise law"
 

@@ -11,8 +11,6 @@ from bayesdp.report.figures import embedded
 from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import plural
 
-__all__ = ["ANCHOR", "TITLE", "write"]
-
 ANCHOR = "prior"
 TITLE = "Prior"
 

@@ -15,8 +15,6 @@ from bayesdp.report.html import Html, boxed, element, items, joined, label, para
 from bayesdp.report.numbers import count, plural, spread
 from bayesdp.report.tables import is_grand_total
 
-__all__ = ["ANCHOR", "SIGN_WORDS", "TITLE", "guarantees", "write"]
-
 ANCHOR = "release"
 TITLE = "What is published, and what is protected"
 

@@ -19,8 +19,6 @@ from bayesdp.report.numbers import count, decimal, interval, plural, spread
 from bayesdp.report.sections.release import SIGN_WORDS
 from bayesdp.report.tables import MOST_ROWS, Column, Table, labels, numeric
 
-__all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
-
 ANCHOR = "results"
 TITLE = "Counts: published and posterior"
 

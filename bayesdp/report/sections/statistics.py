@@ -14,8 +14,6 @@ from bayesdp.report.numbers import plural, significant
 from bayesdp.report.sections import release
 from bayesdp.report.tables import Column, Table, labels, numeric
 
-__all__ = ["answers", "table_of_statistics", "write_release", "write_results"]
-
 _DRAWN = 40
 """So many statistics have an interval in the picture."""
 
