@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
-from bayesdp.cli.caches import warn_of_open_caches
-from bayesdp.cli.errors import log_safely, say
-from bayesdp.cli.printing import announce
-from bayesdp.cli.signals import interrupt_status
-from bayesdp.cli.verdict import ADVICE, status_of
+from bayesdp.cli.errors import interrupt_status, log_safely, say
+from bayesdp.cli.printing import ADVICE, announce, status_of
+from bayesdp.cli.users_file import warn_of_open_caches
 
 if TYPE_CHECKING:
     import pymc as pm

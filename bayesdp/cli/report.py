@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options, check_suffix, table_options
-from bayesdp.cli.printing import announce
+from bayesdp.cli.printing import announce, status_of
 from bayesdp.cli.queries import FORMS
-from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
     import xarray as xr

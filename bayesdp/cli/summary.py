@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import aligned, csv_label, printable, width
 from bayesdp.cli.arguments import add_command
-from bayesdp.cli.printing import show
+from bayesdp.cli.printing import ADVICE, show, status_of
 from bayesdp.cli.queries import FORMS
-from bayesdp.cli.verdict import ADVICE, status_of
 
 if TYPE_CHECKING:
     import xarray as xr

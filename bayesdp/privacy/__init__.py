@@ -58,14 +58,13 @@ from bayesdp.privacy.gaussian import (
     gaussian_mu,
     gaussian_sigma,
     gaussian_sigma_for_mu,
+    lemma_3_4_sigma,
 )
 from bayesdp.privacy.group import group_loss
-from bayesdp.privacy.guarantee import Guarantee
-from bayesdp.privacy.lemma import lemma_3_4_sigma
+from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
-from bayesdp.privacy.statistic_guarantee import StatisticGuarantee
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
@@ -73,14 +72,15 @@ from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, 
 from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.moment_sums import moment_sums, moment_sums_sensitivity
-from bayesdp.sensitivities.quantiles import quantile_sensitivity
 from bayesdp.sensitivities.sensitivity import Sensitivity
 from bayesdp.sensitivities.statistics import (
     covariance_sensitivity,
     histogram_sensitivity,
     mean_sensitivity,
+    moment_sums,
+    moment_sums_sensitivity,
     proportion_sensitivity,
+    quantile_sensitivity,
     variance_sensitivity,
 )
 
