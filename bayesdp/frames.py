@@ -17,6 +17,8 @@ from bayesdp._pandas_tables import as_data_array
 from bayesdp._text import printable
 from bayesdp._validate import both_lists, nearest, shown
 
+__all__ = ["Frame", "Label"]
+
 type Label = str | int | float
 
 
