@@ -35,6 +35,8 @@ from bayesdp.fibers.kernel.state import cell_codes
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.queries import Query
 
+__all__ = ["SameRecords", "SameRecordsRV", "SharedPart"]
+
 type Ints = npt.NDArray[np.int64]
 
 

@@ -21,6 +21,8 @@ from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps._compiled import compiled, depends, log_density
 
+__all__ = ["PerturbationGibbs", "register"]
+
 _PLAIN = Mode(
     linker="py", optimizer="fast_compile"
 )  # numba would compile half a minute, and save nothing of large tables
