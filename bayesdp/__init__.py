@@ -124,7 +124,7 @@ for _purpose, _module, _function in (
     ("write a file of columns", "bayesdp.storage.noise_writing", "write_noise_csv"),
     ("read a file of columns", "bayesdp.storage.noise_reading", "read_noise_csv"),
     ("draw a design", "bayesdp.plots.designs", "designs"),
-    ("draw a check of a law", "bayesdp.plots.law_check", "draw_law_check"),
+    ("draw a check of a law", "bayesdp.plots.law_comparison", "draw_law_check"),
     ("register step methods", "bayesdp.steps", "register"),
 ):
     connect(_purpose, _module, _function)

@@ -17,8 +17,6 @@ from typing import Any
 
 from bayesdp._text import printable
 
-__all__ = ["dispensable_caches"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -20,8 +20,6 @@ from scipy.stats import f as f_distribution
 from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, statistics_of_integers
 from bayesdp._lag_sums import effective_sizes
 
-__all__ = ["FEWEST_DRAWS", "ChainStatistics", "chain_statistics", "ess_bulk", "ess_mean", "rhat_by_chance"]
-
 type Floats = npt.NDArray[np.float64]
 type Numbers = npt.NDArray[Any]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 
-__all__ = ["give_back"]
-
 
 def give_back() -> bool:
     """Give pages of freed memory back to the system, where its allocator keeps them, as that of glibc does; whether any were."""

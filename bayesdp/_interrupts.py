@@ -1,7 +1,7 @@
 """Interrupts: the signals that mean one, and what they do just now.
 
 Ctrl-C (SIGINT) means one where Python's own handler is in place, as it is in a script or a notebook. The command line adds
-SIGTERM, which batch schedulers send, and SIGHUP, for a terminal or connection that was closed (`bayesdp.cli.signals`). The
+SIGTERM, which batch schedulers send, and SIGHUP, for a terminal or connection that was closed (`bayesdp.cli.errors`). The
 library never does: in a user's process these signals are the user's.
 """
 
@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from types import FrameType
-
-__all__ = ["Received", "deferred", "handled", "interrupt", "received", "tell", "uninterrupted"]
 
 _MEANT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that may mean an interrupt; Windows has no SIGHUP."""

@@ -22,8 +22,6 @@ from numba.core.options import DefaultOptions
 
 from bayesdp._numba import nb
 
-__all__ = ["compiled", "inlined", "inside"]
-
 _UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 _MOVES: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapper": True, **_UNCOUNTED}
 _INSIDE: dict[str, Any] = {

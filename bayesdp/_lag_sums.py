@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["GAP", "MOST_LAGS", "WORD", "effective", "effective_sizes"]
-
 type Floats = npt.NDArray[np.float64]
 type Words = npt.NDArray[np.uint64]
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from bayesdp.queries import SumPart
 
-__all__ = ["NestedAxis", "NestedSums"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

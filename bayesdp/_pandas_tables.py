@@ -10,8 +10,6 @@ import xarray as xr
 
 from bayesdp._validate import shown
 
-__all__ = ["as_data_array"]
-
 
 def as_data_array(table: pd.DataFrame | pd.Series, argument: str) -> xr.DataArray:
     """A pandas Series (one- or multi-index) or two-way DataFrame as a DataArray; axis names are required."""

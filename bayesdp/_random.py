@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["below", "by_log_weight", "exponential", "next_word", "seed_state", "uniform"]
-
 
 def seed_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
     """Four words of state drawn from a NumPy generator."""

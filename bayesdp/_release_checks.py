@@ -9,8 +9,6 @@ from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 
-__all__ = ["check_counts", "check_same_table", "check_statistics", "listed", "with_groups"]
-
 
 def listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
     if isinstance(items, (Measured, Exact)):

@@ -11,8 +11,6 @@ import xarray as xr
 
 from bayesdp._wiring import connected
 
-__all__ = ["ReleaseFiles"]
-
 
 class ReleaseFiles:
     """The methods of `bayesdp.Release` that write it and read it; `bayesdp.storage` does the work."""

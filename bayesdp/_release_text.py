@@ -12,8 +12,6 @@ from bayesdp.privacy.guarantee import KINDS
 if TYPE_CHECKING:
     from bayesdp.release import Release
 
-__all__ = ["as_html", "as_text"]
-
 _SIMULATED = "simulated: the noise came from a seeded generator; this protects nobody"
 
 

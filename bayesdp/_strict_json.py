@@ -10,8 +10,6 @@ from typing import Any, Never
 from bayesdp._text import json_escaped
 from bayesdp._validate import both_lists
 
-__all__ = ["dumps", "expect", "loads"]
-
 
 def dumps(value: Any, what: str, indent: int | None = None) -> str:
     """Write plain data as JSON, with escapes for what a terminal obeys or turns around; `what` it is, for messages."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from bayesdp._interrupts import received
 
-__all__ = ["dispensable_progress"]
-
 
 class _Dispensable:
     """A text stream on a terminal; what cannot be written to it any more is left out. In all else it is that stream."""

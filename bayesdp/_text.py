@@ -15,9 +15,6 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["aligned", "csv_label", "json_escaped", "label_of_csv", "meant", "nearest", "printable", "printable_lines",
-           "shown", "width"]  # fmt: skip
-
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 """Unicode's categories of control, format (direction, zero width, tags), surrogate, unassigned, line and paragraph separator."""
 

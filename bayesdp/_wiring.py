@@ -12,8 +12,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["connect", "connected"]
-
 _PLACES: dict[str, tuple[str, str]] = {}
 
 

@@ -9,8 +9,6 @@ import threading
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 
-__all__ = ["SHARED_SIGNALS", "end_with_parent", "helpers_outlive_hangup", "leave_signals_to_the_main_process"]
-
 SHARED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
 """Signals that a terminal sends to all processes at once; Windows has no SIGHUP."""
 

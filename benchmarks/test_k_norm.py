@@ -15,7 +15,7 @@ from bayesdp.hulls import (
     sample_lattice,
     sensitivity_hull,
 )
-from bayesdp.hulls.programs import gauge_program
+from bayesdp.hulls.base import gauge_program
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Margins
 

@@ -9,10 +9,9 @@ import pytest
 
 from bayesdp import _strict_json, _validate
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._grid import grid_for
-from bayesdp.mechanisms._parameters import laplace_scale, one_statement
+from bayesdp.mechanisms._shared import grid_for, laplace_scale, one_statement
 from bayesdp.noise import DiscreteLaplace
-from bayesdp.noise.lattice._gaussian_sum import l2_log_sum
+from bayesdp.noise.lattice.lattice_gaussian import l2_log_sum
 from bayesdp.noise.perturbed._censored_moments import inner_moments
 from bayesdp.privacy._mills import mills
 from bayesdp.queries import Totals

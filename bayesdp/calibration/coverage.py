@@ -22,8 +22,6 @@ from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, simulated
 
-__all__ = ["POSTERIOR", "coverage"]
-
 POSTERIOR = "posterior"
 """Name of the analysis by the explicit likelihood."""
 

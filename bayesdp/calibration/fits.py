@@ -20,8 +20,6 @@ from bayesdp.inference.sampling import annotate
 from bayesdp.storage import check_hdf5, write_draws
 from bayesdp.storage.hdf5 import damaged
 
-__all__ = ["Fits", "fit_many"]
-
 _MOST_DRAWS = 2_000_000_000
 """Values of one variable of a posterior, as on the command line."""
 

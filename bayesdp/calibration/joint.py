@@ -22,8 +22,6 @@ from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.calibration.verdict import holm
 
-__all__ = ["JointTest", "joint_distribution_test"]
-
 type ReleaseAgain = Callable[[Mapping[str, Any], np.random.Generator], Any]
 """From a truth and a generator to a release of it."""
 

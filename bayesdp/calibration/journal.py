@@ -17,8 +17,6 @@ from bayesdp._validate import shown
 from bayesdp.inference.runs.fingerprint import difference
 from bayesdp.inference.runs.journal_file import locked
 
-__all__ = ["Check", "Journal", "by_name", "count", "number", "numbers", "rank", "text", "unit"]
-
 _FORMAT = "bayesdp-calibration-1"
 
 type Check = Callable[[Any], bool]

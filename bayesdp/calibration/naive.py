@@ -18,8 +18,6 @@ from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity
 from bayesdp.release import Release
 
-__all__ = ["NAIVE", "Naive", "naive_analysis"]
-
 NAIVE: Mapping[str, str] = {
     "noise ignored": "published counts are taken for the confidential ones, those below zero as zero, and rounded",
     "invariants ignored": "noise is taken for independent in the cells, with the variance it has, and exact answers are left out",

@@ -11,19 +11,6 @@ import xarray as xr
 
 from bayesdp.calibration.simulated import Simulated
 
-__all__ = [
-    "EXACT_ANSWERS",
-    "LOG_LIKELIHOOD",
-    "Quantities",
-    "Quantity",
-    "as_points",
-    "checked_functions",
-    "checked_quantities",
-    "evaluate",
-    "exact_answers",
-    "scalars",
-]
-
 LOG_LIKELIHOOD = "log-likelihood"
 """Name of the log-likelihood of the released numbers, a quantity of parameters and data together."""
 

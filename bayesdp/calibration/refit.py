@@ -17,8 +17,6 @@ from bayesdp.inference.registry import numbers_of, observed_by
 from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.release import Release
 
-__all__ = ["Build", "Refit", "Refitting", "Update", "described_task"]
-
 type Build = Callable[[Any], pm.Model]
 """Makes the model of a release."""
 

@@ -19,8 +19,6 @@ from bayesdp import _validate
 from bayesdp._caches import dispensable_caches
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 
-__all__ = ["DIED", "Runner", "in_processes", "on_dask", "serially"]
-
 type Task = Callable[[int], Mapping[str, Any]]
 type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]
 

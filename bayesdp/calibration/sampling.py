@@ -14,8 +14,6 @@ from pymc.sampling.mcmc import assign_step_methods
 
 from bayesdp._interrupts import handled
 
-__all__ = ["SAMPLER", "quiet_sample"]
-
 SAMPLER: dict[str, Any] = {
     "draws": 400,
     "tune": 400,

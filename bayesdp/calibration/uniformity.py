@@ -21,8 +21,6 @@ from scipy import stats
 
 from bayesdp import _validate
 
-__all__ = ["POINTS", "band", "crossing_probability", "detection_probability", "uniformity_pvalue"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import bayesdp
 from bayesdp.cli import calibrate, demo, fit, import_, release, report, summary, test
-from bayesdp.cli.errors import OneLineParser, run_safely
-from bayesdp.cli.signals import terminating_signals
+from bayesdp.cli.errors import OneLineParser, run_safely, terminating_signals
 
 __all__ = ["main", "parser"]
 

@@ -6,17 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "add_command",
-    "add_output",
-    "add_repeatable",
-    "add_table_options",
-    "check_suffix",
-    "ignored_columns",
-    "pairs",
-    "table_options",
-]
-
 
 def add_command(commands: Any, name: str, run: Any, *, title: str, text: str, example: str) -> Any:
     """Add a subcommand with its description and an example; `run` does the work."""

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output, check_suffix
-from bayesdp.cli.caches import warn_of_open_caches
-from bayesdp.cli.errors import NOT_CALIBRATED, banner, log_safely, say
+from bayesdp.cli.errors import NOT_CALIBRATED, banner, interrupt_status, log_safely, say
 from bayesdp.cli.printing import announce
-from bayesdp.cli.signals import interrupt_status
+from bayesdp.cli.users_file import warn_of_open_caches
 
 if TYPE_CHECKING:
     import xarray as xr
-
-__all__ = ["add", "run"]
 
 _TEXT = """\
 MODEL.py is a Python file of your own. IT IS RUN, here and in every worker: use no file that you do not trust.

@@ -18,10 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from bayesdp.cli.arguments import add_command
-from bayesdp.cli.errors import say
-from bayesdp.cli.signals import interrupt_status
-
-__all__ = ["add", "run"]
+from bayesdp.cli.errors import interrupt_status, say
 
 _HERE = Path(__file__).resolve()
 _MODELS = next((f for f in (_HERE.with_name("models"), _HERE.parents[2] / "models") if f.is_dir()), _HERE.parent)

@@ -3,6 +3,8 @@
 Labels are escaped one by one where they are put into a text (`bayesdp._text.printable`), so that none breaks a line or a row.
 What goes through `say`, and `bayesdp.cli.printing` for standard output, is looked at once more, as a whole: a path, a
 model's name or a message of another library may hold what a terminal obeys.
+
+Signals of a scheduler and of a closed terminal, which end a command as Ctrl-C does.
 """
 
 from __future__ import annotations
@@ -12,16 +14,16 @@ import errno
 import logging
 import os
 import re
+import signal
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Never
 
 from bayesdp._caches import dispensable_caches
-from bayesdp._interrupts import handled, tell
+from bayesdp._interrupts import handled, interrupt, received, tell
 from bayesdp._text import printable, printable_lines
-from bayesdp.cli.signals import interrupt_status
-
-__all__ = ["BAD_INPUT", "NOT_CALIBRATED", "NOT_CONVERGED", "OneLineParser", "banner", "log_safely", "run_safely", "say"]
 
 _FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
 
@@ -119,3 +121,33 @@ def _outputs(args: argparse.Namespace) -> dict[str, tuple[int, int] | None]:
             except OSError:
                 found[path] = None
     return found
+
+
+_NAMES = ("SIGTERM", "SIGHUP")
+
+
+def interrupt_status() -> int:
+    """Exit status of a command that a signal has ended, as shells count: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    return 128 + (received.number or signal.SIGINT)
+
+
+@contextmanager
+def terminating_signals() -> Iterator[None]:
+    """Take SIGTERM and SIGHUP for interrupts, as long as a command runs; what is ignored (by nohup) stays ignored."""
+    received.number = None
+    outer = received.handed_over, received.terminals  # of a command that runs this one
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # others cannot set handlers
+        known = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
+        before = {number: signal.getsignal(number) for number in known}
+    numbers = [number for number, own in before.items() if own in (signal.SIG_DFL, interrupt)]
+    received.handed_over = tuple(numbers)
+    received.terminals = tuple(number for number in (1, 2) if os.isatty(number))
+    try:
+        for number in numbers:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
+        received.handed_over, received.terminals = outer

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = [
-    "check_release_path",
-    "convergence",
-    "need_counts",
-    "read_posterior",
-    "read_release",
-    "read_releases",
-    "write_release",
-]
-
 
 def check_release_path(path: str, *, force: bool) -> None:
     """Check where a release shall be written, before any work."""

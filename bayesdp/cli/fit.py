@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
-from bayesdp.cli.caches import warn_of_open_caches
-from bayesdp.cli.errors import log_safely, say
-from bayesdp.cli.printing import announce
-from bayesdp.cli.signals import interrupt_status
-from bayesdp.cli.verdict import ADVICE, status_of
+from bayesdp.cli.errors import interrupt_status, log_safely, say
+from bayesdp.cli.printing import ADVICE, announce, status_of
+from bayesdp.cli.users_file import warn_of_open_caches
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from bayesdp.inference.interrupt import StopOnCtrlC
     from bayesdp.inference.keeping import Drawn
     from bayesdp.release import Release
-
-__all__ = ["add", "run"]
 
 _TEXT = """\
 The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your

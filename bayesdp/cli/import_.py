@@ -8,8 +8,6 @@ from typing import Any
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, add_table_options
 from bayesdp.cli.published import FileOrLaw, published_release_parts
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 The noisy table is a CSV file (long or wide) or netCDF; the exact margins are CSV. The noise law and its
 scale are in the agency's methods note:

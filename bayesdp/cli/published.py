@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bayesdp.noise import NoiseLaw
     from bayesdp.queries import Query
 
-__all__ = ["FileOrLaw", "published_release_parts"]
-
 
 class FileOrLaw(argparse.Action):
     """Note --noisy and --law in the order in which they are given: a law is that of the file before it."""

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from bayesdp.frames import Frame
     from bayesdp.queries import Query
 
-__all__ = ["FORMS", "parse_query"]
-
 FORMS = "margins:DIM, margins:DIM*DIM, totals:GROUP, total, cells"
 """How queries can be written."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, add_table_options, table_options
 from bayesdp.cli.queries import FORMS
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 For whoever has the confidential table. The invariants are published exactly, the cells with noise that
 changes none of them. Without --seed integer noise is made of the operating system's entropy wherever an

@@ -6,17 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_table_options, check_suffix, table_options
-from bayesdp.cli.printing import announce
+from bayesdp.cli.printing import announce, status_of
 from bayesdp.cli.queries import FORMS
-from bayesdp.cli.verdict import status_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from bayesdp.queries import Query
     from bayesdp.release import Release
-
-__all__ = ["add", "run"]
 
 _TEXT = """\
 One self-contained HTML file: the result first; what is exact, the noise law and whom it protects; published

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import aligned, csv_label, printable, width
 from bayesdp.cli.arguments import add_command
-from bayesdp.cli.printing import show
+from bayesdp.cli.printing import ADVICE, show, status_of
 from bayesdp.cli.queries import FORMS
-from bayesdp.cli.verdict import ADVICE, status_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from bayesdp.release import Release
     from bayesdp.summaries import Answers
-
-__all__ = ["add", "run"]
 
 _TEXT = """\
 For each cell, each answer of a query, or each element of a parameter (--var): the published noisy value, the

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from bayesdp.frames import Frame
     from bayesdp.significance import OddsRatioResult
 
-__all__ = ["add", "run"]
-
 _TEXT = """\
 For a release of a 2 x 2 table with both margins exact. Prints an estimate of the odds ratio (median-unbiased: as often
 too small as too large), a confidence interval and a p-value, two-sided unless --alternative says otherwise, as R's

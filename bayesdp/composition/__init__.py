@@ -23,7 +23,7 @@ from bayesdp.composition.joint import check_law, joint_release, releases_of_post
 from bayesdp.composition.nestedness import is_nested
 from bayesdp.composition.of_posterior import determined_of, draws_of, releases_of_tables, tables_of_posterior
 from bayesdp.composition.streamed import CELLS, Streamed, is_streamed
-from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN
+from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN
 
 __all__ = [
     "CELLS",

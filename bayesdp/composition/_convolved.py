@@ -22,8 +22,6 @@ from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS, DifferenceNorm
 
-__all__ = ["Row", "convolved_rows"]
-
 _SHORTER = 1e-9
 """By how much an epsilon must be smaller, relatively, to be better: less is rounding."""
 _MOST = 200

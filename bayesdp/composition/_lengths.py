@@ -12,8 +12,6 @@ from bayesdp.release import Release
 from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["Known", "known_losses"]
-
 
 @dataclass(frozen=True)
 class Known:

@@ -14,8 +14,6 @@ from bayesdp.privacy.relations import Apart, ApartWithin, Kept, Neighbours
 from bayesdp.release import Release
 from bayesdp.sensitivities.differences import NORMS
 
-__all__ = ["adjacent_row", "common_kind", "loss_of", "neighbour_loss", "total"]
-
 _LONGER = 1.0 + 1e-12
 """A length up to this is 1: more of it is rounding."""
 

@@ -19,8 +19,6 @@ from bayesdp.queries import Totals
 from bayesdp.release import Release
 from bayesdp.sensitivities.differences import NORMS
 
-__all__ = ["NEIGHBOURS_APART", "total_guarantee"]
-
 NEIGHBOURS_APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
 """How far neighbouring tables are apart."""
 

@@ -9,10 +9,8 @@ import xarray as xr
 
 from bayesdp.composition.composing import compose, together
 from bayesdp.composition.joint import joint_release, releases_of_posterior
-from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN
+from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN
 from bayesdp.release import Release
-
-__all__ = ["as_one", "posterior_release"]
 
 
 def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:

@@ -13,8 +13,6 @@ from bayesdp.privacy.losses import Loss
 from bayesdp.queries import Totals
 from bayesdp.release import Release
 
-__all__ = ["loss_at_difference"]
-
 
 def loss_at_difference(
     releases: Sequence[Release], difference: Difference, invariants: Invariants, delta: float | None = None

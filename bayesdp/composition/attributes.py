@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-__all__ = ["check_attributes", "converged_of"]
-
 _VERDICTS = ("converged", "not judged", "not converged")
 
 

@@ -19,8 +19,6 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.counts import relaxation_of
 
-__all__ = ["check_posterior"]
-
 _AT_ONCE = 10_000_000
 """Counts that are compared with the exact answers at a time."""
 

@@ -17,8 +17,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.privacy import Difference, Guarantee, SemiAdjacency, semi_adjacency
 from bayesdp.release import Release
 
-__all__ = ["Composition"]
-
 _WIDTH = 100
 _NAMED = 10
 """Cells that the text names."""

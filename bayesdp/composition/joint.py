@@ -14,8 +14,6 @@ from bayesdp.consistency import LawCheck, check_consistent
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.release import Release
 
-__all__ = ["check_law", "joint_release", "releases_of_posterior"]
-
 _NEVER_BY_CHANCE = 4
 """Two measurements with this number of answers that are all equal have the same noise; fewer may be equal by chance."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from bayesdp.invariants import Invariants
 
-__all__ = ["is_nested"]
-
 
 def is_nested(inner: Invariants, outer: Invariants) -> bool:
     """Whether what `inner` leaves free is left free by `outer` too: ``null(inner)`` lies in ``null(outer)``.

@@ -9,8 +9,6 @@ import xarray as xr
 from bayesdp.release import Release
 from bayesdp.storage.counts import counts_name
 
-__all__ = ["determined_of", "draws_of", "releases_of_tables", "tables_of_posterior"]
-
 _STATING = ("fiber", "statistics")
 """Groups that say which variable a release is about: a table of counts, or statistics."""
 

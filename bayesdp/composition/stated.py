@@ -17,15 +17,12 @@ from bayesdp.composition._total import NEIGHBOURS_APART, total_guarantee
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.stated.agreement import alike, check_person, words
-from bayesdp.mechanisms.stated.compositions import LOSS_UNKNOWN, check_parts, number_of_releases
-from bayesdp.mechanisms.stated.tables import possible_guarantees, rebuilt
+from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN, check_parts, number_of_releases, possible_guarantees, rebuilt
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.relations import Apart, Convolved, Kept, Neighbours, Relation, Sentence
 from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
-
-__all__ = ["check_total"]
 
 _KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta", "at_delta"}
 _DEEPEST = 100

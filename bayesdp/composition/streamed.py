@@ -16,8 +16,6 @@ from bayesdp.composition.of_posterior import determined_of, releases_of_tables
 from bayesdp.queries import Query, rows_of
 from bayesdp.release import Release
 
-__all__ = ["CELLS", "CellNumbers", "Streamed", "is_streamed"]
-
 type Floats = npt.NDArray[np.float64]
 
 CELLS = "cells"

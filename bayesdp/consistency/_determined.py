@@ -16,8 +16,6 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import MatrixPart, Query, SumPart
 
-__all__ = ["determined_answers", "unmoved", "unseen_tables"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

@@ -38,8 +38,6 @@ from bayesdp.consistency._sums import Ints, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.queries import SumPart
 
-__all__ = ["Answers", "Differences", "Term", "agreeing", "answers_of", "differences_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

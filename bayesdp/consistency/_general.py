@@ -14,8 +14,6 @@ from bayesdp.consistency._sums import Ints, meet, summed
 from bayesdp.measurements import Exact
 from bayesdp.queries import MatrixPart, SumPart
 
-__all__ = ["ExactPart", "check_kernel", "distinct_columns", "equalities", "implied", "left_kernel"]
-
 type ExactPart = tuple[SumPart | MatrixPart, Ints]
 
 _LARGEST_KERNEL = 4_000_000

@@ -15,8 +15,6 @@ from bayesdp._nested import NestedSums
 from bayesdp.consistency._differences import Answers, Term
 from bayesdp.queries import SumPart
 
-__all__ = ["LeastSquares", "least_squares"]
-
 _MOST_ENTRIES, _DENSE = 3_000_000, 500
 """Cells in answers, and answers whose rank is worked out from a matrix where labels cross or some answers are missing."""
 

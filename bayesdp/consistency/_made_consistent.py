@@ -10,8 +10,6 @@ from bayesdp.consistency._perturbed import perturbed_adding_up
 from bayesdp.consistency.post_processed import FALSE_ALARMS
 from bayesdp.measurements import Exact, Measured
 
-__all__ = ["FEWEST_SUMS", "check_not_made_consistent", "made_consistent"]
-
 FEWEST_SUMS = 10
 """Fewer sums that agree are warned about, where chance does not explain them, and not refused."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from bayesdp.consistency._published import Floats, Published
 from bayesdp.noise import law_names
 
-__all__ = ["BASES", "multiples"]
-
 BASES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 500.0, 1000.0)
 """Bases that are looked for; those below 2 only where noise is real, and of a scale that they matter for."""
 

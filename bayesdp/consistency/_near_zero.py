@@ -8,8 +8,6 @@ import numpy as np
 
 from bayesdp.consistency._published import Floats, Published
 
-__all__ = ["TESTS", "near_zero"]
-
 TESTS = 2
 """Windows that are looked at: exact zeros, and up to one scale."""
 

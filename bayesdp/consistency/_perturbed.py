@@ -15,8 +15,6 @@ from bayesdp.measurements import Measured
 from bayesdp.noise import PerturbedLaw
 from bayesdp.queries import SumPart
 
-__all__ = ["EVERYTHING", "perturbed_adding_up"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

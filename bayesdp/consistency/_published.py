@@ -12,8 +12,6 @@ import numpy.typing as npt
 from bayesdp.measurements import Measured, described
 from bayesdp.measurements.checks import has_negative_entry
 
-__all__ = ["Published", "grid_of", "published_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

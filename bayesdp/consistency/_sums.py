@@ -9,8 +9,6 @@ from bayesdp._text import printable
 from bayesdp._validate import MAX_COUNT
 from bayesdp.queries import SumPart
 
-__all__ = ["Ints", "check_pair", "meet", "row_map", "summed"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["LawCheck", "law_check", "warn_of_law"]
-
 _INCOMPATIBLE = 1e-4
 """The p-value below which `observe`, fits, ``bayesdp import`` and reports say that numbers do not fit their law."""
 

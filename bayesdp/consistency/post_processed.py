@@ -13,8 +13,6 @@ from bayesdp.consistency._perturbed import EVERYTHING, perturbed_adding_up
 from bayesdp.consistency._published import published_of
 from bayesdp.measurements import Exact, Measured
 
-__all__ = ["FALSE_ALARMS", "PostProcessedWarning", "signs_of_post_processing", "warn_if_post_processed"]
-
 FALSE_ALARMS = 1e-6
 """Probability, at most, that a release whose numbers do follow their law is warned about, whatever the true table."""
 

@@ -15,8 +15,6 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, rows_of
 from bayesdp.queries.units import ONE
 
-__all__ = ["CountedOnceWarning", "check_one_value", "counted_once"]
-
 type Key = tuple[bytes, bytes, Fraction, NoiseLaw]
 """Cells and weights of an answer, its unit, and its law."""
 

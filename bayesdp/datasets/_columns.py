@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bayesdp.storage.csv_file import CsvFile
 
-__all__ = ["POST_PROCESSED", "codes", "counts"]
-
 POST_PROCESSED = "made whole, nonnegative and consistent by the TopDown algorithm"
 """The attribute ``postprocessing`` of tables from demonstration files; `bayesdp.Measured` refuses numbers that have it."""
 

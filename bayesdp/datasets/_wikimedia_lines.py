@@ -12,8 +12,6 @@ import xarray as xr
 from bayesdp._text import printable
 from bayesdp._validate import shown
 
-__all__ = ["Row", "page_totals", "rows_of_day"]
-
 _MOST_DIGITS = 15
 _LONGEST = 20_000
 """Characters of a line. A title has at most 255 bytes."""

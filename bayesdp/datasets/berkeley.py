@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-__all__ = ["berkeley_admissions"]
-
 # Departments A to F in the columns.
 _MEN_ADMITTED = [512, 353, 120, 138, 53, 22]
 _MEN_REJECTED = [313, 207, 205, 279, 138, 351]

@@ -13,8 +13,6 @@ import xarray as xr
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
 
-__all__ = ["read_county_populations"]
-
 
 class _Layout(NamedTuple):
     """The columns that one publisher uses."""

@@ -11,8 +11,6 @@ import xarray as xr
 from bayesdp.datasets._columns import POST_PROCESSED, codes, counts
 from bayesdp.storage.csv_file import CsvFile, read_csv
 
-__all__ = ["read_county_demonstration"]
-
 _ORIGINS = {
     "nh_white": "White", "nh_black": "Black", "nh_aian": "American Indian", "nh_asian": "Asian",
     "nh_nhpi": "Pacific Islander", "nh_other": "other race", "nh_two": "two or more races", "hispanic": "Hispanic",

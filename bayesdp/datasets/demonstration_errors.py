@@ -11,8 +11,6 @@ import xarray as xr
 
 from bayesdp._validate import shown
 
-__all__ = ["demonstration_errors"]
-
 
 def demonstration_errors(
     census: xr.DataArray, demonstration: xr.DataArray, edges: Sequence[float] = (10_000, 100_000, 1_000_000)

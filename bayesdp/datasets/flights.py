@@ -8,8 +8,6 @@ from importlib.resources import files
 import numpy as np
 import xarray as xr
 
-__all__ = ["flights"]
-
 _HOURS = [f"{hour:02d}" for hour in range(24)]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["below", "checked", "is_hidden"]
-
 
 def below(folder: Path, root: Path, wanted: Callable[[Path], bool]) -> list[Path]:
     """All files, sorted, and folders that have none that is wanted. Hidden folders, such as of temporary files, are not entered.

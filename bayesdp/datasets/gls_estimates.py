@@ -14,8 +14,6 @@ from bayesdp._validate import shown
 from bayesdp.datasets.folders import below
 from bayesdp.storage.csv_file import NUMBER, CsvFile, read_csv
 
-__all__ = ["compare_estimates", "read_gls_estimates"]
-
 _COLUMNS = ("geocode", "query", "estimate", "std_dev", "query_description")
 _DRAWS = ("chain", "draw")
 

@@ -8,8 +8,6 @@ from importlib.resources import files
 import numpy as np
 import xarray as xr
 
-__all__ = ["illinois_counties", "midwest_counties"]
-
 _RACES = ("white", "black", "american_indian", "asian", "other")
 
 

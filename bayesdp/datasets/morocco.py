@@ -11,8 +11,6 @@ import xarray as xr
 
 from bayesdp._validate import choice
 
-__all__ = ["morocco_communes", "morocco_totals"]
-
 type Counted = Literal["population", "households"]
 
 _SOURCE = (

@@ -10,8 +10,6 @@ from bayesdp._validate import shown
 from bayesdp.datasets._columns import POST_PROCESSED, codes, counts
 from bayesdp.storage.csv_file import read_csv
 
-__all__ = ["read_nhgis_demonstration"]
-
 _PROTECTED, _SUMMARY = "_dp", "_sf"
 
 

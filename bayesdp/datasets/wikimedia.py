@@ -18,8 +18,6 @@ from bayesdp.datasets._wikimedia_lines import Row, page_totals, rows_of_day
 from bayesdp.datasets.wikimedia_terms import WIKIMEDIA_TERMS, WikimediaTerms, terms_of
 from bayesdp.datasets.wikimedia_views import WikimediaViews
 
-__all__ = ["read_wikimedia"]
-
 _DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 
 

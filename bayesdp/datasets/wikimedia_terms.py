@@ -11,8 +11,6 @@ from bayesdp._validate import positive_integer, shown
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.noise.base import NoiseLaw
 
-__all__ = ["WIKIMEDIA_TERMS", "WikimediaTerms", "terms_of"]
-
 
 @dataclass(frozen=True)
 class WikimediaTerms:

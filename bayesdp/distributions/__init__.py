@@ -31,35 +31,28 @@ from bayesdp.distributions.bounded.discrete import (
 from bayesdp.distributions.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.distributions.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.distributions.bounded.rescaled_laplace import RescaledLaplace, rescaled_logp
-from bayesdp.distributions.independent import canonical_of_counts, tulap_of_counts  # noqa: F401  # they register their likelihoods
+from bayesdp.distributions.independent import of_counts  # noqa: F401  # it registers its likelihoods
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
-from bayesdp.distributions.independent.discrete_gaussian import DiscreteGaussian
-from bayesdp.distributions.independent.discrete_laplace import DiscreteLaplace
-from bayesdp.distributions.independent.gaussian import Gaussian
-from bayesdp.distributions.independent.laplace import Laplace
+from bayesdp.distributions.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Tulap
 from bayesdp.distributions.independent.scalar import scalar_distribution
-from bayesdp.distributions.independent.tulap import Tulap
-from bayesdp.distributions.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.distributions.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.distributions.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.perturbed.base import perturbed_distribution
 from bayesdp.distributions.perturbed.by_rows import PerturbationRows, PerturbedByRows, UnknownPerturbation
-from bayesdp.distributions.perturbed.cell_key import CellKey
 from bayesdp.distributions.perturbed.censored import Censored
-from bayesdp.distributions.perturbed.rounding import ConventionalRounding, RandomRounding
-from bayesdp.distributions.perturbed.transition_table import TransitionTable
+from bayesdp.distributions.perturbed.laws import CellKey, ConventionalRounding, RandomRounding, TransitionTable
 from bayesdp.distributions.polytope.box_norm import BoxNorm
-from bayesdp.distributions.polytope.k_norm import KNorm
-from bayesdp.distributions.polytope.lattice_k_norm import LatticeKNorm
+from bayesdp.distributions.polytope.k_norm import KNorm, LatticeKNorm, SemiKNorm
 from bayesdp.distributions.registry import distribution_of, register_distribution
-from bayesdp.distributions.semi.semi_k_norm import SemiKNorm
-from bayesdp.distributions.subspace.correlated_gaussian import CorrelatedGaussian
-from bayesdp.distributions.subspace.extended_laplace import ExtendedLaplace
-from bayesdp.distributions.subspace.mixed_laplace import MixedLaplace
-from bayesdp.distributions.subspace.projected_gaussian import ProjectedGaussian
-from bayesdp.distributions.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.distributions.subspace.laws import (
+    CorrelatedGaussian,
+    ExtendedLaplace,
+    MixedLaplace,
+    ProjectedGaussian,
+    ProjectedLaplace,
+    SubspaceNorm,
+)
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
-from bayesdp.distributions.subspace.subspace_norm import SubspaceNorm
 from bayesdp.distributions.tables import table_distribution
 
 __all__ = [

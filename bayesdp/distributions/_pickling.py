@@ -18,8 +18,6 @@ from typing import Any
 
 from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
 
-__all__ = ["bound_method", "integrator", "register"]
-
 
 def bound_method(function: Callable[..., Any], instance: Any) -> MethodType:
     """A function as a method of an object; what a pickle of such a method calls."""

@@ -10,8 +10,6 @@ from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp._numba import nb as numba
 
-__all__ = ["applied", "drawn_in_python"]
-
 
 def drawn_in_python(op: Any, ndim: int) -> tuple[Any, None]:
     """What PyTensor's numba backend is to call for a random variable: its `rng_fn`, without PyTensor's warning about it."""

@@ -14,8 +14,6 @@ from pytensor.tensor.type import discrete_dtypes
 
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["AnswersOp", "answers"]
-
 
 class AnswersOp(OpFromGraph):
     """Answers of a query, recognisable in a graph: step methods look for it between a noise law and the counts.

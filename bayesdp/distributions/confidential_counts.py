@@ -25,8 +25,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesdp.distributions._tied_tables import as_tied_table
 
-__all__ = ["ConfidentialCounts", "ConfidentialCountsRV", "FlatCounts", "FlatCountsRV"]
-
 
 class ConfidentialCountsRV(SymbolicRandomVariable):
     """Random variable of `ConfidentialCounts`: its base, marked as counts that a step method may move on a fiber."""

@@ -12,8 +12,6 @@ from inspect import cleandoc
 
 from bayesdp.noise.base import NoiseLaw
 
-__all__ = ["distribution_doc"]
-
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 _OF_THE_DISTRIBUTION = {

@@ -14,8 +14,6 @@ from pytensor.graph.basic import Constant
 from bayesdp.distributions.answers import answers
 from bayesdp.queries import Query
 
-__all__ = ["OFF_FIBER", "ExactAnswers", "ExactAnswersRV", "UnmergedRV"]
-
 OFF_FIBER = -1e6
 """Log-density of a table off the fiber while the counts are free.
 

@@ -10,8 +10,6 @@ from bayesdp.distributions.registry import distribution_of
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
 
-__all__ = ["add_likelihood"]
-
 
 @singledispatch
 def add_likelihood(

@@ -11,8 +11,6 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.invariants import Invariants
 
-__all__ = ["checked_location", "is_discrete", "location", "scale"]
-
 
 def is_discrete(variable: Any) -> bool:
     """Whether a variable has an integer (or Boolean) type."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from bayesdp.noise.base import NoiseLaw
 
-__all__ = ["distribution_of", "register_distribution"]
-
 _DISTRIBUTIONS: dict[type[NoiseLaw], Any] = {}
 
 

@@ -28,7 +28,7 @@ from pymc.logprob.abstract import _logprob
 
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
-from bayesdp.distributions.independent.tulap_of_counts import are_free
+from bayesdp.distributions.independent.of_counts import are_free
 from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes

@@ -20,8 +20,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.tables import TableLaw
 
-__all__ = ["check_known", "dense_basis", "log_density", "log_sum", "measured", "symbolic_log_sum"]
-
 _ENTRIES = 4_000_000
 """Largest dense matrix, dimensions times cells, that is put into a graph."""
 

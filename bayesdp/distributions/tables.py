@@ -28,8 +28,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.tables import TableLaw
 
-__all__ = ["TableNoiseRV", "nearest_table", "table_distribution"]
-
 
 class TableNoiseRV(RandomVariable):
     """A noisy table around a location, with one scale; all dimensions of the table are core dimensions.

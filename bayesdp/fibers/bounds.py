@@ -12,8 +12,6 @@ from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
 
-__all__ = ["EXACT_CELLS", "cell_bounds", "propagated_bounds"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -13,8 +13,6 @@ from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System
 
-__all__ = ["conflict"]
-
 type Floats = npt.NDArray[np.float64]
 
 _LARGEST = 400_000

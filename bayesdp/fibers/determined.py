@@ -23,8 +23,6 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from bayesdp.fibers.system import System
 
-__all__ = ["PROGRAM_CELLS", "determined_cells"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bayesdp.fibers.fiber import Fiber
 
-__all__ = ["enumerate_fiber"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -15,8 +15,6 @@ from bayesdp.fibers.system import System
 from bayesdp.invariants import Invariants
 from bayesdp.moves import families
 
-__all__ = ["find_point", "is_two_way", "two_way_margins"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -23,8 +23,6 @@ from bayesdp.moves.choosing import moves_for
 from bayesdp.moves.moves import Kept, Moves
 from bayesdp.queries import LinearQuery, MatrixPart, Query, cell_list
 
-__all__ = ["ExactAnswers", "Fiber"]
-
 type Ints = npt.NDArray[np.int64]
 
 _IN_USE: WeakValueDictionary[tuple[Any, ...], Fiber] = WeakValueDictionary()

@@ -12,8 +12,6 @@ from scipy.optimize import LinearConstraint
 
 from bayesdp.fibers.noise_term import NoiseTerm
 
-__all__ = ["Gaps"]
-
 type Ints = npt.NDArray[np.int64]
 
 _FAR = 10**4

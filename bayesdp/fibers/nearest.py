@@ -11,8 +11,6 @@ from bayesdp._validate import finite_array
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.kernel.state import UNBOUNDED
 
-__all__ = ["nearest_table"]
-
 type Ints = npt.NDArray[np.int64]
 
 _NODES = 10_000

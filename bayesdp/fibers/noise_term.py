@@ -13,8 +13,6 @@ from bayesdp._validate import choice
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.queries import Query
 
-__all__ = ["NoiseTerm"]
-
 type Floats = npt.NDArray[np.float64]
 
 

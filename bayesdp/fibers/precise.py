@@ -38,8 +38,6 @@ from bayesdp.moves.choosing import has_families
 from bayesdp.moves.moves import Kept
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
-__all__ = ["APART", "LARGEST", "precise_sets", "spread_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 type Part = SumPart | MatrixPart

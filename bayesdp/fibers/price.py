@@ -34,8 +34,6 @@ from bayesdp.fibers.kernel.state import (
 )
 from bayesdp.fibers.kernel.sweep import sweep
 
-__all__ = ["STAGES", "fall_and_rise", "raise_the_price"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

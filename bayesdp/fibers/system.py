@@ -17,8 +17,6 @@ from bayesdp.frames import Frame
 from bayesdp.queries import Query
 from bayesdp.queries.exact_sums import exact_product, largest_size
 
-__all__ = ["System"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Answers = Sequence[tuple[Query, Ints]]

@@ -36,8 +36,6 @@ from bayesdp.fibers.windows import bent, without_infinities
 from bayesdp.moves.choosing import has_families, moves_keeping
 from bayesdp.moves.moves import Kept, Moves
 
-__all__ = ["Target"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

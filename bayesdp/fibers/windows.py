@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bayesdp.fibers.kernel.state import IMPOSSIBLE
 
-__all__ = ["LogMassWindows", "bent", "spread_of_windows", "without_infinities"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -11,8 +11,6 @@ from bayesdp.hierarchies.groups import tied_groups
 from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.hierarchies.structure import Structure
 
-__all__ = ["numbered", "read_words", "words_of"]
-
 type Ints = npt.NDArray[np.int64]
 
 _BITS = 48

@@ -10,8 +10,6 @@ from scipy.linalg import null_space
 
 from bayesdp.hierarchies.coordinates import Block, Coordinates
 
-__all__ = ["Contradiction", "Unidentified", "at_leaves", "condition", "inverse", "pseudo_inverse"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -37,8 +37,6 @@ from scipy.sparse.csgraph import connected_components
 
 from bayesdp.hierarchies.tree import NoStructure, Tree
 
-__all__ = ["LIMITED", "connection", "effective_levels", "exact_classes"]
-
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 

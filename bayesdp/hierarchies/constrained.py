@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.linalg import splu
 
-__all__ = ["Constraints", "NoTable", "nonnegative_least_squares", "round_within"]
-
 type Floats = npt.NDArray[np.float64]
 
 _REGULAR = 1e-10  # pivot of a constraint that others imply, relative to the weights

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.axes import Axis
 
-__all__ = ["Block", "Codes", "Coordinates", "along"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Codes = tuple[Ints | None, ...]

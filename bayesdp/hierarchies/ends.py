@@ -19,8 +19,6 @@ from bayesdp.hierarchies.structure import Structure
 if TYPE_CHECKING:
     from bayesdp.hierarchies.chain import TreeChain
 
-__all__ = ["FAR", "Groups", "chain_number", "ends_of", "entries_of", "paired", "to_ends"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.structure import Structure
 
-__all__ = ["DONORS", "donors_of", "tied_groups", "tied_siblings", "tying_query", "visits_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from bayesdp._text import printable
 
-__all__ = ["ENOUGH", "Disagreement", "MissedModes"]
-
 ENOUGH = 40
 """Effective draws of a chain for the mean of a cell, from which on the check can tell modes that are a few deviations apart."""
 

@@ -12,8 +12,6 @@ from bayesdp.hierarchies.tree import NoStructure, Tree, cell_codes, tree_of
 from bayesdp.queries import SumPart
 from bayesdp.release import Release
 
-__all__ = ["Limits", "NoisySums", "PublishedSums", "published_sums"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -10,8 +10,6 @@ from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.measurements import Measured
 from bayesdp.release import Release
 
-__all__ = ["noise_term", "target_of"]
-
 _OTHERWISE = "put the release into a model with bdp.observe and draw with bdp.sample, which know it"
 
 

@@ -18,8 +18,6 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 from bayesdp.release import Release
 
-__all__ = ["split"]
-
 type Ints = npt.NDArray[np.int64]
 type Label = Any
 type Piece = tuple[Query, Ints]

@@ -14,19 +14,6 @@ from bayesdp.hierarchies.tree import Tree
 from bayesdp.hierarchies.two_pass import LevelData
 from bayesdp.queries import SumPart
 
-__all__ = [
-    "Known",
-    "Noisy",
-    "axes_of",
-    "by_node",
-    "codes_of",
-    "flat_codes",
-    "in_part",
-    "is_product",
-    "level_data",
-    "node_codes",
-]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

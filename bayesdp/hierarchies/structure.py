@@ -21,8 +21,6 @@ from bayesdp.hierarchies.connectivity import connection, exact_classes
 from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["Structure", "best_axis", "structure_of", "sum_parts"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import ConvexHull, QhullError
 
-__all__ = ["POINTS", "Boundary", "boundary_of", "is_quick", "is_small"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int32]
 

@@ -9,8 +9,6 @@ from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.hulls.boundary import Boundary
 
-__all__ = ["draw_cones", "second_moment"]
-
 type Floats = npt.NDArray[np.float64]
 
 

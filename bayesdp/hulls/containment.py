@@ -10,8 +10,6 @@ import numpy.typing as npt
 from bayesdp._validate import finite_array
 from bayesdp.hulls.base import Hull
 
-__all__ = ["ContainmentOrder", "containment_order"]
-
 _ROUNDING = 1e-9
 
 

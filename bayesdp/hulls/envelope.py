@@ -13,8 +13,6 @@ from bayesdp.hulls.proposals import Proposal, proposal_for
 from bayesdp.hulls.sensitivity import SensitivityHull
 from bayesdp.invariants import Invariants
 
-__all__ = ["LEAST", "Envelope", "envelope_of", "reach_of"]
-
 type Floats = npt.NDArray[np.float64]
 
 LEAST = 0.003

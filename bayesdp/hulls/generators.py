@@ -12,8 +12,6 @@ from scipy.linalg import qr
 from bayesdp.hulls.pricing import CIRCUITS, DIFFERENCES, LISTED, best_vertex
 from bayesdp.hulls.simplex import BELOW, FAILED, SOLVED, is_below, solve
 
-__all__ = ["Basis", "Generators", "circuits", "differences", "listed"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

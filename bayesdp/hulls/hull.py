@@ -14,8 +14,6 @@ from bayesdp.hulls.base import Hull
 from bayesdp.hulls.boundary import Boundary, boundary_of, is_quick, is_small
 from bayesdp.hulls.generators import Generators, listed
 
-__all__ = ["METHODS", "SymmetricHull", "shared"]
-
 type Floats = npt.NDArray[np.float64]
 
 METHODS = ("auto", "facets", "program")

@@ -26,8 +26,6 @@ from bayesdp.hulls.proposals import Proposal
 from bayesdp.hulls.simplex import SOLVED, solve
 from bayesdp.invariants import Invariants
 
-__all__ = ["LEAST_LIFTED", "Lift", "lift_of", "substitutions_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

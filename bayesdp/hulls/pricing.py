@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["CIRCUITS", "DIFFERENCES", "LISTED", "best_vertex"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.invariants import Invariants
 
-__all__ = ["Proposal", "proposal_for"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

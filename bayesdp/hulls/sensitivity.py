@@ -17,8 +17,6 @@ from bayesdp.hulls.generators import Generators, circuits, listed
 from bayesdp.hulls.proposals import proposal_for
 from bayesdp.invariants import Invariants
 
-__all__ = ["SensitivityHull", "sensitivity_hull"]
-
 type Floats = npt.NDArray[np.float64]
 
 _DENSE = 4_000_000

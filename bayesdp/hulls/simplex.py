@@ -16,8 +16,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp.hulls.pricing import best_vertex
 
-__all__ = ["ABOVE", "BELOW", "FAILED", "SOLVED", "is_below", "solve"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

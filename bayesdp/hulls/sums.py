@@ -25,8 +25,6 @@ from bayesdp.hulls.boundary import is_small
 from bayesdp.hulls.hull import SymmetricHull
 from bayesdp.hulls.samplers import sample_hull
 
-__all__ = ["MAX_AXES", "NormSum", "Piece", "least_sum"]
-
 type Floats = npt.NDArray[np.float64]
 
 MAX_AXES = 24

@@ -32,8 +32,6 @@ from bayesdp.steps.movement import movement
 from bayesdp.steps.terms import exact_fiber
 from bayesdp.storage import compress_draws
 
-__all__ = ["Tables", "add_group_labels", "add_releases_to", "annotate", "take_ends"]
-
 
 def annotate(
     tree: xr.DataTree,

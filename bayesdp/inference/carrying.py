@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 import xarray as xr
 
-__all__ = ["carried", "note_run"]
-
 
 def note_run(tree: xr.DataTree, *, resumed: int, interrupted: bool) -> None:
     """Write how a run went into the attributes of its draws; of one that went through, nothing.

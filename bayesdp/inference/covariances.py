@@ -15,8 +15,6 @@ from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
 from bayesdp.release import Measured, Release
 
-__all__ = ["observe_covariance", "sample_covariance"]
-
 
 def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
     """Add the confidential sample covariance matrix of n Gaussian records to the model on the stack.

@@ -8,8 +8,6 @@ import xarray as xr
 from bayesdp.fibers import Fiber
 from bayesdp.release import Release
 
-__all__ = ["feasible_point"]
-
 
 def feasible_point(release: Release) -> xr.DataArray:
     """A table of nonnegative whole numbers with the exact answers of a release, close to its noisy table if it has one.

@@ -15,8 +15,6 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import NoiseTerm
 from bayesdp.steps.terms import read_model
 
-__all__ = ["what_holds"]
-
 _CELLS, _ANSWERS = 3, 3
 """How many cells are named, and how many of the answers that hold one."""
 

@@ -10,8 +10,6 @@ from typing import Any, Self
 from bayesdp._interrupts import handled, tell
 from bayesdp.steps import stop_request
 
-__all__ = ["StopOnCtrlC"]
-
 
 class StopOnCtrlC:
     """A context in which Ctrl-C ends sampling between two draws, and then only breaks off what can be left out.

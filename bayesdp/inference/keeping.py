@@ -27,8 +27,6 @@ from bayesdp.inference.runs.progress import diagnostics_lines
 from bayesdp.inference.runs.running import sampled
 from bayesdp.steps.slow_forms import slow_rates_told
 
-__all__ = ["Drawn", "diagnosed", "drawn", "tell_verdict"]
-
 _log = logging.getLogger("bayesdp.inference.sampling")
 
 _A_MOMENT = 2_000_000

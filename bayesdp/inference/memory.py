@@ -11,8 +11,6 @@ import pymc as pm
 
 from bayesdp.inference.runs.plan import planned
 
-__all__ = ["available_memory", "check_memory", "memory_needed"]
-
 _REMEDY = (
     "Record less: fewer `draws`, each after more moves (`fiber_gibbs={'sweeps': 8}` for the counts, in place of thinning); "
     "fewer of `tune`, which are held as well; or functions of the table instead of the table, each a pm.Deterministic in the "

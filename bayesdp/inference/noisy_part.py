@@ -14,8 +14,6 @@ from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import is_discrete
 from bayesdp.measurements import Measured
 
-__all__ = ["answer_dims", "free_name", "observe_noisy"]
-
 
 def free_name(model: pm.Model, base: str) -> str:
     """A name that is not taken in the model, nor that of its published numbers."""

@@ -1,28 +1,137 @@
-"""Put a release into a PyMC model."""
+"""Put a release into a PyMC model.
+
+That answers about the same records have one perturbation, as a variable of a model that observes them.
+Releases of statistics in a PyMC model: the second argument of `observe` is then the statistic itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.traversal import ancestors
 
 from bayesdp.composition import joint_release
 from bayesdp.consistency import warn_of_law
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.exact_answers import ExactAnswers
+from bayesdp.distributions.perturbed.by_rows import rows_of
+from bayesdp.distributions.same_records import SameRecords, SharedPart
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
-from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
-from bayesdp.inference.registry import releases_of, remember
-from bayesdp.inference.same_records import observe_same_records
+from bayesdp.inference.registry import observed_by, observed_once, releases_of, remember
 from bayesdp.inference.shapes import shape_of
-from bayesdp.inference.statistics import observe_statistics
 from bayesdp.measurements import Exact, Measured, described
+from bayesdp.mechanisms.bounded.covariance_elements import variables_of
+from bayesdp.noise.records import shared_laws
 from bayesdp.release import Release
 
-__all__ = ["check_bounded", "observe"]
+
+def observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measured], data: Sequence[Any]) -> None:
+    """Add the term of answers about the same records, where two answers may be; releases observed before are part of it."""
+    # `x`: the counts. `measurements`: that the model has just observed. `data`: their published numbers.
+    known = [
+        (measured, model[name])
+        for variable, release, published in observed_by(model)
+        if variable == x.name and release.about == "counts"
+        for measured, name in zip(release.measurements, published, strict=False)
+    ]
+    pairs = [*known, *zip(measurements, data, strict=True)]
+    laws = shared_laws([(measured.law, measured.query) for measured, _ in pairs])
+    parts = []
+    for (measured, numbers), shared in zip(pairs, laws, strict=True):
+        published = ~measured.unmeasured.reshape(-1)
+        own = np.where(published, shared, 0)
+        parts.append((SharedPart(measured.query, measured.law, published, own), numbers))
+    parts = [(part, numbers) for part, numbers in parts if part.shared.any()]
+    before = {id(numbers) for _, numbers in known}
+    count = sum(id(numbers) in before for _, numbers in parts)
+    if count == len(parts) or not _overlap([part for part, _ in parts]):
+        return
+    SameRecords(
+        free_name(model, "same_records"),
+        x,
+        [
+            *(numbers for _, numbers in parts),
+            *(rows for part, _ in parts if (rows := rows_of(model, part.law)) is not None),
+        ],
+        parts=[part for part, _ in parts],
+        known=count if _overlap([part for part, _ in parts[:count]]) else 0,
+        observed=np.int64(0),
+    )
+
+
+def _overlap(parts: Sequence[SharedPart]) -> bool:
+    """Whether two answers under one law have a cell in common."""
+    seen: Mapping[int, Any] = {}
+    for part in parts:
+        for law in np.unique(part.shared[part.shared > 0]).tolist():
+            often = np.asarray(part.query.matrix[np.flatnonzero(part.shared == law)].sum(axis=0)).reshape(-1)
+            seen = {**seen, law: seen.get(law, 0) + often}
+    return any(bool(np.any(often > 1)) for often in seen.values())
+
+
+def observe_statistics(release: Release, statistic: Any) -> None:
+    """Add the noisy part of a release of statistics to the current model."""
+    # `release`: about statistics. `statistic`, shape `(*frame)`: the confidential statistics as a function of the parameters of the
+    # model; of a single one without a name, a scalar; of a covariance matrix, its elements or the matrix, of which the upper
+    # triangle is taken. One that is no variable of the model becomes one, `pm.Deterministic("true_statistic", ...)`, so that its
+    # posterior is recorded.
+    model = pm.modelcontext(None)
+    if any(own == release for _, own, _ in observed_by(model)):
+        raise ValueError(
+            "release has been observed already: its noisy numbers are data of this model, and would count twice. If a notebook "
+            "cell was run again, build the model anew in it"
+        )
+    variable = _located(release, statistic, model)
+    name = getattr(variable, "name", None)
+    if name is None or model.named_vars.get(name) is not variable:
+        name = free_name(model, "true_statistic")
+        variable = pm.Deterministic(name, variable, dims=_dims(release, name, model) if variable.ndim else None)
+    located = pt.reshape(variable, release.frame.shape)
+    data = [observe_noisy(model, measured, located) for measured in release.measurements]
+    remember(model, release, variable, {published.name: published.get_value() for published in data})
+
+
+def _dims(release: Release, name: str, model: pm.Model) -> tuple[str, ...]:
+    """Dimensions of a statistic: those of the release, unless the model has other labels of them."""
+    found = []
+    for dim, labels in release.coords.items():
+        own = dim if dim not in model.coords or tuple(model.coords[dim]) == tuple(labels) else f"{name}_{dim}"
+        model.add_coord(own, labels)
+        found.append(own)
+    return tuple(found)
+
+
+def _located(release: Release, statistic: Any, model: pm.Model) -> Any:
+    """The statistic as a tensor of the right shape that depends on the model."""
+    try:
+        variable = pt.as_tensor_variable(statistic)
+    except (TypeError, NotImplementedError):
+        raise TypeError(f"statistic must be a function of variables of the model, got {statistic!r}") from None
+    if not set(model.basic_RVs) & set(ancestors([variable])):
+        raise TypeError(
+            "statistic must be a function of variables of the current model, such as successes / 50, but none of them enters it"
+        )
+    shape = release.frame.shape
+    wanted = [shape, ()] if release.frame.size == 1 else [shape]
+    given = shape_of(variable)
+    names = variables_of(release.frame)
+    if names is not None:
+        square = (len(names), len(names))
+        if given == square:
+            return variable[np.triu_indices(len(names))]
+        wanted.append(square)
+    if given not in wanted:
+        raise ValueError(
+            f"statistic must have shape {' or '.join(map(str, wanted))}, as the release has {np.prod(shape)} statistics, got {given}"
+        )
+    return variable
+
 
 _NEVER_BY_CHANCE = 4
 """From so many equal noisy answers on, two measurements are taken for the same draw of noise; fewer may agree by chance."""

@@ -10,8 +10,6 @@ import xarray as xr
 from bayesdp.distributions.exact_answers import ExactAnswersRV
 from bayesdp.distributions.same_records import SameRecordsRV
 
-__all__ = ["add_log_likelihood"]
-
 
 def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:
     """Add the group ``log_likelihood`` with the noisy measurements, and without the exact answers.

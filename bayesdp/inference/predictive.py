@@ -20,8 +20,6 @@ from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.registry import observed_by, releases_of
 
-__all__ = ["add_prior_predictive"]
-
 _MOVES_A_SECOND = 1e6
 _SECONDS = 10.0
 

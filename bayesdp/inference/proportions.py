@@ -12,8 +12,6 @@ from scipy.special import betainc, gammaln, logsumexp
 
 from bayesdp._validate import finite_array, positive_integer, probability
 
-__all__ = ["ProportionPosterior", "posterior_of_proportions"]
-
 type Floats = npt.NDArray[np.float64]
 
 _MOST = 2_000_000

@@ -11,13 +11,10 @@ import pymc as pm
 
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import continuous_tables
-from bayesdp.inference.counting_once import observed_once
 from bayesdp.inference.observing import check_bounded
-from bayesdp.inference.registry import Observed, observed_by, releases_of, replace_observed
+from bayesdp.inference.registry import Observed, observed_by, observed_once, releases_of, replace_observed
 from bayesdp.measurements.checks import described
 from bayesdp.release import Release
-
-__all__ = ["set_release", "warn_replaced", "warn_unobserved"]
 
 
 def set_release(model: pm.Model, release: Release, *, replaces: Release | None = None) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["shape_of"]
-
 
 def shape_of(variable: Any) -> tuple[int, ...]:
     """The shape of a variable, from the model's data and constants.

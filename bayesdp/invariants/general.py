@@ -7,8 +7,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 
-__all__ = ["check_dense", "echelon_basis", "echelon_pivots", "independent_rows"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from bayesdp.invariants.general import check_dense, echelon_basis, independent_r
 from bayesdp.invariants.relations import matrix_through, sums_through
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["COORDINATE_RULES", "Invariants"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -14,8 +14,6 @@ from bayesdp._nested import NestedSums
 from bayesdp.frames import Frame
 from bayesdp.queries import LinearQuery, Query, SumPart
 
-__all__ = ["Relations", "matrix_through", "sums_through"]
-
 type Ints = npt.NDArray[np.int64]
 
 type Relations = tuple[list[Query], Frame]

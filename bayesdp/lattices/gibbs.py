@@ -24,8 +24,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.choosing import moves_for
 from bayesdp.moves.moves import Moves
 
-__all__ = ["draw_gibbs", "noise_state", "set_law"]
-
 
 def noise_state(cells: int, moves: Moves, law: str) -> State:
     """Noise as the kernel sees it: a table with a flat prior and no bounds, whose cells have been measured."""

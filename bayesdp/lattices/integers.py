@@ -10,8 +10,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._random import exponential, next_word, uniform
 
-__all__ = ["discrete_gaussian", "discrete_laplace", "geometric", "spare_bits", "uniform_below"]
-
 type Words = npt.NDArray[np.uint64]
 
 

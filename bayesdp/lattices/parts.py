@@ -29,8 +29,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel, leading_signs
 from bayesdp.queries import SumPart
 
-__all__ = ["General", "Line", "Part", "Table", "lattice_parts"]
-
 type Ints = npt.NDArray[np.int64]
 type Part = Line | Table | General
 

@@ -9,8 +9,6 @@ from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
 
-__all__ = ["round_to_lattice"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

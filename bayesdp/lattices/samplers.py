@@ -13,8 +13,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact.exact import Exact, exact_sampler
 from bayesdp.lattices.gibbs import draw_gibbs
 
-__all__ = ["DEFAULT_SWEEPS", "LAWS", "METHODS", "MOST_TRIES", "Sampler", "sample_noise", "sampler_for"]
-
 LAWS = ("l1", "l2", "gaussian")
 """Mass ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)``, ``exp(-||z||_2**2 / (2 scale**2))``."""
 

@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from bayesdp.measurements.measured import Measured
 
-__all__ = ["held_back"]
-
 
 def held_back(measured: Measured) -> list[str]:
     """Phrases like "12 of them under 90", for answers of a law with thresholds; none for other laws.

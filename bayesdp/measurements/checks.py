@@ -18,11 +18,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, Query, shown_unit
 
-__all__ = [
-    "Mask", "Values", "answers_stated", "check_law", "checked_noisy", "described", "has_negative_entry", "on_frame", "read_only",
-    "unmeasured_mask",
-]  # fmt: skip
-
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

@@ -15,8 +15,6 @@ from bayesdp.frames import Frame
 from bayesdp.measurements.checks import described, has_negative_entry, on_frame, read_only
 from bayesdp.queries import Query
 
-__all__ = ["SIGNS", "Exact"]
-
 SIGNS = ("=", ">=", "<=")
 """How an exact value may bound its query: the answer is equal to, at least, or at most the value."""
 

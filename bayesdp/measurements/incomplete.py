@@ -16,8 +16,6 @@ from bayesdp.frames import Frame
 from bayesdp.measurements.checks import Mask, answers_stated
 from bayesdp.queries import Query
 
-__all__ = ["chosen", "published_answers"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -14,8 +14,6 @@ from bayesdp.measurements.exact import Exact
 from bayesdp.measurements.incomplete import chosen, published_answers
 from bayesdp.queries import LinearQuery, Query
 
-__all__ = ["ASSUMPTIONS", "suppressed", "top_coded"]
-
 ASSUMPTIONS = ("primary", "marked", "none")
 """What may be assumed of missing answers: all were small, those that are marked were, or nothing."""
 

@@ -14,8 +14,6 @@ from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.noise.perturbed.censored_counts import censored_counts
 from bayesdp.queries import Query
 
-__all__ = ["thresholded"]
-
 _WHY = (
     "candidates must say which answers could have been published: True for all answers of the query, a boolean array of its "
     "shape, or a list of names or label tuples. A candidate that is missing was under the threshold, which tells something of "

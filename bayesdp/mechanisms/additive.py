@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.mechanisms._limits import add_noise
+from bayesdp.mechanisms._shared import add_noise
 from bayesdp.mechanisms.base import Mechanism
-
-__all__ = ["AdditiveMechanism"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._limits import answers_of, confidential_counts
+from bayesdp.mechanisms._shared import answers_of, confidential_counts
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss

@@ -15,12 +15,10 @@ import numpy.typing as npt
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation
+from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, column_groups, kept_differences
-
-__all__ = ["Alone", "alone", "with_person"]
 
 type Ints = npt.NDArray[np.int64]
 

@@ -15,8 +15,6 @@ from bayesdp.noise.subspace.mixed_laplace import public_probabilities
 from bayesdp.privacy import Guarantee
 from bayesdp.release import Release
 
-__all__ = ["PublishedChoice"]
-
 _KINDS = ("epsilon", "rho", "mu")
 """Each is a definition of privacy by itself; a delta goes with its epsilon."""
 

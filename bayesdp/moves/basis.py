@@ -12,8 +12,6 @@ from flint import fmpz_mat
 from bayesdp._nested import NestedAxis
 from bayesdp.invariants import Invariants
 
-__all__ = ["integer_kernel", "kernel_basis", "leading_signs"]
-
 _FLINT_CELLS = 2000
 """General matrices: above this many cells the dense Hermite form is refused."""
 

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 
 from bayesdp.moves.basis import leading_signs
 
-__all__ = ["bounded_kernel"]
-
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]
 

@@ -16,8 +16,6 @@ from bayesdp.moves.families import is_decomposable, is_two_way, product_families
 from bayesdp.moves.listed import directions_on, single_cells
 from bayesdp.moves.moves import Kept, Moves
 
-__all__ = ["COMPUTED", "KEPT_CELLS", "has_families", "moves_for", "moves_keeping"]
-
 type Mask = npt.NDArray[np.bool_]
 
 _LISTED_CELLS = 64

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["MOST_COORDINATES", "completed"]
-
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

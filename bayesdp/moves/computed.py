@@ -9,8 +9,6 @@ import scipy.sparse as sp
 from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.moves.toric import markov_basis
 
-__all__ = ["COMPUTED_CELLS", "Computed", "computed_moves", "largest_primitive_norm"]
-
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 

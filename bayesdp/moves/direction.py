@@ -9,8 +9,6 @@ from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
-__all__ = ["draw_direction"]
-
 type Ints = npt.NDArray[np.int64]
 
 

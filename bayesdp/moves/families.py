@@ -28,8 +28,6 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 
-__all__ = ["Classes", "classes_of", "family_sizes", "is_decomposable", "is_two_way", "product_families", "row_of_cell"]
-
 type Ints = npt.NDArray[np.int64]
 type Levels = tuple[int, ...]
 type Partition = list[list[int]]

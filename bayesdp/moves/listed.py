@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel, leading_signs
 
-__all__ = ["directions_on", "distinct_up_to_sign", "short_combinations", "single_cells"]
-
 type Ints = npt.NDArray[np.int64]
 
 _ALL_SIGNED_SUMS = 9

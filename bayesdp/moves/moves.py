@@ -32,8 +32,6 @@ import numpy.typing as npt
 from bayesdp.invariants import Invariants
 from bayesdp.queries import SumPart
 
-__all__ = ["CYCLE", "EXACT", "LISTED", "MOST_FACTORS", "PRODUCT", "SUMS", "Kept", "Moves"]
-
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 

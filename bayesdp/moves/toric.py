@@ -25,8 +25,6 @@ from bayesdp.moves.basis import integer_kernel
 from bayesdp.moves.completion import MOST_COORDINATES, completed
 from bayesdp.moves.listed import distinct_up_to_sign
 
-__all__ = ["markov_basis"]
-
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 

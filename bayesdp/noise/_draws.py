@@ -11,8 +11,6 @@ from bayesdp import _validate
 from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Floats
 
-__all__ = ["draw_each"]
-
 
 def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size: int | None, *, integer: bool) -> Any:
     """Draws with parameters of one shape (the location first), shape ``(size, *shape)``, or that shape without `size`."""

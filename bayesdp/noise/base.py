@@ -18,8 +18,6 @@ from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
 
-__all__ = ["Floats", "Ints", "NoiseLaw"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

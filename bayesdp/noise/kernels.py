@@ -12,17 +12,6 @@ import numpy as np
 
 from bayesdp._numba import nb as numba
 
-__all__ = [
-    "discrete_gaussian",
-    "discrete_laplace",
-    "fill_discrete_gaussian",
-    "fill_discrete_laplace",
-    "gaussian",
-    "laplace",
-    "tulap",
-    "upper_tails",
-]
-
 
 @numba.njit(cache=True)
 def laplace(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets

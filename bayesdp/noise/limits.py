@@ -10,8 +10,6 @@ import numpy as np
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 
-__all__ = ["Limit", "checked_limit"]
-
 type Limit = float | Floats
 
 

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-__all__ = ["equal", "finite", "log1mexp", "real", "softplus", "special", "whole"]
-
 
 def whole(variable: Any) -> bool:
     """Whether an array or tensor has an integer (or Boolean) type."""

@@ -10,8 +10,6 @@ from bayesdp._validate import nearest
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.registered import law_names, made_law, registered_law
 
-__all__ = ["parse_law"]
-
 _LAWS: Final = {
     "laplacian": "laplace",
     "laplace-mechanism": "laplace",

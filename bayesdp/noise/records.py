@@ -20,8 +20,6 @@ import numpy.typing as npt
 
 from bayesdp.queries import Query, sets_of_records
 
-__all__ = ["share_by_records", "shared_laws"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from bayesdp import _validate
 
-__all__ = ["RegisteredLaw", "law_names", "made_law", "registered_law"]
-
 _REGISTRY: dict[str, type[Any]] = {}
 
 

@@ -21,15 +21,6 @@ from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Ints, NoiseLaw
 from bayesdp.privacy.caveats import IntegersOnly
 
-__all__ = [
-    "ENGINES",
-    "draw_independent",
-    "engine_for",
-    "gaussian_by_integers",
-    "laplace_by_integers",
-    "statement",
-]
-
 ENGINES = ("auto", "opendp", "integers")
 """``auto`` is OpenDP where it is installed, else our own integers."""
 

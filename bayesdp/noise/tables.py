@@ -16,8 +16,6 @@ from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 from bayesdp.noise.registered import RegisteredLaw
 
-__all__ = ["TableLaw", "difference_of", "norm_of", "squared_norm", "table_of"]
-
 
 class TableLaw(NoiseLaw):
     """Noise that is a whole table, and changes no invariant.

@@ -16,8 +16,6 @@ from bayesdp.calibration.uniformity import band
 from bayesdp.calibration.verdict import QuantityVerdict, Verdict
 from bayesdp.plots.style import COLOURS, figure, percent, plain, style
 
-__all__ = ["calibration_dispersion", "calibration_ranks"]
-
 _MARKED = COLOURS["release"]
 
 

@@ -14,8 +14,6 @@ from bayesdp._validate import choice, positive_integer
 from bayesdp.plots.fit import Fit, Summary
 from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style
 
-__all__ = ["intervals", "number_of_pages"]
-
 type Floats = npt.NDArray[np.float64]
 
 _MARKERS = "D^vs*"

@@ -15,8 +15,6 @@ from bayesdp import _validate
 from bayesdp.calibration.designs import Design
 from bayesdp.plots.style import COLOURS, figure, percent, plain, style
 
-__all__ = ["designs"]
-
 _MARKERS = "osD^vP*Xph<>"
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MOST = 9

@@ -19,8 +19,6 @@ from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.storage.counts import relaxation_of, without_rounding_errors
 
-__all__ = ["Fit", "Summary", "in_range", "summarise"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from bayesdp.plots.style import COLOURS, figure, style
 from bayesdp.privacy import SideInformationCurve
 
-__all__ = ["side_information"]
-
 _NAMES = {"epsilon": "ε", "rho": "ρ of zCDP", "mu": "μ of GDP"}
 
 

@@ -12,8 +12,6 @@ from bayesdp.noise import NoiseLaw
 from bayesdp.queries import SumPart
 from bayesdp.release import Measured
 
-__all__ = ["NoiseScale", "noise_scale"]
-
 type Floats = npt.NDArray[np.float64]
 
 _STEPS = 3_000_000

@@ -14,8 +14,6 @@ import xarray as xr
 from bayesdp.composition import is_streamed
 from bayesdp.release import Exact, Measured, Release
 
-__all__ = ["Described", "Further", "described_model", "further", "names_of_measurements"]
-
 _LINE = re.compile(r"\s*(?P<name>\S.*?) (?P<relation>[~=]) (?P<law>[A-Za-z_]\w*\(.*)")
 """A line of ``model.str_repr()``."""
 

@@ -9,8 +9,6 @@ from bayesdp.measurements import Measured
 from bayesdp.noise import PerturbedLaw
 from bayesdp.plots.style import COLOURS, figure, plain, style
 
-__all__ = ["count_shown", "draw_perturbed_law"]
-
 _MOST_BARS = 121
 
 

@@ -14,8 +14,6 @@ from bayesdp.plots.fit import Fit, Summary
 from bayesdp.plots.observed import names_of_measurements
 from bayesdp.queries import Query
 
-__all__ = ["StreamedFit"]
-
 type Floats = npt.NDArray[np.float64]
 
 

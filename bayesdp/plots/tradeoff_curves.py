@@ -11,8 +11,6 @@ from scipy.special import ndtr
 from bayesdp.plots.style import COLOURS, figure, plain, style
 from bayesdp.privacy import TradeOff
 
-__all__ = ["tradeoffs"]
-
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 _LEVELS = ndtr(np.linspace(-5.0, 5.0, 601))
 

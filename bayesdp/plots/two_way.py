@@ -15,8 +15,6 @@ from bayesdp.plots.fit import Fit
 from bayesdp.plots.style import figure, plain, style
 from bayesdp.queries import Margins
 
-__all__ = ["heatmaps"]
-
 _MOST_ANNOTATED = 14
 """With more columns than this the numbers would not be legible."""
 _MOST_CHARACTERS = 56

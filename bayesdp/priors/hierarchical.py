@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["HIERARCHICAL"]
-
 _SPREAD = 0.75
 """With this spread on the log scale 95% of the prior of a scale lies within a factor 4.3 of its median.
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["INDEPENDENT"]
-
 
 def _build(release: Release, hyper: Mapping[str, Any]) -> pm.Model:
     import pymc as pm

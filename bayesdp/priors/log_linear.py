@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["LOG_LINEAR"]
-
 _CV_SPREAD = 0.75
 """With this spread on the log scale 95% of the prior of cell_cv lies within a factor 4.3 of its median."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from bayesdp.release import Release
 
-__all__ = ["Hyperparameter", "Prior"]
-
 
 @dataclass(frozen=True)
 class Hyperparameter:

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from bayesdp.queries import Query, SumPart
     from bayesdp.release import Release
 
-__all__ = ["published_mean"]
-
 
 def published_mean(release: Release) -> float:
     """The average count of a cell, as far as published numbers tell.

@@ -31,53 +31,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bayesdp.privacy.bounded import truncated_epsilon, truncated_scale
-from bayesdp.privacy.bounded_gaussian import truncated_gaussian_delta, truncated_gaussian_epsilon
-from bayesdp.privacy.bounded_normal import truncated_normal_delta, truncated_normal_epsilon, truncated_normal_sigma
+from bayesdp.privacy.bounded_normal import (
+    truncated_gaussian_delta,
+    truncated_gaussian_epsilon,
+    truncated_normal_delta,
+    truncated_normal_epsilon,
+    truncated_normal_sigma,
+)
 from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
-from bayesdp.privacy.census import CensusRow, census_analysis
-from bayesdp.privacy.census_queries import CensusQuery, census_queries
+from bayesdp.privacy.census import CensusQuery, CensusRow, census_analysis, census_queries
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
-from bayesdp.privacy.ellipsoids import BaseDecomposition, EnclosingEllipsoid, base_decomposition, enclosing_ellipsoid
 from bayesdp.privacy.error_bounds import gaussian_error_factor, private_error_bound
-from bayesdp.privacy.factorization import Factorization, optimal_factorization
+from bayesdp.privacy.factorization import (
+    BaseDecomposition,
+    EnclosingEllipsoid,
+    Factorization,
+    base_decomposition,
+    enclosing_ellipsoid,
+    optimal_factorization,
+)
 from bayesdp.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
     gaussian_sigma,
     gaussian_sigma_for_mu,
+    lemma_3_4_sigma,
 )
 from bayesdp.privacy.group import group_loss
-from bayesdp.privacy.guarantee import Guarantee
-from bayesdp.privacy.lemma import lemma_3_4_sigma
+from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
-from bayesdp.privacy.samplers import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
-from bayesdp.privacy.statistic_guarantee import StatisticGuarantee
 from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
+from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.moment_sums import moment_sums, moment_sums_sensitivity
-from bayesdp.sensitivities.quantiles import quantile_sensitivity
 from bayesdp.sensitivities.sensitivity import Sensitivity
 from bayesdp.sensitivities.statistics import (
     covariance_sensitivity,
     histogram_sensitivity,
     mean_sensitivity,
+    moment_sums,
+    moment_sums_sensitivity,
     proportion_sensitivity,
+    quantile_sensitivity,
     variance_sensitivity,
 )
 
 if TYPE_CHECKING:
     from bayesdp.privacy.comparison import Comparison, SemiGuarantee, compare
-    from bayesdp.privacy.known_records import SideInformation, side_information
-    from bayesdp.privacy.known_records_curve import SideInformationCurve, side_information_curve
+    from bayesdp.privacy.known_records import (
+        SideInformation,
+        SideInformationCurve,
+        side_information,
+        side_information_curve,
+    )
     from bayesdp.privacy.private_tests import PrivateTest, private_test
     from bayesdp.privacy.semi_guarantees import full_characterization, margin_guarantee, semi_guarantee
     from bayesdp.sensitivities.adjacency import adjacent, conforming_pairs, record_distance
@@ -113,8 +127,7 @@ _MODULES = {
     "privacy.comparison": ("Comparison", "SemiGuarantee", "compare"),
     "privacy.private_tests": ("PrivateTest", "private_test"),
     "privacy.semi_guarantees": ("full_characterization", "margin_guarantee", "semi_guarantee"),
-    "privacy.known_records": ("SideInformation", "side_information"),
-    "privacy.known_records_curve": ("SideInformationCurve", "side_information_curve"),
+    "privacy.known_records": ("SideInformation", "SideInformationCurve", "side_information", "side_information_curve"),
     "sensitivities.adjacency": ("adjacent", "conforming_pairs", "record_distance"),
     "sensitivities.inclusions": ("Inclusions", "inclusions"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),

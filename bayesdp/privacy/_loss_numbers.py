@@ -8,8 +8,6 @@ from scipy.special import ndtri_exp
 
 from bayesdp import _validate
 
-__all__ = ["delta_of_epsilon", "epsilon_of_delta", "group_delta", "mu_of_epsilon"]
-
 _LARGEST_EXPONENT = 700.0
 """Beyond it exp(x) is no binary64 number, and 1 + exp(x) is exp(x) to the last bit."""
 

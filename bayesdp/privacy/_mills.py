@@ -7,8 +7,6 @@ import math
 import numpy as np
 from scipy.special import erfcx
 
-__all__ = ["log_normal_density", "mills", "mills_difference"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SERIES_FROM = 12.0  # from here on 30 terms of the asymptotic series are exact to double precision
 

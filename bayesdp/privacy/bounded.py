@@ -31,8 +31,6 @@ from scipy.optimize import brentq
 
 from bayesdp._validate import positive_integer, positive_real
 
-__all__ = ["discrete_truncated_loss", "truncated_epsilon", "truncated_loss", "truncated_scale"]
-
 type Floats = npt.NDArray[np.float64]
 
 _SUBSETS = 20_000

@@ -8,8 +8,6 @@ from typing import Any
 
 from bayesdp._validate import positive_integer, positive_real
 
-__all__ = ["split_budget"]
-
 
 def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, ...]:
     """Split a budget over releases about the same records; their losses add up (sequential composition).

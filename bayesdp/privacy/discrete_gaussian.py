@@ -21,8 +21,6 @@ from bayesdp import _validate
 from bayesdp.privacy._mills import log_normal_density, mills, mills_difference
 from bayesdp.privacy.zcdp import rho_to_epsilon
 
-__all__ = ["discrete_gaussian_delta", "discrete_gaussian_epsilon"]
-
 _SUMMED_BELOW = 5000.0
 """Terms are added one by one for smaller scales; for larger ones by Euler and Maclaurin, see `_log_tail`."""
 

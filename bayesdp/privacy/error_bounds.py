@@ -52,10 +52,8 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import _validate
+from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
-from bayesdp.privacy.shapes import MAX_DIMENSION, spanning
-
-__all__ = ["gaussian_error_factor", "private_error_bound"]
 
 _STEPS = 4.0
 """``x**2 exp(x) / (1 + exp(x))**2`` is largest at x = 2.4; more steps than up to here cannot help."""

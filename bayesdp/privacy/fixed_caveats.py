@@ -9,8 +9,6 @@ from typing import Any
 from bayesdp import _validate
 from bayesdp.privacy.words import Words
 
-__all__ = ["FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "Fixed"]
-
 SENTENCES: Mapping[str, str] = {
     "floating point": (
         "The noise was computed in binary64 floating point: the statements hold for exact real arithmetic, and rounding errors "

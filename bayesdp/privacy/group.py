@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from bayesdp import _validate
 from bayesdp.privacy.stated_losses import stated_loss
 
-__all__ = ["GROWTH", "group_loss"]
-
 GROWTH: Mapping[str, str] = {
     "pure": (
         "Epsilon grows at most in proportion to the distance: k steps, each with a loss of at most epsilon, cost at most k "

@@ -1,4 +1,7 @@
-"""The statement of what a mechanism protects, for whom, and how much."""
+"""The statement of what a mechanism protects, for whom, and how much.
+
+The guarantee of a mechanism that publishes statistics of a data set, which is about neighbouring data sets.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,10 @@ from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.group import GROWTH
 from bayesdp.privacy.guarantee_files import exactly, row_from, typed_sentences
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
-from bayesdp.privacy.one_person import OnePerson, loss_words
 from bayesdp.privacy.pairs import UNITS, PairLoss
 from bayesdp.privacy.relations import Neighbours
-from bayesdp.privacy.samplers import EXACT_SAMPLER, SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
-from bayesdp.privacy.words import Words
-
-__all__ = ["KINDS", "Guarantee"]
+from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, loss_words
 
 _PARAMETERS = {"pure": "epsilon", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
 
@@ -270,3 +269,31 @@ class Guarantee:
             listed = "".join(f"<li>{html.escape(item)}</li>" for item in items)
             parts.append(f"<li>{html.escape(sentence)}{f'<ul>{listed}</ul>' if listed else ''}</li>")
         return "".join(parts) + "</ul>"
+
+
+@dataclass(frozen=True)
+class StatisticGuarantee(Guarantee):
+    """A `Guarantee` about neighbouring data sets; its first pair says what neighbours are."""
+
+    def _protected(self) -> list[tuple[str, list[str]]]:
+        size = self.parameters.size
+        shown = self.shown_loss(self.parameters.loss)
+        return [
+            *((sentence, []) for sentence in (_one_person(self.pairs, shown),) if sentence),
+            ("Neighbouring data sets are protected against being told apart.", []),
+            (f"Loss for neighbours, whose statistics are up to {size:.6g} apart in {self.unit} norm: {shown}", []),
+            *((("Loss for particular pairs:", self._rows(self.pairs)),) if self.pairs else ()),
+        ]
+
+
+def _one_person(pairs: tuple[PairLoss, ...], shown: str) -> str:
+    """What the guarantee means for one person, by the relation of neighbours that the first row names; "" if it is another."""
+    about = pairs[0].about if pairs else None
+    if not isinstance(about, Neighbours):
+        return ""
+    if about.change == "add-remove":
+        return f"Adding or removing one person's record costs at most {shown}."
+    return (
+        f"Changing one person's record costs at most {shown}. Nothing is stated about adding or removing one: the number of "
+        "records is public."
+    )

@@ -7,13 +7,9 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp.privacy import caveats
-from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.pairs import PairLoss
 from bayesdp.privacy.relations import Sentence, relation_from
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words, words_from
-
-__all__ = ["caveat_from", "exactly", "person_from", "row_from", "typed_sentences"]
+from bayesdp.privacy.words import OnePerson, SamplerStatement, Words, words_from
 
 _ROW = ["relation", "size", "norm", "loss", "about"]
 _CAVEATS = [

@@ -16,8 +16,6 @@ from typing import ClassVar, Self
 
 from bayesdp import _validate
 
-__all__ = ["LOSS_KINDS", "NO_PROTECTION", "Loss"]
-
 NO_PROTECTION = "no protection by this bound, because its delta is 1 or more"
 """The text of a loss that is true of every mechanism."""
 

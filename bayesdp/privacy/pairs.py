@@ -21,8 +21,6 @@ from bayesdp.privacy.stated_losses import all_of, stated_loss
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
 from bayesdp.sensitivities.differences import DIFFERENCES, NORMS, Difference
 
-__all__ = ["UNITS", "PairLoss", "gaussian_pairs", "pure_pairs"]
-
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")
 """The norms l1 and l2, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:
 the norm K, in which their hull is the unit ball, and the Mahalanobis norm of correlated Gaussian noise, scaled so that the

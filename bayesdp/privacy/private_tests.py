@@ -13,8 +13,6 @@ from bayesdp.fibers import Fiber
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.sensitivities.adjacency import conforming_pairs
 
-__all__ = ["PrivateTest", "private_test"]
-
 type Ints = npt.NDArray[np.int64]
 
 _ROUNDING = 1e-12

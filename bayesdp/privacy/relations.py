@@ -16,8 +16,6 @@ from typing import Any, ClassVar
 from bayesdp import _validate
 from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS, Difference
 
-__all__ = ["BOUNDS", "Apart", "ApartWithin", "Convolved", "Kept", "Neighbours", "Relation", "Sentence", "relation_from"]
-
 BOUNDS: Mapping[str, str] = {
     "": "",
     "largest": " (the largest loss of all such pairs)",

@@ -15,8 +15,6 @@ from bayesdp.sensitivities.adjacency import record_distance
 from bayesdp.sensitivities.features import Features
 from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
 
-__all__ = ["full_characterization", "margin_guarantee", "semi_guarantee"]
-
 
 def full_characterization(
     tradeoff: TradeOff,

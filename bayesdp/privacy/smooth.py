@@ -20,8 +20,6 @@ from bayesdp.privacy.losses import ApproximateDP, PureDP
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_delta
 from bayesdp.sensitivities.differences import NORMS
 
-__all__ = ["SmoothDP", "smooth_gaussian_delta"]
-
 _MOST = 200_000
 """Squared distances looked at, at most."""
 _SMALLEST = 1e-300

@@ -13,8 +13,6 @@ from bayesdp import _validate
 from bayesdp.privacy.loss import NO_PROTECTION, Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP
 
-__all__ = ["LossAt", "SeveralLosses", "all_of", "stated_loss"]
-
 _NAMES = ("epsilon", "delta", "rho", "mu")
 
 

@@ -1,16 +1,15 @@
-"""Sentences of guarantees as values: a text together with the numbers that it is made from."""
+"""Words of guarantees, how noise is drawn, and the loss of one person."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 from bayesdp import _validate
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.stated_losses import stated_loss
-
-__all__ = ["Words", "words_from"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,3 +108,206 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "Loss": stated_loss,
 }
 """How a field is read, by the name of its type."""
+
+
+_CHAINS = ("Gibbs", "hit-and-run")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SamplerStatement(Words):
+    """How the noise was drawn; as text, what a guarantee says of it.
+
+    Parameters
+    ----------
+    chain : {"", "Gibbs", "hit-and-run"}
+        The Markov chain; "" for noise that is drawn from its law, up to floating point.
+    sweeps : int
+        Sweeps run for each draw; 0 without a chain.
+
+    Examples
+    --------
+    >>> SamplerStatement(), SamplerStatement("Gibbs", 1000)
+    ('exact', 'approximate: 1000 sweeps of Gibbs, convergence not certified')
+    """
+
+    chain: str = ""
+    sweeps: int = 0
+    name = "sampler"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.chain, ("", *_CHAINS), "chain")
+        if self.chain:
+            _validate.positive_integer(self.sweeps, "sweeps")
+        elif self.sweeps:
+            raise ValueError(f"sweeps must be 0 without a chain, got {self.sweeps!r}")
+
+    @classmethod
+    def _words(cls, chain: str, sweeps: int) -> str:
+        return f"approximate: {sweeps} sweeps of {chain}, convergence not certified" if chain else "exact"
+
+    @property
+    def exact(self) -> bool:
+        """Whether the noise has the stated law."""
+        return not self.chain
+
+    @classmethod
+    def of(cls, sampler: Any) -> SamplerStatement:
+        """Accept a sampler, or its text as files have it.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        if isinstance(sampler, cls):
+            return sampler
+        if isinstance(sampler, str):
+            sweeps = next((int(part) for part in sampler[:60].split() if part.isascii() and part.isdigit()), 0)
+            for known in (EXACT_SAMPLER, *(cls(chain, sweeps) for chain in _CHAINS if sweeps)):
+                if sampler == known:
+                    return known
+        raise ValueError(
+            f"sampler must be {EXACT_SAMPLER!r} or 'approximate: n sweeps of Gibbs, convergence not certified', got {sampler!r}"
+        )
+
+
+EXACT_SAMPLER = SamplerStatement()
+"""The noise is drawn from its law, up to floating point."""
+
+
+def gibbs_sampler(sweeps: int) -> SamplerStatement:
+    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
+
+    Parameters
+    ----------
+    sweeps : int
+        Sweeps run for each draw.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a positive integer.
+
+    Examples
+    --------
+    >>> gibbs_sampler(1000)
+    'approximate: 1000 sweeps of Gibbs, convergence not certified'
+    """
+    return SamplerStatement("Gibbs", _validate.positive_integer(sweeps, "sweeps"))
+
+
+def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
+    """Say that the noise is the end of a chain of hit-and-run steps whose convergence nobody has certified.
+
+    Examples
+    --------
+    >>> hit_and_run_sampler(50)
+    'approximate: 50 sweeps of hit-and-run, convergence not certified'
+    """
+    return SamplerStatement("hit-and-run", _validate.positive_integer(sweeps, "sweeps"))
+
+
+_UNPROTECTED = "changes an exact value and is not protected at all"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OnePerson(Words):
+    """In which cells one record can change while all exact values stay, and at what loss.
+
+    Parameters
+    ----------
+    cells : int
+        All cells.
+    movable : int
+        Cells from which a record can move to some other cell.
+    uncounted : int
+        Cells in which a record can come or go.
+    alike : bool
+        Whether a record can move from any cell to any other.
+    move, addition : Loss, optional
+        What that costs at most; None where nothing is known, or nothing stated.
+    least, most : int, optional
+        How many records change together where none can alone: at least, and with Semi-DP at most; None where not known.
+    sampler : SamplerStatement
+        How the noise was drawn: while that is not exact, no loss stands without it.
+
+    Examples
+    --------
+    >>> OnePerson(6, 0, 0, False, least=2)
+    "Changing, adding or removing one person's record alone changes an exact value and is not protected at all. Protected are only changes of 2 or more records together that leave every exact value as it is."
+    """  # noqa: E501  # one sentence
+
+    cells: int
+    movable: int
+    uncounted: int
+    alike: bool
+    move: Loss | None = None
+    addition: Loss | None = None
+    least: int | None = None
+    most: int | None = None
+    sampler: SamplerStatement = EXACT_SAMPLER
+    name = "one person"
+
+    @classmethod
+    def _words(cls, *values: Any, **given: Any) -> str:
+        person = SimpleNamespace(**given)
+        if not person.movable and not person.uncounted:
+            return (
+                f"Changing, adding or removing one person's record alone {_UNPROTECTED}. Protected are only changes of "
+                f"{_group_size(person)} together that leave every exact value as it is."
+            )
+        return " ".join(filter(None, (_move_sentence(person), _addition_sentence(person))))
+
+
+def loss_words(loss: Loss, sampler: SamplerStatement) -> str:
+    """Write a loss; while the sampler is not exact, never without saying so."""
+    if loss.says_nothing or sampler.exact:
+        return str(loss)
+    return f"target {loss} ({sampler.replace(':', ',')})"
+
+
+def _move_sentence(person: SimpleNamespace) -> str:
+    """What moving one record from a cell to another costs, and from which cells it can move."""
+    if not person.movable:
+        return f"Moving one person's record from one cell to another {_UNPROTECTED}." if person.cells > 1 else ""
+    cost = _cost_words(person.move, person.sampler)
+    if person.alike:
+        return f"Moving one person's record from one cell to any other {cost}."
+    if person.movable == person.cells:
+        return (
+            f"Moving one person's record between two cells that count towards the same exact values {cost}; moving it anywhere "
+            f"else {_UNPROTECTED}."
+        )
+    return (
+        f"In {person.movable} of {person.cells} cells one person's record can move to another cell without changing an exact value, "
+        f"which {cost}; every other move of one record {_UNPROTECTED}."
+    )
+
+
+def _addition_sentence(person: SimpleNamespace) -> str:
+    """What adding or removing one record costs, and in which cells."""
+    if not person.uncounted:
+        return f"Adding or removing one {_UNPROTECTED}."
+    everywhere = person.uncounted == person.cells
+    if person.addition is None and everywhere:
+        return "Nothing is stated about adding or removing one: the number of records is taken to be public."
+    where = "" if everywhere else f" in {person.uncounted} of {person.cells} cells, which no exact value counts,"
+    unknown = "is something about which nothing is stated"
+    cost = unknown if person.addition is None else _cost_words(person.addition, person.sampler)
+    rest = "" if everywhere else f"; adding or removing one anywhere else {_UNPROTECTED}"
+    return f"Adding or removing one{where} {cost}{rest}."
+
+
+def _cost_words(loss: Loss | None, sampler: SamplerStatement) -> str:
+    if loss is None:
+        return "is protected, but at what loss is not known"
+    return f"{'has' if loss.says_nothing else 'costs at most'} {loss_words(loss, sampler)}"
+
+
+def _group_size(person: SimpleNamespace) -> str:
+    """How many records change at least, and with Semi-DP at most."""
+    if person.least is None:
+        return "several records" if person.most is None else f"up to {person.most} records"
+    if person.most is None:
+        return f"{person.least} or more records"
+    return f"{person.least} records" if person.most == person.least else f"{person.least} to {person.most} records"

@@ -17,8 +17,6 @@ from scipy.optimize import brentq
 
 from bayesdp import _validate
 
-__all__ = ["CONVERSIONS", "gaussian_rho", "gaussian_sigma_for_rho", "rho_to_delta", "rho_to_epsilon", "rho_within"]
-
 CONVERSIONS = ("tight", "bun-steinke")
 """Names of the conversions from zCDP to (epsilon, delta)."""
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from bayesdp.queries.answers import answer_labels, rows_of, sets_of_records
 from bayesdp.queries.cell_list import CellNames, cell_list
-from bayesdp.queries.identity import Identity
 from bayesdp.queries.linear import LinearQuery
-from bayesdp.queries.margins import Margins
 from bayesdp.queries.matrix_part import MatrixPart
 from bayesdp.queries.query import Query
 from bayesdp.queries.sum_part import SumPart
-from bayesdp.queries.totals import Totals
+from bayesdp.queries.sums import Identity, Margins, Totals
 from bayesdp.queries.units import shown_unit
 
 __all__ = [

@@ -14,8 +14,6 @@ from bayesdp.queries.query import Part, Query
 from bayesdp.queries.sum_part import SumPart
 from bayesdp.queries.units import ONE
 
-__all__ = ["answer_labels", "rows_of", "sets_of_records"]
-
 
 def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
     """The labels of some answers of a query along each of its dimensions.

@@ -14,8 +14,6 @@ from bayesdp.frames import Frame
 from bayesdp.queries.matrix_part import MatrixPart
 from bayesdp.queries.query import Query
 
-__all__ = ["CellNames", "cell_list"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["check_no_overflow", "exact_integers", "exact_product", "largest_size"]
-
 _BEYOND = 2**63
 """int64 holds whole numbers that are smaller than this in absolute value."""
 

@@ -15,8 +15,6 @@ from bayesdp.queries.matrix_part import checked_part
 from bayesdp.queries.query import Query
 from bayesdp.queries.units import common_unit, exact_number, positive_unit, whole_multiples
 
-__all__ = ["LinearQuery"]
-
 
 class LinearQuery(Query):
     """Any integer linear map of the cells.

@@ -17,8 +17,6 @@ from bayesdp.frames import Frame, Label
 from bayesdp.queries.exact_sums import exact_integers, exact_product, largest_size
 from bayesdp.queries.units import ONE
 
-__all__ = ["MatrixPart", "checked_part", "part_from_entries"]
-
 
 @dataclass(frozen=True, eq=False)
 class MatrixPart:

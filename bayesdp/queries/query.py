@@ -21,8 +21,6 @@ from bayesdp.queries.matrix_part import MatrixPart, part_from_entries
 from bayesdp.queries.sum_part import SumPart
 from bayesdp.queries.units import ONE, unit_from_text
 
-__all__ = ["Part", "Query"]
-
 type Part = SumPart | MatrixPart
 
 

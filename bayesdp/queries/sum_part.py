@@ -15,8 +15,6 @@ from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries.exact_sums import check_no_overflow, exact_integers
 
-__all__ = ["SumPart", "kept_names"]
-
 
 @dataclass(frozen=True)
 class SumPart:

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from bayesdp._validate import MAX_COUNT
 
-__all__ = ["ONE", "common_unit", "exact_number", "positive_unit", "shown_unit", "unit_from_text", "whole_multiples"]
-
 ONE = Fraction(1)
 
 _MOST_DIGITS = 40

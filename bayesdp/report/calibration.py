@@ -12,14 +12,11 @@ import xarray as xr
 from bayesdp.calibration.sbc import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, boxed, element, items, joined, paragraph
+from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph
 from bayesdp.report.numbers import ABSENT, plural, spread
 from bayesdp.report.page import document
 from bayesdp.report.tables import Column, Table, facts, numeric
 from bayesdp.storage import check_output, write_text
-
-__all__ = ["calibration_page", "calibration_report"]
 
 
 def calibration_report(

@@ -22,8 +22,6 @@ from bayesdp.release import Release
 from bayesdp.report.numbers import plural
 from bayesdp.summaries import LawComparison
 
-__all__ = ["Context", "Whole", "is_simulated", "same_part"]
-
 
 @dataclass(frozen=True, eq=False)
 class Context:

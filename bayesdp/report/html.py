@@ -2,17 +2,22 @@
 
 Characters of direction, which would turn around what follows, and control characters, which HTML does not allow, are shown as
 escapes. Labels have a direction of their own, that of their letters.
+
+Pictures inside the page.
 """
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 from collections.abc import Iterable
 from typing import Any
 
-from bayesdp._text import printable, printable_lines
+import matplotlib as mpl
+from matplotlib.figure import Figure
 
-__all__ = ["Html", "boxed", "element", "items", "joined", "label", "paragraph"]
+from bayesdp._text import printable, printable_lines
 
 _VOID = frozenset({"br", "img", "meta"})
 
@@ -94,3 +99,14 @@ def label(*names: Any) -> Html:
     '<bdi>a &lt; b</bdi> · <bdi>3</bdi>'
     """
     return joined([element("bdi", printable(name)) for name in names], " · ")
+
+
+def embedded(picture: Figure, text: str) -> Html:
+    """A picture with its caption, as SVG in a data URI: sharp at any size, and nothing in it can run."""
+    # `text`: what it shows; the caption, and the alternative text for those who cannot see it.
+    file = io.BytesIO()
+    # Letters become outlines, so that the page looks the same where a font is missing; ids and dates do not vary.
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "bayesdp"}):
+        picture.savefig(file, format="svg", metadata={"Date": None})
+    source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    return element("figure", element("img", src=source, alt=text), element("figcaption", text))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["ABSENT", "count", "decimal", "interval", "plural", "significant", "spread"]
-
 ABSENT = "–"
 """What stands where there is no number."""
 

@@ -18,8 +18,6 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
-__all__ = ["adjacent", "conforming_pairs", "record_distance"]
-
 type Ints = npt.NDArray[np.int64]
 
 

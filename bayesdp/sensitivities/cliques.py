@@ -13,8 +13,6 @@ from bayesdp.fibers import Fiber
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.features import Features
 
-__all__ = ["IMPOSSIBLE", "Cliques", "is_junction_tree"]
-
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 

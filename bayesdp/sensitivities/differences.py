@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from bayesdp import _validate
 
-__all__ = ["DIFFERENCES", "NEIGHBOURS", "NORMS", "Difference", "DifferenceLength"]
-
 NORMS = ("l1", "l2")
 """Norms in which the difference of two tables is measured."""
 

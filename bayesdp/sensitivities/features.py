@@ -11,8 +11,6 @@ import numpy.typing as npt
 from bayesdp.fibers import Fiber
 from bayesdp.queries import SumPart
 
-__all__ = ["Features"]
-
 type Ints = npt.NDArray[np.int64]
 
 

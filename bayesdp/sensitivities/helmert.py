@@ -26,8 +26,6 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedAxis, NestedSums
 
-__all__ = ["block_l1", "helmert_l1", "move_l1"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-__all__ = ["largest_hitting_number"]
-
 type Types = npt.NDArray[np.bool_]
 
 _MOST_SETS = 6

@@ -9,8 +9,6 @@ import numpy as np
 
 from bayesdp.sensitivities.space import NORMS, SensitivitySpace
 
-__all__ = ["Inclusions", "inclusions"]
-
 _ROUNDING = 1e-9
 
 

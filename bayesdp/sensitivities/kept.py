@@ -16,8 +16,6 @@ from bayesdp.moves.families import family_sizes
 from bayesdp.moves.listed import short_combinations
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 
-__all__ = ["ADDED", "column_groups", "found_changes", "kept_differences"]
-
 ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 """The difference of general invariants that leave cells out."""
 

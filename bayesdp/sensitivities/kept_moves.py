@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from bayesdp._nested import NestedSums
 
-__all__ = ["Block", "Rule", "block_codes", "count_cycles", "cycles", "pairs_of", "partitions", "product_moves", "rules"]
-
 type Ints = npt.NDArray[np.int64]
 type Block = tuple[int, ...]
 type Rule = tuple[int, ...]

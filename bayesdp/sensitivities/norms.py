@@ -13,8 +13,6 @@ import scipy.sparse as sp
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["MOST_CELLS", "MOST_NUMBERS", "MOST_PRODUCTS", "RECORDS", "DifferenceNorm"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

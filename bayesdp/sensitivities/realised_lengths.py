@@ -24,8 +24,6 @@ from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.queries import LinearQuery, Margins, Query
 
-__all__ = ["realised_lengths"]
-
 type Ints = npt.NDArray[np.int64]
 type Profile = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Largest l1 norm, squared l2 norm and l-infinity norm of a difference of at most k records, for k = 0, 1, ..."""

@@ -16,8 +16,6 @@ from bayesdp.queries import Totals
 from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.hitting import largest_hitting_number
 
-__all__ = ["SemiBounds", "bounds_by_programs", "bounds_of_cliques", "record_count"]
-
 type Ints = npt.NDArray[np.int64]
 
 _PAIRS = 2_000_000

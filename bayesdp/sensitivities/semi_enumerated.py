@@ -9,8 +9,6 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.sensitivities.cliques import IMPOSSIBLE
 
-__all__ = ["distances_of_tables", "listed_tables", "nearest_databases", "semi_adjacency_of_tables"]
-
 type Ints = npt.NDArray[np.int64]
 
 _FAR = np.iinfo(np.int64).max // 4

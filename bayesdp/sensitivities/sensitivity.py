@@ -8,8 +8,6 @@ from typing import Any
 from bayesdp._validate import boolean, choice, finite_array, positive_integer
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
-__all__ = ["Sensitivity", "bounds_from_data_refused", "number_of_records", "public_bounds"]
-
 
 @dataclass(frozen=True)
 class Sensitivity:

@@ -1,4 +1,8 @@
-"""Sensitivity spaces: by how much the answers of adjacent databases differ."""
+"""Sensitivity spaces: by how much the answers of adjacent databases differ.
+
+Which differences occur between two tables of a fiber.
+Differences of answers without a list of all differences of tables: cells that nothing tells apart count as one.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
+from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.feasible import is_two_way
+from bayesdp.frames import Frame
 from bayesdp.hulls import SymmetricHull
 from bayesdp.invariants import Invariants
 from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.moves.listed import distinct_up_to_sign
-from bayesdp.queries import Identity, Query, Totals
-from bayesdp.sensitivities.answer_space import answers_alone, listed_answer_differences
+from bayesdp.queries import Identity, Query, SumPart, Totals
 from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.realised import realised
+from bayesdp.sensitivities.features import Features
 from bayesdp.sensitivities.realised_lengths import realised_lengths
 from bayesdp.sensitivities.spans import (
     basis_of,
@@ -32,6 +38,112 @@ from bayesdp.sensitivities.spans import (
 __all__ = ["CONVENTIONS", "SensitivitySpace"]
 
 type Ints = npt.NDArray[np.int64]
+
+LIMIT = 5000
+"""Fibers of more tables are not listed."""
+
+_WORK = 200_000
+_CELLS = 100
+
+
+def realised(fiber: Fiber, differences: Ints) -> npt.NDArray[np.bool_]:
+    """For each difference z with ``A z = 0``, a row of `differences`, whether the fiber has tables x and x + z.
+
+    One-way margins: x must hold the records that z takes away, and the other records can be arranged as one likes, so
+    that their number for each label has to be >= 0, and nothing else. Other fibers: by listing the tables;
+    NotImplementedError if they are too many.
+    """
+    taken = np.maximum(-differences, 0)
+    features = Features.of(fiber)
+    if features is not None:
+        good = np.ones(len(differences), dtype=np.bool_)
+        for codes, margin in zip(features.codes, features.margins, strict=True):
+            counts = np.zeros((len(taken), len(margin)), dtype=np.int64)
+            np.add.at(counts.T, codes, taken.T)
+            good &= np.all(counts <= margin, axis=1)
+        return good
+    if fiber.frame.size > _CELLS:
+        raise NotImplementedError(
+            f"which differences two tables of the fiber have is known for one-way margins, or by listing the fiber; a table of "
+            f"{fiber.frame.size} cells is too large for that (the limit is {_CELLS}). Leave out realised_in"
+        )
+    try:
+        tables = enumerate_fiber(fiber, LIMIT, work=_WORK).reshape(-1, fiber.frame.size)
+    except ValueError as error:
+        raise NotImplementedError(
+            f"which differences two tables of the fiber have is known for one-way margins, or by listing the fiber: {error}. "
+            "Leave out realised_in"
+        ) from error
+    if not fiber.bounds_below and not fiber.bounds_above:
+        # x >= what z takes away is enough: x + z has the same exact answers.
+        return np.array([bool(np.any(np.all(tables >= own, axis=1))) for own in taken], dtype=np.bool_)
+    present = {own.tobytes() for own in tables}
+    return np.array([any((x + z).tobytes() in present for x in tables) for z in differences], dtype=np.bool_)
+
+
+_MOST_NUMBERS = 30_000_000
+"""Entries of the stacked matrix whose columns are compared."""
+
+
+def answers_alone(query: Query, invariants: Invariants) -> bool:
+    """Whether the differences of the answers are all those of a table of answers that keeps what the invariants say of it.
+
+    So it is for one margin W if every exact sum is a sum of its answers, or is by dimensions that W sums over. A difference
+    z of tables then gives W z, which is no longer and keeps the sums of answers. And every difference of answers that keeps
+    them, and the number of records, is W z for a z of the same length: all records that leave or come have the same labels in
+    the dimensions that W sums over, whose sums cancel.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"sex": ["F", "M"], "age": ["young", "old"], "county": ["Alpha", "Beta"]}
+    >>> invariants = Invariants(Margins(table, ["sex"], ["county"]))
+    >>> answers_alone(Margins(table, ["sex", "age"]), invariants)
+    True
+    >>> answers_alone(Margins(table, ["sex", "age"]), Invariants(Margins(table, ["sex", "county"])))
+    False
+    """
+    if len(query.parts) != 1 or not isinstance(query.parts[0], SumPart):
+        return False
+    asked = query.parts[0].levels
+    return all(
+        isinstance(part, SumPart) and _inside_or_outside(part.levels, asked, query.frame)
+        for part in invariants.query.parts
+    )
+
+
+def _inside_or_outside(exact: tuple[str | None, ...], asked: tuple[str | None, ...], frame: Frame) -> bool:
+    """Whether each label kept by an exact sum is known from the answers, or all of them are of dimensions summed over."""
+    pairs = [(dim, own, wide) for dim, own, wide in zip(frame.dims, exact, asked, strict=True) if own is not None]
+    return all(wide in (own, dim) for dim, own, wide in pairs) or all(wide is None for _, _, wide in pairs)
+
+
+def listed_answer_differences(query: Query, invariants: Invariants, radius: int, *, balanced: bool) -> Ints:
+    """All differences ``W z`` with ``A z = 0`` of tables z up to a length, one of each pair u, -u, without zero.
+
+    Cells with equal columns in A and in W are one cell: records that move between them change nothing, and a sum over them
+    has at most the length of its terms. `radius` and `balanced` are as in `bayesdp.moves.bounded.bounded_kernel`.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"sex": ["F", "M"], "age": ["young", "middle", "old"]}
+    >>> invariants = Invariants(Margins(table, ["sex"]))
+    >>> listed_answer_differences(Margins(table, ["age"]), invariants, 1, balanced=True)
+    array([[ 0,  1, -1],
+           [ 1, -1,  0],
+           [ 1,  0, -1]])
+    """
+    kept, asked = sp.csr_array(invariants.matrix), sp.csr_array(query.matrix)
+    if (kept.shape[0] + asked.shape[0]) * invariants.frame.size <= _MOST_NUMBERS:
+        columns = sp.vstack([kept, asked]).toarray().T
+        chosen = np.sort(np.unique(columns, axis=0, return_index=True)[1])
+        kept, asked = kept[:, chosen], asked[:, chosen]
+    moved = bounded_kernel(kept, radius, balanced=balanced)
+    found: Ints = distinct_up_to_sign(np.asarray((asked @ moved.T).T, dtype=np.int64))
+    return found
+
+
 type Floats = npt.NDArray[np.float64]
 
 NORMS = ("l1", "l2", "linf")

@@ -11,8 +11,6 @@ from flint import fmpz_mat
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.invariants import Invariants
 
-__all__ = ["basis_of", "closed_sensitivities", "determine_the_same", "exact_rank"]
-
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
 

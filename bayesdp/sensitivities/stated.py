@@ -10,8 +10,6 @@ from typing import Any
 from bayesdp._validate import finite_array
 from bayesdp.sensitivities.sensitivity import Sensitivity
 
-__all__ = ["StatedSensitivity", "stated_sensitivity"]
-
 _EACH = (
     "changing one record may change all of them, and their losses add up. Give one sensitivity for each statistic, as in "
     "sensitivity=[mean_sensitivity(...), mean_sensitivity(...)], or the largest l1 distance of the whole vector as a number"

@@ -19,8 +19,6 @@ import numpy as np
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 
-__all__ = ["NEGLIGIBLE", "Binomial", "CountLaws", "Family", "Hypergeometric", "Masses", "margins"]
-
 NEGLIGIBLE = 1e-300  # relative to the mode; the laws are log-concave, so that all beyond is smaller still
 _MAX_LOG_ODDS = 600.0
 """Odds are taken within exp(+-600): with counts below 2**53 no more than 1e-180 of the mass is then away from the end."""

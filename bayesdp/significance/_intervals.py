@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from bayesdp.significance._inversion import NoisyCount, at_odds_ratios
 
-__all__ = ["ConfidenceInterval", "Inverted"]
-
 
 class ConfidenceInterval(NamedTuple):
     """Ends of a confidence interval, as SciPy's results name them."""

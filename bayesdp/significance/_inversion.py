@@ -16,8 +16,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.significance._families import NEGLIGIBLE, CountLaws
 from bayesdp.significance._noise import Noise
 
-__all__ = ["ALTERNATIVES", "FOR_LEVELS", "NoisyCount", "at_odds_ratios", "finite_statistic"]
-
 ALTERNATIVES: Final = ("greater", "less", "two-sided")
 _COMMON = 1e-12  # tails above it keep their digits without the smallest masses
 _UNIFORM = 1e-6  # what rounding of the statistic may do to a p-value

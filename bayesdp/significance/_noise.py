@@ -14,16 +14,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
 
-__all__ = [
-    "DiscreteGaussianNoise",
-    "LaplaceNoise",
-    "LaplaceSumNoise",
-    "Noise",
-    "WiderNoise",
-    "in_words",
-    "tabulated_cdf",
-]
-
 _MAX_SCALE = 1e5  # of a discrete Gaussian: its table of tails then has four million entries
 _FAR = 1e300
 _REACH = 39.0  # exp(-39**2 / 2) is below the smallest double

@@ -24,8 +24,6 @@ from bayesdp.significance._noise import (
     in_words,
 )
 
-__all__ = ["CornerNoise", "cell_noise", "corner_noise"]
-
 
 @dataclass(frozen=True)
 class CornerNoise:

@@ -30,8 +30,6 @@ from bayesdp.significance._noise import (
     tabulated_cdf,
 )
 
-__all__ = ["FamilySum", "LaplacesNoise", "MixedNoise", "WholeNoise", "is_whole", "laplaces", "noise_of_sum"]
-
 _TAILS = (1e-100, 1e-30)
 """Masses of whole-number noise below the first share of the largest are left out; below the second, where the sum is long."""
 _MOST_PRODUCTS = 2e9

@@ -21,8 +21,6 @@ from bayesdp.significance._inversion import ALTERNATIVES, FOR_LEVELS, NoisyCount
 from bayesdp.significance._noise import in_words
 from bayesdp.significance.odds_ratio import ConfidenceInterval
 
-__all__ = ["BinomialResult", "binomial_test"]
-
 _GRID = 33  # proportions on each side of the estimate at which a two-sided interval looks for its end
 
 

@@ -28,8 +28,6 @@ from bayesdp.significance.from_release import (
 )
 from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
-__all__ = ["odds_ratio_test_from_releases", "without_uniform"]
-
 _LARGEST = 8
 """Largest weight of whole-number noise: rounding costs less than a hundredth of the precision, and masses stay short."""
 

@@ -21,11 +21,6 @@ from bayesdp.significance._inversion import NoisyCount
 from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_noise
 from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
-__all__ = [
-    "NoisyCorner", "check_table", "corner_of_cell", "corner_of_table", "corner_position", "is_two_by_two", "noisy_corner",
-    "odds_ratio_test_from_release", "pvalue_limits",
-]  # fmt: skip
-
 _MOVE = np.array([[1, -1], [-1, 1]])
 
 

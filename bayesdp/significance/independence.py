@@ -18,8 +18,6 @@ from bayesdp.measurements import Measured
 from bayesdp.noise.base import Floats
 from bayesdp.release import Release
 
-__all__ = ["IndependenceResult", "independence_test_from_releases"]
-
 _TIE = 1e-9
 """Statistics this close, relative to their size, count as equal: for the null hypothesis, so that rounding cannot help a rejection."""
 _PILOT = 2000

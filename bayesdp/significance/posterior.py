@@ -21,8 +21,6 @@ from bayesdp.significance._inversion import ALTERNATIVES
 from bayesdp.significance.from_release import corner_position, odds_ratio_test_from_release
 from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult
 
-__all__ = ["Interval", "PosteriorOddsRatio", "posterior_odds_ratio"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -25,8 +25,6 @@ from bayesdp.significance._sums import FamilySum, is_whole, noise_of_sum
 from bayesdp.significance.combined import without_uniform
 from bayesdp.significance.from_release import NoisyCorner, noisy_corner
 
-__all__ = ["CommonOddsRatioResult", "common_odds_ratio_test"]
-
 
 @dataclass(frozen=True)
 class CommonOddsRatioResult(Inverted):

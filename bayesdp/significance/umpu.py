@@ -10,8 +10,6 @@ from bayesdp.significance._inversion import ALTERNATIVES
 from bayesdp.significance._noise import in_words
 from bayesdp.significance.rules import Form, Rule, rule_of
 
-__all__ = ["umpu_odds_ratio", "unbiased_odds_ratio"]
-
 
 def umpu_odds_ratio(
     alpha: float,

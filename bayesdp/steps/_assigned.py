@@ -9,8 +9,6 @@ import pymc as pm
 from pymc.step_methods import STEP_METHODS
 from pymc.util import get_value_vars_from_user_vars
 
-__all__ = ["chosen_values", "register_step"]
-
 
 def chosen_values(model: pm.Model, requested: Any, belongs: Callable[[Any], bool], step: str, kind: str) -> list[Any]:
     """Value variables that a step method is to sample: those asked for, else all that belong to it; `kind` is for messages."""

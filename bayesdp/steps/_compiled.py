@@ -14,8 +14,6 @@ import pytensor
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["Point", "RemainingDensity", "compiled", "depends", "log_density"]
-
 type Ints = npt.NDArray[np.int64]
 type Point = Mapping[str, npt.NDArray[Any]]
 

@@ -10,8 +10,6 @@ from numba.core import event
 
 from bayesdp._interrupts import tell
 
-__all__ = ["told_while_compiling"]
-
 
 class _Teller(event.Listener):
     """Tells of the first kernel of the package that is compiled, and not read from Numba's cache."""

@@ -20,8 +20,6 @@ from bayesdp.distributions.exact_answers import ExactAnswersRV
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 
-__all__ = ["check_whole", "published", "query_between", "source", "spread", "value_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["accept_on_the_rest", "moved_into_support"]
-
 _ATTEMPTS = 20_000
 """Moves in search of a first table that the rest of the model allows; some tenths of a second."""
 

@@ -16,17 +16,6 @@ import pytensor.scalar as ps
 from pytensor.scalar.math import Sigmoid, Softplus
 from pytensor.tensor.math import Prod
 
-__all__ = [
-    "NEEDS_FINITE",
-    "Signs",
-    "all_positive",
-    "matrix_product",
-    "nothing_known",
-    "of_numbers",
-    "reduced",
-    "rule_of",
-]
-
 type Mask = npt.NDArray[np.bool_]
 
 

@@ -7,8 +7,6 @@ tables look here before a chain.
 
 from __future__ import annotations
 
-__all__ = ["StopRequest", "stop_request"]
-
 
 class StopRequest:
     """A flag of this process. A chain in a process of its own has another one, which is never set."""

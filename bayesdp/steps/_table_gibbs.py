@@ -14,8 +14,6 @@ from pymc.step_methods.state import dataclass_state
 
 from bayesdp.steps._stop import stop_request
 
-__all__ = ["LEAST_MOVES", "KernelTable", "TableGibbs", "TableGibbsState"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

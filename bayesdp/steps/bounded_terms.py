@@ -24,8 +24,6 @@ from bayesdp.queries import Query
 from bayesdp.steps._compiled import RemainingDensity
 from bayesdp.steps._graph import spread
 
-__all__ = ["bounded_term"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

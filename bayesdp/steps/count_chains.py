@@ -20,8 +20,6 @@ from bayesdp.hierarchies.structure import Structure
 from bayesdp.moves.moves import SUMS
 from bayesdp.steps._table_gibbs import LEAST_MOVES
 
-__all__ = ["CountChain", "LineChain", "SweepChain"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.slow_forms import warn_slow_rates
 from bayesdp.steps.table import CountTable
 
-__all__ = ["ENDS", "FiberGibbs", "register"]
-
 ENDS = "fiber_ends_"
 """Beginning of the name of the statistic by which a hierarchy tells where its chains began; `annotate` reads it, and takes it out."""
 

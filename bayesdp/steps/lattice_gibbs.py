@@ -15,8 +15,6 @@ from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps._table_gibbs import TableGibbs
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 
-__all__ = ["LatticeNoiseGibbs", "register"]
-
 
 class LatticeNoiseGibbs(TableGibbs):
     """Moves latent lattice noise; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.

@@ -15,8 +15,6 @@ from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["HIERARCHY_CELLS", "Movement", "hierarchy_of", "kernel_target", "movement", "said_of"]
-
 HIERARCHY_CELLS = 100
 """Fewest cells of a table that is moved as a hierarchy.
 

@@ -21,8 +21,6 @@ from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 from bayesdp.steps._table_gibbs import LEAST_MOVES
 
-__all__ = ["NoiseTable", "is_lattice_noise"]
-
 type Ints = npt.NDArray[np.int64]
 
 

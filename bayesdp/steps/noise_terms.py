@@ -12,8 +12,8 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions.bounded.base import BoundedRV
-from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
-from bayesdp.distributions.independent.tulap import TulapRV
+from bayesdp.distributions.independent.laws import TulapRV
+from bayesdp.distributions.independent.of_counts import CanonicalOfCountsRV
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.tables import TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
@@ -23,8 +23,6 @@ from bayesdp.steps._graph import published, spread, value_of
 from bayesdp.steps.bounded_terms import bounded_term
 from bayesdp.steps.tulap_terms import Reach, canonical_reach, tulap_term
 from bayesdp.steps.window_terms import law_with_windows, window_term
-
-__all__ = ["Known", "kernel_reach", "kernel_term"]
 
 
 @dataclass(frozen=True, eq=False)

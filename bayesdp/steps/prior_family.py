@@ -10,8 +10,6 @@ from pytensor.tensor.random.basic import BinomialRV, MultinomialRV, NegBinomialR
 
 from bayesdp.distributions.confidential_counts import FlatCountsRV
 
-__all__ = ["flat_parameter", "prior_family"]
-
 
 def prior_family(base: Any) -> tuple[str, Any, Any, Any] | None:
     """Family, log weight, shape and number of trials of a base; None for a base without fast steps."""

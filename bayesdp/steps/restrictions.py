@@ -19,9 +19,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from bayesdp.distributions.answers import AnswersOp
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoiseRV
-from bayesdp.distributions.independent.canonical_of_counts import CanonicalOfCountsRV
-
-__all__ = ["restricting"]
+from bayesdp.distributions.independent.of_counts import CanonicalOfCountsRV
 
 _LINEAR = (
     *(

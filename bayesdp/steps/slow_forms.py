@@ -25,8 +25,6 @@ from pytensor.tensor.shape import Reshape
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 
-__all__ = ["slow_rates_told", "warn_slow_rates"]
-
 _FEW = 50
 """Up to so many cells gamma rates are not worth a word."""
 

@@ -29,8 +29,6 @@ from bayesdp.distributions.confidential_counts import FlatCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.steps._signs import Signs, signs_of
 
-__all__ = ["Support", "support_of"]
-
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
 

@@ -19,8 +19,6 @@ from bayesdp.steps.count_chains import CountChain, LineChain, SweepChain
 from bayesdp.steps.movement import hierarchy_of, kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
-__all__ = ["CountTable"]
-
 _SWEEPS = 2_000
 """In search of a first table that the laws of the noise allow."""
 

@@ -28,8 +28,6 @@ from bayesdp.steps.restrictions import restricting
 from bayesdp.steps.supports import support_of
 from bayesdp.steps.tulap_terms import within_reach
 
-__all__ = ["Reading", "exact_fiber", "read_model"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Exact:

@@ -22,8 +22,6 @@ from bayesdp.privacy.canonical import CanonicalNoise, Tulap
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.steps._graph import spread, value_of
 
-__all__ = ["Reach", "canonical_reach", "tulap_term", "within_reach"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

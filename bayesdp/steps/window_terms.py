@@ -28,8 +28,6 @@ from bayesdp.queries import LinearQuery, Query
 from bayesdp.steps._graph import value_of
 from bayesdp.steps.tulap_terms import Reach
 
-__all__ = ["law_with_windows", "window_term"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

@@ -16,11 +16,6 @@ from pathlib import Path
 
 from bayesdp._interrupts import uninterrupted
 
-__all__ = [
-    "check_output", "confirm", "naming", "replacing", "sibling", "sync_file", "sync_folder", "write_bytes",
-    "write_text",
-]  # fmt: skip
-
 
 def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Check that a path can be written to, before any long work starts.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ATTRIBUTES", "DEPTH", "GROUPS", "MAX_CELLS", "VARIABLES", "Budget", "cell_limit"]
-
 MAX_CELLS = 50_000_000
 """Largest number of values that one variable may declare, unless the reader raises it: 400 MB of float64."""
 

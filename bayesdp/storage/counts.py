@@ -8,8 +8,6 @@ import xarray as xr
 
 from bayesdp._text import printable
 
-__all__ = ["counts_name", "relaxation_of", "without_rounding_errors"]
-
 _ROUNDING = 1e-9
 """Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
 

@@ -21,8 +21,6 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.schema import KEYS, build, checked_version, describe, planned
 
-__all__ = ["check_dataset", "from_dataset", "to_dataset"]
-
 _PLAIN = {"bayesdp_schema", "about", "writer"}
 """Attributes that are no JSON."""
 

@@ -12,8 +12,6 @@ from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.budget import Budget
 from bayesdp.storage.image import netcdf_image
 
-__all__ = ["compress_draws", "write_draws", "write_draws_somewhere"]
-
 _LEAST = 1024
 """Fewer values than this are stored as they are."""
 

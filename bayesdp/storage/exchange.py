@@ -21,8 +21,6 @@ from bayesdp._interrupts import uninterrupted
 from bayesdp._validate import shown
 from bayesdp.storage.atomic import check_output, confirm, naming, sibling, sync_file, sync_folder
 
-__all__ = ["previous_of", "replacing_folder", "told_of_previous"]
-
 type _Stamps = dict[str, tuple[int, int, int]]
 """Name -> inode, length and time of the last change."""
 

@@ -24,8 +24,6 @@ from bayesdp.storage.exchange import replacing_folder, told_of_previous
 from bayesdp.storage.hdf5 import damaged
 from bayesdp.storage.schema import build, checked_version, describe
 
-__all__ = ["MARKER", "read_folder", "write_folder"]
-
 MARKER = "release.json"
 """The file that makes a folder a stored release."""
 

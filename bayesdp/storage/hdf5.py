@@ -13,11 +13,22 @@ variable or an attribute will take is counted against it before it is read:
 - a compressed chunk is unpacked piece by piece and thrown away, to see that it ends where it should.
 
 Each part of the file is looked at once, so the time is proportional to its size.
+
+How long the texts of an HDF5 file are, known before the HDF5 library reads one.
+
+HDF5 keeps text of any length in "global heaps". Where the text would be, the file has 16 bytes: its length, the address of a
+heap, and a number in it. The library trusts them: one damaged byte makes it take 4 GB, or walk on the spot for ever, and a
+thousand attributes may all be one and the same long text. So they are looked up here first, on the raw bytes. Only
+addresses that are referred to are taken for heaps: the same bytes among numbers or labels are numbers or labels.
+
+What the values of an HDF5 file may be: numbers and text, and nothing that netCDF does not know.
+The chunks of a variable of an HDF5 file: that each unpacks to what it should, seen before the library unpacks it.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -25,16 +36,193 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
+import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp.storage.budget import ATTRIBUTES, DEPTH, GROUPS, MAX_CELLS, VARIABLES, Budget, cell_limit
-from bayesdp.storage.chunks import check_chunks
-from bayesdp.storage.heaps import REFERENCE, Heaps
-from bayesdp.storage.kinds import check_characters, check_written_again, holds_objects, kind_of
 from bayesdp.storage.object_headers import stored_attributes, stored_compactly
 from bayesdp.storage.raw_bytes import RawBytes
 
 __all__ = ["MAX_CELLS", "check_hdf5", "damaged"]
+
+REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
+"""What a file has in the place of a text of any length."""
+
+_SIGNATURE = b"GCOL\x01"  # and the version of the format, of which there is one
+_HEADER = 16
+
+
+class Heaps:
+    """The global heaps of a file: each is walked once, when something first refers to it.
+
+    Layout (HDF5 File Format Specification, version 3.0, section III.E): the signature, 3 reserved bytes, the
+    size of the collection in 8 bytes; then objects, each with 2 bytes index, 2 reference count, 4 reserved, 8
+    size, and the data, padded to a multiple of 8. Index 0 is free space, whose size counts its own header.
+    """
+
+    def __init__(self, raw: RawBytes) -> None:
+        self._raw = raw
+        self._known: dict[int, dict[int, int]] = {}
+
+    def lengths(self, data: bytes, unit: int = 1) -> npt.NDArray[np.int64]:
+        """How many entries of `unit` bytes each text has, or each list."""
+        # `data`: one after the other, what the file has in their place. `unit`: bytes of an entry: 1 for text.
+        found = np.frombuffer(data, dtype=REFERENCE)
+        lengths = found["length"].astype(np.int64)
+        # Without a length nothing is read; what has one is compared with the object that it refers to.
+        for address, index, length in zip(
+            *(found[name][lengths > 0].tolist() for name in ("address", "index", "length")), strict=True
+        ):
+            sizes = self._known.get(address)
+            if sizes is None:
+                sizes = self._known[address] = self._walk(address)
+            if sizes.get(index) != length * unit:
+                raise self._raw.damaged("a text is not where the file says, or has another length")
+        return lengths
+
+    def _walk(self, start: int) -> dict[int, int]:
+        """The sizes of the objects of a heap, by their numbers."""
+        raw = self._raw
+        if raw.part(start, 5) != _SIGNATURE:
+            raise raw.damaged("a heap of text is not where the file says")
+        size = raw.number(start + 8, 8)
+        if size < _HEADER or start + size > len(raw):
+            raise raw.damaged("a heap of text does not end")
+        raw.visit(start, size)
+        own = raw.part(start, size)
+        sizes: dict[int, int] = {}
+        at = _HEADER
+        while size - at >= _HEADER:
+            index, length = int.from_bytes(own[at : at + 2], "little"), int.from_bytes(own[at + 8 : at + 16], "little")
+            step = length if index == 0 else _HEADER + -(-length // 8) * 8
+            if step < _HEADER or at + step > size:
+                raise raw.damaged("a heap of text has an impossible entry")
+            if index and index in sizes:
+                raise raw.damaged("a heap of text has two entries of one number")
+            sizes[index] = length
+            at += step
+        sizes.pop(0, None)
+        return sizes
+
+
+_BLOCK = 10_000
+
+
+def kind_of(kind: h5py.h5t.TypeID, where: str) -> str:
+    """The kind of a type: a number, fixed-length text, or text of any length; everything else is refused."""
+    family = kind.get_class()
+    if family in (h5py.h5t.INTEGER, h5py.h5t.FLOAT) and kind.get_size() <= 8:
+        return "number"
+    if family == h5py.h5t.ENUM and kind.get_size() == 1:
+        return "number"  # how HDF5 writes booleans
+    if family == h5py.h5t.STRING:
+        return "text" if kind.is_variable_str() else "fixed text"
+    raise holds_objects(where)
+
+
+def holds_objects(where: str) -> ValueError:
+    """The error of what is neither numbers nor text."""
+    return ValueError(f"{where} holds objects; only numbers and text are read")
+
+
+def check_characters(dataset: h5py.Dataset) -> None:
+    """Check that texts of any length, which are known to fit into memory, are UTF-8."""
+    if dataset.ndim != 1:
+        blocks: Iterator[Any] = iter([dataset[()]])
+    else:
+        blocks = (dataset[start : start + _BLOCK] for start in range(0, dataset.size, _BLOCK))
+    for block in blocks:
+        for text in np.ravel(np.asarray(block, dtype=object)):
+            text.decode("utf-8")
+
+
+def check_written_again(item: Any, name: str, place: str) -> None:
+    """Check that an attribute, which is known to fit into memory, can be written to a netCDF file."""
+    # `name`: of its attribute, a number or text. `place`: for the message.
+    values = np.asarray(item.attrs[name])
+    if values.dtype.kind == "b":
+        raise ValueError(f"{place} holds truth values, for which netCDF has no type; write 0 and 1")
+    try:
+        for text in values.reshape(-1).tolist() if values.dtype.kind in "OSU" else []:
+            text.decode("utf-8") if isinstance(text, bytes) else text.encode("utf-8")
+    except UnicodeError:
+        raise ValueError(f"{place} holds text that is not UTF-8") from None
+
+
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
+"""Built into HDF5. Any other filter would load a plugin, which is running code."""
+
+_CHECKSUM = 4
+_PIECE = 2**16
+_UNPACKED = 2**20
+
+
+def check_chunks(dataset: h5py.Dataset, raw: RawBytes, where: str, *, keep: bool = False) -> bytes:
+    """Check that the chunks of a variable are packed with known filters, and unpack to their declared size."""
+    # The library unpacks a chunk to its end, however large it becomes, and only then looks at its size: 1 MB can become 1 GB.
+    # `dataset`: its chunks are known to be of reasonable size. `where`: its name, for messages. `keep`: whether it holds texts of
+    # any length, and what is in the place of the texts is to be returned. With `keep`: the contents of all chunks, one after the
+    # other, in no particular order.
+    created = dataset.id.get_create_plist()
+    filters = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
+    if not set(filters) <= _FILTERS:
+        raise ValueError(f"{where} is stored with a filter other than deflate and shuffle")
+    if len(set(filters)) < len(filters):
+        raise ValueError(f"{where} is stored with one filter several times")
+    if dataset.chunks is None:
+        return b""
+    packed = h5py.h5z.FILTER_DEFLATE in filters
+    shuffled = h5py.h5z.FILTER_SHUFFLE in filters
+    if packed and shuffled and filters.index(h5py.h5z.FILTER_SHUFFLE) > filters.index(h5py.h5z.FILTER_DEFLATE):
+        raise ValueError(f"{where} is stored with shuffle after deflate; only the other order is read")
+    # The library states the size in memory of a text of any length, which is that of a pointer.
+    width = REFERENCE.itemsize if keep else dataset.id.get_type().get_size()
+    size = prod(dataset.chunks) * width
+    kept: list[bytes] = []
+
+    def check(chunk: Any) -> None:
+        on = {own: not chunk.filter_mask >> i & 1 for i, own in enumerate(filters)}
+        if on.get(h5py.h5z.FILTER_DEFLATE, False):
+            contents = _unpacked(raw, chunk.byte_offset, chunk.size, size + _CHECKSUM, keep=keep)
+            if contents is None:
+                raise ValueError(f"a chunk of {where} unpacks to more than it should, or is damaged")
+        elif chunk.size > size + _CHECKSUM:
+            raise ValueError(f"a chunk of {where} is larger than it should be")
+        else:
+            contents = raw.part(chunk.byte_offset, chunk.size) if keep else b""
+        if keep:
+            plain = contents[:size]
+            if on.get(h5py.h5z.FILTER_SHUFFLE, False) and len(plain) == size:
+                plain = np.frombuffer(plain, dtype=np.uint8).reshape(width, -1).T.tobytes()
+            kept.append(plain)
+
+    if packed or keep:
+        dataset.id.chunk_iter(check)
+    return b"".join(kept)
+
+
+def _unpacked(raw: RawBytes, start: int, size: int, most: int, *, keep: bool) -> bytes | None:
+    """What a stretch of the file unpacks to, empty unless it is to be kept; None if it is more than `most`, or damaged."""
+    stream, total = zlib.decompressobj(), 0
+    kept = bytearray()
+    try:
+        for at in range(start, start + size, _PIECE):
+            data = raw.part(at, min(_PIECE, start + size - at))
+            while data and not stream.eof:
+                contents = stream.decompress(data, _UNPACKED)
+                total += len(contents)
+                if total > most:
+                    return None
+                if keep:
+                    kept += contents
+                data = stream.unconsumed_tail
+            if stream.eof:
+                break
+    except zlib.error:
+        return None
+    return bytes(kept)
+
 
 _MAX_RATIO = 1100
 """Deflate cannot compress by more than 1032; what declares more than it can hold is not a table."""
@@ -44,7 +232,6 @@ _MAX_ATTRIBUTE_VALUES = 10_000
 _PER_TEXT, _PER_BYTE = 160, 5
 """Memory of a text: two Python objects, of bytes and of characters, and up to 4 bytes a character."""
 
-_BLOCK = 10_000
 
 _BOOKKEEPING = {"DIMENSION_LIST", "REFERENCE_LIST"}
 """Attributes by which netCDF-4 ties variables to dimensions; the only places for references."""

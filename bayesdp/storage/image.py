@@ -14,8 +14,6 @@ from typing import Any
 
 import xarray as xr
 
-__all__ = ["netcdf_image"]
-
 _PIECE = 1 << 20
 """Bytes of a piece: small beside what the imports take, and large enough that pieces cost no time."""
 

@@ -15,8 +15,6 @@ from bayesdp.storage.dataset import from_dataset, to_dataset
 from bayesdp.storage.hdf5 import check_hdf5, damaged
 from bayesdp.storage.image import netcdf_image
 
-__all__ = ["load_dataset", "read_netcdf", "write_netcdf"]
-
 
 def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a release to a netCDF-4 file; see `bayesdp.Release.to_netcdf`."""

@@ -11,8 +11,6 @@ from bayesdp.frames import Frame, Label
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.storage.noise_schema import placed
 
-__all__ = ["described_query", "query_description", "table_description"]
-
 
 def described_query(query: Query) -> dict[str, Any]:
     """A query as ``noise.json`` has it.

@@ -33,8 +33,6 @@ from bayesdp.storage.noise_schema import check_noise_json, placed, read_noise_js
 from bayesdp.storage.noise_writing import noise_path
 from bayesdp.storage.schema import planned
 
-__all__ = ["read_noise_csv"]
-
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 type Lines = dict[Key, tuple[int, tuple[str, ...]]]
 

@@ -18,8 +18,6 @@ from bayesdp.frames import Frame
 from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile
 
-__all__ = ["ANSWER", "Key", "Layout", "check_writable", "keys_of", "title_of"]
-
 type Key = tuple[tuple[str, ...], tuple[str, ...]]
 """What an answer is labelled by, and its labels as text; the name of a linear combination is labelled by `ANSWER`."""
 

@@ -16,8 +16,6 @@ from bayesdp import _strict_json as strict_json
 from bayesdp._text import printable
 from bayesdp._validate import both_lists, shown
 
-__all__ = ["NOISE_SCHEMA", "check_noise_json", "noise_json_schema", "placed", "read_noise_json"]
-
 NOISE_SCHEMA = 1
 """Version of the schema of ``noise.json`` that this version of bayesdp writes, the only one so far."""
 

@@ -24,8 +24,6 @@ from bayesdp.storage.noise_queries import described_query
 from bayesdp.storage.noise_rows import ANSWER, Key, check_writable, keys_of
 from bayesdp.storage.noise_schema import NOISE_SCHEMA, check_noise_json
 
-__all__ = ["noise_path", "write_noise_csv"]
-
 type _Parts = list[tuple[str, Measured | Exact]]
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from bayesdp.storage.raw_bytes import RawBytes
 
-__all__ = ["Stored", "stored_attributes", "stored_compactly"]
-
 _LAYOUT, _ATTRIBUTE, _CONTINUATION, _ATTRIBUTE_INFO = 0x08, 0x0C, 0x10, 0x15
 _SHARED = 0x02
 _NOWHERE = 2**64 - 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-__all__ = ["RawBytes"]
-
 
 class RawBytes:
     """The bytes of an HDF5 file that starts at its first byte, with addresses and lengths of 8 bytes."""

@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from bayesdp import _strict_json as strict_json
 
-__all__ = ["Record", "Scanned", "pack", "record_bytes", "scan", "unpack"]
-
 type Array = npt.NDArray[Any]
 
 _HEAD = struct.Struct("<4sIQQQI")

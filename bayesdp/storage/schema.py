@@ -35,8 +35,6 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.budget import MAX_CELLS
 
-__all__ = ["KEYS", "SCHEMA", "Numbers", "build", "checked_version", "describe", "planned"]
-
 SCHEMA = 2
 """Version of the schema that this version of bayesdp writes."""
 

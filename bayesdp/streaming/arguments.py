@@ -14,8 +14,6 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.running import FEWEST
 
-__all__ = ["chains_of", "check_prior", "generator_from", "planned"]
-
 _TUNE = 200
 """Fewest sweeps of the tuning by default.
 

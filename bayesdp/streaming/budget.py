@@ -8,9 +8,6 @@ from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.memory import available_memory
 from bayesdp.streaming.cells import bytes_per_cell
 
-__all__ = ["Budget", "Plan"]
-
-
 _START = 20
 """Tables of real numbers that a start needs: estimates at all levels, and limits of sums with their remainders."""
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp.streaming.histograms import add_to
 
-__all__ = ["Kept", "batching", "bytes_per_cell", "new_kept", "take"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

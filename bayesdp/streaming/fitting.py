@@ -26,8 +26,6 @@ from bayesdp.streaming.plausible import TableWriter, thinned
 from bayesdp.streaming.recording import named_queries
 from bayesdp.streaming.run import Run
 
-__all__ = ["fit_hierarchy"]
-
 _RESERVED = ("chain", "count", "draw", "share", "table", "value")
 """Names of dimensions and columns of the result."""
 

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["add_to", "pooled_quantiles"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.movement import kernel_target
 from bayesdp.steps.terms import read_model
 
-__all__ = ["LineTree", "is_perturbed", "perturbed_target"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -25,8 +25,6 @@ from bayesdp.streaming.line_tree import LineTree
 from bayesdp.streaming.plausible import TableWriter
 from bayesdp.streaming.recording import Recorder, occupied
 
-__all__ = ["OneChain"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

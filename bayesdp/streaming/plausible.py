@@ -17,8 +17,6 @@ from bayesdp.frames import Frame, Label
 from bayesdp.hierarchies.tree import Tree
 from bayesdp.storage.atomic import check_output, naming, replacing, sibling
 
-__all__ = ["TableWriter", "thinned"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from bayesdp.streaming.cells import Kept
 from bayesdp.streaming.histograms import pooled_quantiles
 
-__all__ = ["Pooled", "batch_diagnostics", "pooled"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

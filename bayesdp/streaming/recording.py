@@ -15,8 +15,6 @@ from bayesdp.frames import Frame
 from bayesdp.hierarchies.tree import Tree
 from bayesdp.queries import MatrixPart, Query, SumPart
 
-__all__ = ["Occupied", "Recorder", "named_queries", "occupied"]
-
 type Ints = npt.NDArray[np.int64]
 
 type Occupied = tuple[Ints, Ints, Ints]

@@ -26,8 +26,6 @@ from bayesdp.streaming.cells import batching
 from bayesdp.streaming.one_chain import OneChain
 from bayesdp.streaming.pooling import Pooled, pooled
 
-__all__ = ["cells_of", "diagnostics_of", "limits_of", "posterior_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -29,8 +29,6 @@ from bayesdp.streaming.plausible import TableWriter
 from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 from bayesdp.streaming.running import longest_together, run_all
 
-__all__ = ["Run"]
-
 
 @dataclass(frozen=True, eq=False)
 class Run:

@@ -9,11 +9,9 @@
 from __future__ import annotations
 
 from bayesdp.summaries.answers import Answers, summarise
-from bayesdp.summaries.asked import totals_of
-from bayesdp.summaries.frame import summary
+from bayesdp.summaries.frame import summarise_streamed, summary, totals_of
 from bayesdp.summaries.law_comparison import LawComparison, compare_laws
 from bayesdp.summaries.published import published_table
-from bayesdp.summaries.streamed import summarise_streamed
 from bayesdp.summaries.variables import summarise_variable, variable_names
 
 __all__ = [

@@ -17,8 +17,6 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.counts import without_rounding_errors
 
-__all__ = ["Answers", "interval_and_diagnostics", "labelled", "summarise", "summarise_answers"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -1,4 +1,8 @@
-"""``bdp.summary``: a posterior as one labelled table."""
+"""``bdp.summary``: a posterior as one labelled table.
+
+Which totals of a table a summary reports.
+Summaries of results of `bayesdp.fit_hierarchy`: cells from what was kept of them, recorded queries from their draws.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,83 @@ from bayesdp.composition import (
     releases_of_tables,
     tables_of_posterior,
 )
+from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.measurements import described
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.release import Release
-from bayesdp.summaries.answers import Answers, summarise, summarise_answers
-from bayesdp.summaries.asked import totals_of
-from bayesdp.summaries.streamed import summarise_streamed
+from bayesdp.summaries.answers import Answers, labelled, summarise, summarise_answers
 from bayesdp.summaries.variables import summarise_variable, variable_names
 
-__all__ = ["summary"]
+
+def totals_of(release: Release) -> list[Query]:
+    """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total.
+
+    Parameters
+    ----------
+    release : Release
+
+    Returns
+    -------
+    list of Query
+        Each of one part; none for statistics, whose sum means nothing.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Totals
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> [query.dims for query in totals_of(Release.from_published(table, exact=[Exact(Totals(table), 20)]))]
+    [(), ('county',), ('education',)]
+    """
+    if release.about == "statistics":
+        return []
+    frame = release.frame
+    queries = [own.query for own in release.exact] + [own.query for own in release.measurements]
+    asked = [part for query in queries for part in query.parts]
+    one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
+    groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
+    wanted: list[Any] = []
+    for part in (*asked, *one_way, *groups, SumPart(frame, ())):
+        whole = isinstance(part, SumPart) and part.keep == frame.dims
+        if not whole and part not in wanted:
+            wanted.append(part)
+    return [Query(frame, (part,)) for part in wanted]
+
+
+def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
+    """Summarise the answers of a query.
+
+    Parameters
+    ----------
+    own : Streamed
+    query : Query
+        The cells (`Identity`), or what was recorded. Of cells, ``ess_bulk`` and ``rhat`` are those of means of batches, and there is
+        no ``ess_tail``.
+    prob : float
+        Probability of the equal-tailed intervals.
+
+    Raises
+    ------
+    ValueError
+        If draws of the answers were not kept, or no quantiles of cells for this probability.
+    """
+    level, release = probability(prob, "prob"), own.release
+    if not query.is_identity:
+        return summarise_answers(own.answers(query), query, release, level, own.determined)
+    query = Identity(release.frame)
+    exact = implied_answers(query, release.exact)
+    cells, determined = own.cells(level), exact | determined_answers(query, release.exact, own.determined)
+    numbers = {
+        "mean": cells.mean,
+        "sd": cells.sd,
+        "lower": cells.lower,
+        "upper": cells.upper,
+        "ess_bulk": np.where(determined, np.nan, cells.ess),
+        "ess_tail": np.full(cells.mean.shape, np.nan),
+        "rhat": np.where(determined, np.nan, cells.rhat),
+    }
+    return labelled(query, release, level, exact, determined, numbers)
+
 
 type _Part = tuple[str, Answers, list[str] | None]
 """A part of the table: its title, its numbers, and the names of its rows where they are not made from labels."""

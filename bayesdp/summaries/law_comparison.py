@@ -22,8 +22,6 @@ from bayesdp.summaries.frame import summary
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["LawComparison", "compare_laws"]
-
 type Quantity = Callable[[xr.Dataset], xr.DataArray]
 
 

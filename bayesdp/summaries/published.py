@@ -14,8 +14,6 @@ from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.summaries.frame import summary
 
-__all__ = ["published_table"]
-
 
 def published_table(
     posterior: xr.DataTree | xr.DataArray, *names: str, by: str | None = None, prob: float = 0.95

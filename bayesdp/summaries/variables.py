@@ -10,8 +10,6 @@ import xarray as xr
 from bayesdp._validate import probability
 from bayesdp.summaries.answers import Answers, interval_and_diagnostics
 
-__all__ = ["summarise_variable", "variable_names"]
-
 
 def variable_names(tree: xr.DataTree, *counts: str) -> list[str]:
     """The variables of a posterior beside given ones.

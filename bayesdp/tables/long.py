@@ -14,8 +14,6 @@ from bayesdp._validate import nearest, shown
 from bayesdp.storage.csv_file import NUMBER, CsvFile, numbers
 from bayesdp.tables.totals import Declared, declared_totals
 
-__all__ = ["DIMENSIONS", "VALUE_NAMES", "group_labels", "long_table", "value_column"]
-
 VALUE_NAMES = ("count", "counts", "n", "noisy", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
 

@@ -17,8 +17,6 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
 from bayesdp.tables.long import value_column
 
-__all__ = ["read_margins", "read_noisy_margins"]
-
 _SUMMED = ("", "*")
 """In a column of labels: summed over."""
 

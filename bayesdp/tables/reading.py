@@ -17,8 +17,6 @@ from bayesdp.storage.netcdf import load_dataset
 from bayesdp.tables.long import VALUE_NAMES, long_table
 from bayesdp.tables.totals import Declared, Show, check_no_sum, declared_totals, split_totals
 
-__all__ = ["read_table", "read_table_totals"]
-
 _LAYOUTS = ("auto", "long", "wide")
 _SCALING = ("scale_factor", "add_offset", "missing_value")
 

@@ -25,9 +25,8 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.journal import Journal, by_name, number, rank, unit
-from bayesdp.calibration.ranks import squared_error_rank, uniform_rank
 from bayesdp.calibration.sbc import choose_runner, run_numbers
-from bayesdp.calibration.study import TooFewDraws, joint_rank, thinned
+from bayesdp.calibration.study import TooFewDraws, joint_rank, squared_error_rank, thinned, uniform_rank
 from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import AreaAndCell, CellPrior, VaryingShares, simulate_counts

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from bayesdp._random import uniform
 from bayesdp.lattices.coupling.basis_law import BasisLaw, shift
-from bayesdp.lattices.coupling.coupled_updates import TRIES, count_apart
-from bayesdp.lattices.coupling.coupling import Meet
+from bayesdp.lattices.coupling.coupling import TRIES, Meet, count_apart
 from bayesdp.lattices.integers import discrete_laplace
 from benchmarks.paper_sampler.double_geometric import jump_rates, log_ratio, metropolis_update
 
@@ -44,7 +43,7 @@ def _pair(j: int, rate: float, law: int, scale: float, pointers: Ints, cells: In
 @nb.njit(cache=True, error_model="numpy")
 def coupled_sweep(rates: Floats, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints,
                   c: Ints, norms: Ints, generator: Words) -> None:  # fmt: skip
-    """Sweep both chains together; see `bayesdp.lattices.coupling.coupled_updates.coupled_sweep`."""
+    """Sweep both chains together; see `bayesdp.lattices.coupling.coupling.coupled_sweep`."""
     for j in range(len(squares)):
         gap = c[0, j] - c[1, j]
         first, second = _pair(j, rates[j], law, scale, pointers, cells, entries, squares, z, gap, norms, generator)

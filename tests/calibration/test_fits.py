@@ -19,10 +19,10 @@ from rich.console import Console
 
 import bayesdp as bdp
 from bayesdp.calibration import fit_many
-from bayesdp.calibration import progress as progress_module
+from bayesdp.calibration import sbc as progress_module
 from bayesdp.calibration.fits import Fits, _Fit
-from bayesdp.calibration.progress import followed
 from bayesdp.calibration.runners import DIED
+from bayesdp.calibration.sbc import followed
 from tests.calibration import models
 
 QUICK = {"draws": 60, "tune": 10, "chains": 2, "progressbar": False}
@@ -209,7 +209,7 @@ def test_progress_counts_what_came_and_what_failed(monkeypatch):
 
 IN_A_NOTEBOOK = """
 import time
-from bayesdp.calibration.progress import followed
+from bayesdp.calibration.sbc import followed
 def records():
     for number in range(3):
         time.sleep(0.3)

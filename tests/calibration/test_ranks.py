@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp.calibration.ranks import squared_error_rank, uniform_rank
+from bayesdp.calibration.study import squared_error_rank, uniform_rank
 from bayesdp.calibration.uniformity import uniformity_pvalue
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.calibration.dispersion import dispersion_power, dispersion_pvalue, dispersion_ratio
 from bayesdp.calibration.uniformity import band, crossing_probability, detection_probability, uniformity_pvalue
-from bayesdp.calibration.verdict import holm, judge, power
+from bayesdp.calibration.verdict import dispersion_power, dispersion_pvalue, dispersion_ratio, holm, judge, power
 
 
 def test_the_crossing_probability_is_that_of_enumeration():

@@ -13,7 +13,7 @@ import pytensor
 import pytest
 
 import bayesdp
-from bayesdp.cli.caches import warn_of_open_caches
+from bayesdp.cli.users_file import warn_of_open_caches
 
 ROOT = Path(bayesdp.__file__).resolve().parents[1]
 DRAW = (

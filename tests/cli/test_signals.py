@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from bayesdp._interrupts import deferred, handled, interrupt, received
+from bayesdp.cli.errors import interrupt_status, terminating_signals
 from bayesdp.cli.files import read_posterior
-from bayesdp.cli.signals import interrupt_status, terminating_signals
 from bayesdp.storage import replacing
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Target
-from bayesdp.hierarchies.nested_sums import Stage, nearest, rounded, share_out
-from bayesdp.hierarchies.start import start_table
+from bayesdp.hierarchies.start import Stage, nearest, rounded, share_out, start_table
 from bayesdp.hierarchies.structure import structure_of
 from tests.hierarchies.cases import CASES, Case
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.hulls import Hull, SymmetricHull, choose_lattice_sampler, sample_lattice, sensitivity_hull
-from bayesdp.hulls.programs import gauge_program
+from bayesdp.hulls.base import gauge_program
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Totals
 from tests.comparison.chi_square import draws_pvalue

@@ -10,11 +10,10 @@ from scipy.stats import gamma, kstest
 
 from bayesdp.hulls import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 from bayesdp.hulls.cones import draw_cones
-from bayesdp.hulls.cube import draw_cube
 from bayesdp.hulls.envelope import envelope_of
-from bayesdp.hulls.hit_and_run import _chain, draw_hit_and_run
 from bayesdp.hulls.lift import lift_of, substitutions_of
 from bayesdp.hulls.proposals import proposal_for
+from bayesdp.hulls.samplers import _chain, draw_cube, draw_hit_and_run
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bayesdp.hulls import sensitivity_hull
+from bayesdp.hulls.base import gauge_program
 from bayesdp.hulls.generators import Generators, circuits, differences, listed
-from bayesdp.hulls.programs import gauge_program
 from bayesdp.hulls.simplex import ABOVE, BELOW, SOLVED, solve
 from tests.hulls.polytopes import Floats, both_margins, moves
 

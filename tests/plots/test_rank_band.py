@@ -11,9 +11,8 @@ import xarray as xr
 
 from bayesdp import plots
 from bayesdp.frames import Frame
-from bayesdp.plots.log_axis import ticks
-from bayesdp.plots.rank import LEVEL, _compared, _fractional
-from bayesdp.plots.rank_band import POINTS, effective_draws, leaving_probability, limit
+from bayesdp.plots.predictive import ticks
+from bayesdp.plots.rank import LEVEL, POINTS, _compared, _fractional, effective_draws, leaving_probability, limit
 from bayesdp.plots.style import cell_labels, together
 from tests.plots.trees import tree
 

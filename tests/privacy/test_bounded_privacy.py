@@ -20,7 +20,7 @@ from bayesdp.privacy.bounded import (
     truncated_loss,
     truncated_scale,
 )
-from bayesdp.privacy.bounded_gaussian import truncated_gaussian_delta, truncated_gaussian_epsilon
+from bayesdp.privacy.bounded_normal import truncated_gaussian_delta, truncated_gaussian_epsilon
 
 
 def searched(law: Any, distance: float, points: int = 400) -> float:

@@ -13,9 +13,7 @@ from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, hit_and_run
 from bayesdp.privacy import caveats as own
 from bayesdp.privacy.guarantee_files import caveat_from, person_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
-from bayesdp.privacy.one_person import OnePerson
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import OnePerson, SamplerStatement, Words
 
 CAVEATS = [
     *map(own.Fixed, own.SENTENCES),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.privacy import SensitivitySpace, census_analysis, census_queries
-from bayesdp.privacy.census_allocation import LEVELS, QUERIES, RHO, share_of
+from bayesdp.privacy.census import LEVELS, QUERIES, RHO, share_of
 from bayesdp.queries import LinearQuery, Query
 
 

@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 from scipy.optimize import minimize
 
 from bayesdp.privacy import base_decomposition, enclosing_ellipsoid, optimal_factorization
-from bayesdp.privacy._design import Criterion, Design, LogDeterminant, RootTrace, optimal_design
+from bayesdp.privacy.factorization import Criterion, Design, LogDeterminant, RootTrace, optimal_design
 
 type Floats = npt.NDArray[np.float64]
 
@@ -217,12 +217,12 @@ def test_derivatives_by_finite_differences(criterion: Criterion) -> None:
 def test_vectors_left_out_are_found_again(criterion: Criterion, monkeypatch: pytest.MonkeyPatch) -> None:
     # A small active set has to grow until no vector outside is violated, and multiplicative steps alone get there too.
     vectors = np.random.default_rng(7).normal(size=(400, 6))
-    monkeypatch.setattr("bayesdp.privacy._design._WARM_STEPS", 3)
+    monkeypatch.setattr("bayesdp.privacy.factorization._WARM_STEPS", 3)
     exact = optimal_design(vectors, criterion, 1e-8, 1000)
-    monkeypatch.setattr("bayesdp.privacy._design._ACTIVE", 30)
-    monkeypatch.setattr("bayesdp.privacy._design._NEARLY", 0.0)
+    monkeypatch.setattr("bayesdp.privacy.factorization._ACTIVE", 30)
+    monkeypatch.setattr("bayesdp.privacy.factorization._NEARLY", 0.0)
     slow = optimal_design(vectors, criterion, 1e-2, 1000)
-    monkeypatch.setattr("bayesdp.privacy._design._ACTIVE", 200)
+    monkeypatch.setattr("bayesdp.privacy.factorization._ACTIVE", 200)
     grown = optimal_design(vectors, criterion, 1e-8, 1000)
 
     def level(found: Design) -> float:

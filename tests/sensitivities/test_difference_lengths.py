@@ -15,9 +15,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.polytope import k_norm
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
 from bayesdp.privacy.relations import BOUNDS
-from bayesdp.sensitivities import general_lengths, label_kinds, listed_lengths
-from bayesdp.sensitivities.difference_lengths import difference_lengths
-from bayesdp.sensitivities.label_kinds import agreements
+from bayesdp.sensitivities import difference_lengths as module
+from bayesdp.sensitivities.difference_lengths import agreements, difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 from tests.lattices.oracles import labels
 
@@ -169,10 +168,10 @@ def test_the_largest_loss_of_all_conforming_pairs(kind, invariants, query):
 @pytest.mark.parametrize("moves_are_listed", [True, False])
 def test_what_is_not_compared_is_bounded_and_said_to_be(kind, invariants, moves_are_listed, monkeypatch):
     query = at_random(invariants.frame, 11, 3)
-    monkeypatch.setattr(listed_lengths, "count_cycles", lambda nested: 10**12)
+    monkeypatch.setattr(module, "count_cycles", lambda nested: 10**12)
     if not moves_are_listed:
-        monkeypatch.setattr(listed_lengths, "_WORK", 0)
-        monkeypatch.setattr(general_lengths, "MOST_CELLS", 1)
+        monkeypatch.setattr(module, "_WORK", 0)
+        monkeypatch.setattr(module, "MOST_CELLS", 1)
         monkeypatch.setattr(k_norm, "_MEASURED", 0)
     loss = {"mu": 0.7} if kind in GAUSSIAN else {"epsilon": 0.7}
     for neighbours in ("substitution", "add-remove"):
@@ -190,7 +189,7 @@ def test_what_is_not_compared_is_bounded_and_said_to_be(kind, invariants, moves_
 
 def test_a_cycle_is_bounded_by_two_moves_only_where_it_is_two_moves(monkeypatch):
     """With both margins a 3-cycle is two kept moves. Where a group total keeps other cycles too, it is three steps."""
-    monkeypatch.setattr(listed_lengths, "count_cycles", lambda nested: 10**12)
+    monkeypatch.setattr(module, "count_cycles", lambda nested: 10**12)
     both, grouped = CASES[1][0], CASES[17][0]
     for invariants in (both, grouped):
         mechanism = bdp.ProjectedGaussian(invariants, mu=1.0, query=at_random(invariants.frame, 3))
@@ -318,7 +317,7 @@ def test_a_few_labels_stand_for_all(monkeypatch):
         codes = [coarse, np.zeros(24, dtype=np.int64), middle, np.arange(24)]
         few = agreements(codes)
         with monkeypatch.context() as patch:
-            patch.setattr(label_kinds, "_representatives", lambda own: np.arange(len(own[0])))
+            patch.setattr(module, "_representatives", lambda own: np.arange(len(own[0])))
             np.testing.assert_array_equal(few, agreements(codes))
     thousand = [np.zeros(1000, dtype=np.int64), np.arange(1000)]
     np.testing.assert_array_equal(agreements(thousand), [[4, 0], [4, 1], [4, 2], [4, 3], [4, 4]])

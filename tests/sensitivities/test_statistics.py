@@ -11,7 +11,7 @@ import pytest
 
 from bayesdp.privacy import split_budget
 from bayesdp.sensitivities import statistics as s
-from bayesdp.sensitivities.quantiles import quantile_sensitivity
+from bayesdp.sensitivities.statistics import quantile_sensitivity
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 

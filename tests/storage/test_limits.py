@@ -22,7 +22,7 @@ from bayesdp.queries import Identity, Totals
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from bayesdp.storage.budget import Budget, cell_limit
-from bayesdp.storage.heaps import Heaps
+from bayesdp.storage.hdf5 import Heaps
 from bayesdp.storage.object_headers import stored_attributes
 from bayesdp.storage.raw_bytes import RawBytes
 from tests.storage.examples import lattice

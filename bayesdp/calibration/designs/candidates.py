@@ -14,8 +14,6 @@ from bayesdp.frames import Frame
 from bayesdp.mechanisms import Mechanism
 from bayesdp.release import Release
 
-__all__ = ["Candidate", "Releases", "checked_candidates", "labelled"]
-
 type Releases = tuple[Release, ...]
 """What one candidate publishes of one table: at least one release, with independent noise."""
 

@@ -13,8 +13,6 @@ from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.losses import Loss
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = ["Losses", "losses_of"]
-
 _NAMES = {"pure": "epsilon", "approximate": "epsilon", "zcdp": "rho", "gdp": "mu"}
 
 

@@ -13,8 +13,6 @@ from bayesdp.calibration.quantities import scalars
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
 
-__all__ = ["Question", "answers", "checked_questions"]
-
 type Question = Query | Callable[[xr.DataArray], xr.DataArray]
 
 

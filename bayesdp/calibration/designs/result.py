@@ -16,8 +16,6 @@ from bayesdp._wiring import connected
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Design"]
-
 _WIDTH = 100
 _TABLE = (
     "Tried on one given table: these numbers are computed from it, without noise. If it is confidential, they are not protected, "

@@ -16,8 +16,6 @@ from bayesdp.frames import Frame
 from bayesdp.inference import FlatCounts, observe
 from bayesdp.release import Release
 
-__all__ = ["Analysis", "Prior", "counts_name", "drawn_tables", "frame_of_prior"]
-
 type Prior = Callable[[], pm.Model]
 """Makes a model with one table of counts, and nothing observed."""
 

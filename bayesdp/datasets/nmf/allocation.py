@@ -1,13 +1,13 @@
 """What noise follows from how the privacy loss of the 2020 redistricting file was split among levels of geography and queries.
 
-The allocation and its source are in `bayesdp.privacy.census_allocation`.
+The allocation and its source are in `bayesdp.privacy.census`.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from bayesdp.privacy.census_allocation import LEVELS, QUERIES, RHO, share_of
+from bayesdp.privacy.census import LEVELS, QUERIES, RHO, share_of
 
 __all__ = ["LEVELS", "QUERIES", "RHO", "sigma_squared"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["parquet"]
-
 
 def parquet() -> tuple[Any, Any]:
     """The modules ``pyarrow`` and ``pyarrow.parquet``; ImportError that names the extra where they are missing."""

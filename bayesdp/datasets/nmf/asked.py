@@ -11,8 +11,6 @@ from bayesdp.datasets.nmf.noisy import Bins
 from bayesdp.datasets.nmf.products import Product, same_query
 from bayesdp.datasets.nmf.spine import Spine
 
-__all__ = ["asked_bins", "asked_levels", "asked_queries", "check_names", "check_size"]
-
 
 def asked_levels(folder: Folder, product: Product, levels: Iterable[str] | None) -> list[str]:
     """The levels that are to be read, from the top down; TypeError or ValueError where there are no such."""

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from bayesdp._validate import shown
 
-__all__ = ["Axis", "Binning", "of_ranges"]
-
 type Ints = npt.NDArray[np.int64]
 type Members = tuple[tuple[int, ...], ...]
 

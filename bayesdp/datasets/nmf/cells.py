@@ -13,8 +13,6 @@ from bayesdp.datasets.nmf.histograms import Histogram
 from bayesdp.datasets.nmf.spine import Spine
 from bayesdp.frames import Frame
 
-__all__ = ["Cells", "cells_of", "frame_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Cells:

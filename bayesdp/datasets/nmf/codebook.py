@@ -14,8 +14,6 @@ from bayesdp.datasets.nmf.tables import Line, Published, lines_of
 from bayesdp.frames import Frame
 from bayesdp.queries import LinearQuery
 
-__all__ = ["code_query", "published_codes"]
-
 type Mask = npt.NDArray[np.bool_]
 
 

@@ -22,8 +22,6 @@ from functools import cached_property
 
 from bayesdp._validate import shown
 
-__all__ = ["BLOCK_DIGITS", "SPLIT_STATES", "Codes", "block_code", "county_code", "state_code"]
-
 BLOCK_DIGITS = 16
 """Digits at the end of a block's geocode that are its ordinary code, with the block group between tract and block."""
 

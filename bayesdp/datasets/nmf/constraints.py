@@ -22,8 +22,6 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import SIGNS, Exact
 from bayesdp.queries import LinearQuery, cell_list
 
-__all__ = ["Limits", "joined_bins", "rows_of_part"]
-
 type Ints = npt.NDArray[np.int64]
 
 _NO_LIMIT = 10**11

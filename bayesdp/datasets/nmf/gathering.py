@@ -12,8 +12,6 @@ from bayesdp.datasets.nmf.rows import Place, Row, read_rows
 from bayesdp.datasets.nmf.spine import Found, Spine
 from bayesdp.datasets.nmf.unused import Ledger
 
-__all__ = ["limits_of", "names_of", "noisy_of"]
-
 
 def names_of(found: Found, kind: str) -> dict[str, set[str]]:
     """The names of rows at each level."""

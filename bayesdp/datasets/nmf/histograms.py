@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from bayesdp._validate import shown
 from bayesdp.datasets.nmf.binnings import Axis, Binning, of_ranges
 
-__all__ = ["DHC_PERSON", "PL94_PERSON", "PL94_UNIT", "RACES", "Histogram"]
-
 RACES = ("white", "black", "aian", "asian", "nhopi", "sor")
 """White, Black or African American, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some
 other race."""

@@ -17,8 +17,6 @@ from bayesdp._validate import shown
 from bayesdp.datasets.folders import below, checked, is_hidden
 from bayesdp.datasets.nmf.products import Product
 
-__all__ = ["KINDS", "Folder", "branch_of", "find_folder"]
-
 KINDS = ("DPQuery", "Constraint")
 
 _PUERTO_RICO = "72"

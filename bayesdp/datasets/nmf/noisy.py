@@ -21,8 +21,6 @@ from bayesdp.measurements import Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Query, SumPart
 
-__all__ = ["Bins", "Gathered", "bins_of", "in_order", "level_query", "sigma_of_variance"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Bins = tuple[Binning, ...]

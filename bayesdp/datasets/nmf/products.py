@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from bayesdp._validate import choice
 from bayesdp.datasets.nmf.histograms import DHC_PERSON, PL94_PERSON, PL94_UNIT, Histogram
 
-__all__ = ["PRODUCTS", "Product", "plain_name", "product_of", "same_query"]
-
 
 @dataclass(frozen=True, eq=False)
 class Product:

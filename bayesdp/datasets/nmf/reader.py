@@ -19,8 +19,6 @@ from bayesdp.datasets.nmf.totals import exact_totals
 from bayesdp.datasets.nmf.unused import Ledger, Unused
 from bayesdp.release import Release
 
-__all__ = ["MAX_CELLS", "MeasurementFile", "read_nmf"]
-
 MAX_CELLS = 10_000_000
 """Largest table that is built, in cells, where a user states no other: about 2 GB while a release is made."""
 

@@ -14,8 +14,6 @@ from bayesdp._validate import shown
 from bayesdp.datasets.nmf.arrow import parquet
 from bayesdp.datasets.nmf.layout import branch_of
 
-__all__ = ["Place", "Row", "find_rows", "read_rows"]
-
 _KEYS = ("geocode", "query_name")
 _KEY_ROWS = 65_536
 """Keys that are looked at together: a few megabytes."""

@@ -15,8 +15,6 @@ from bayesdp.datasets.nmf.codes import BLOCK_DIGITS, county_code, state_code
 from bayesdp.datasets.nmf.layout import KINDS, Folder
 from bayesdp.datasets.nmf.rows import Place, find_rows
 
-__all__ = ["Found", "Spine", "find_geounits", "prefixes_of", "spine_of"]
-
 type Found = dict[str, dict[str, list[Place]]]
 """Level -> kind -> places of rows."""
 

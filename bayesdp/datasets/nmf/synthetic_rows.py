@@ -14,8 +14,6 @@ from bayesdp.datasets.nmf.binnings import Binning
 from bayesdp.datasets.nmf.products import Product, same_query
 from bayesdp.noise import DiscreteGaussian
 
-__all__ = ["Variance", "constraint_rows", "histogram_sums", "measured_rows"]
-
 type Ints = npt.NDArray[np.int64]
 type Variance = float | Callable[[str, str], float] | None
 

@@ -11,8 +11,6 @@ from bayesdp._validate import shown
 from bayesdp.datasets.nmf.histograms import RACES
 from bayesdp.datasets.nmf.products import Product, product_of
 
-__all__ = ["TABLES", "Line", "Published", "lines_of"]
-
 type Selection = Mapping[str, frozenset[int]]
 
 

@@ -16,8 +16,6 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import LinearQuery, Totals
 
-__all__ = ["exact_totals"]
-
 type Mask = npt.NDArray[np.bool_]
 
 

@@ -13,8 +13,6 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.storage.noise_queries import described_query
 from bayesdp.storage.noise_schema import NOISE_SCHEMA, check_noise_json
 
-__all__ = ["checked_columns", "columns_json", "parameter"]
-
 
 def checked_columns(columns: Any) -> dict[str, Query]:
     """Accept a mapping of the names of columns to queries of one table."""

@@ -12,8 +12,6 @@ from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 
-__all__ = ["noise_json_of_opendp"]
-
 _INTEGERS = ("i32", "i64")
 _REALS = ("f64",)
 _COUNTING = ("make_count", "make_count_by", "make_count_by_categories", "make_count_distinct")

@@ -12,8 +12,6 @@ from bayesdp.noise import Gaussian, Laplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 
-__all__ = ["noise_json_of_pipelinedp"]
-
 _METRICS = ("count", "privacy_id_count")
 _STAGE = re.compile(r"^\s*\d+\.\s+Computed (?:DP )?(\w+)\b(.*)$", re.MULTILINE)
 _NEXT = re.compile(r"^\s*\d+\.\s", re.MULTILINE)

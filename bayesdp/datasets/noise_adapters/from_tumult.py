@@ -12,8 +12,6 @@ from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 
-__all__ = ["noise_json_of_tumult"]
-
 _NOTE = (
     "Noise as stated by Tumult Analytics. It was added to answers after the contributions of each person were limited "
     "(truncation, clamping), where the session did that; the queries here are about the limited table."

@@ -19,8 +19,6 @@ from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.bounds import checked_bounds
 from bayesdp.noise.namespace import finite
 
-__all__ = ["BoundedRV", "bounded_distribution", "within_bounds"]
-
 
 class BoundedRV(ScalarNoiseRV):
     """A random variable with a law within bounds; its inputs after the location are the scale and both bounds."""

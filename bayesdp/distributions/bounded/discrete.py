@@ -14,13 +14,6 @@ from bayesdp import noise
 from bayesdp.distributions.bounded.base import bounded_distribution, within_bounds
 from bayesdp.distributions.bounded.gaussian_sums import gaussian_sums
 
-__all__ = [
-    "BoundaryInflatedDiscreteGaussian",
-    "BoundaryInflatedDiscreteLaplace",
-    "TruncatedDiscreteGaussian",
-    "TruncatedDiscreteLaplace",
-]
-
 
 @bounded_distribution(noise.TruncatedDiscreteLaplace)
 class TruncatedDiscreteLaplace(pm.Discrete):

@@ -8,8 +8,6 @@ from pymc.distributions.continuous import BoundedContinuous
 from bayesdp import noise
 from bayesdp.distributions.bounded.base import bounded_distribution
 
-__all__ = ["BoundaryInflatedGaussian", "TruncatedGaussian"]
-
 
 @bounded_distribution(noise.TruncatedGaussian)
 class TruncatedGaussian(BoundedContinuous):

@@ -8,8 +8,6 @@ from pymc.distributions.continuous import BoundedContinuous
 from bayesdp import noise
 from bayesdp.distributions.bounded.base import bounded_distribution
 
-__all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
-
 
 @bounded_distribution(noise.TruncatedLaplace)
 class TruncatedLaplace(BoundedContinuous):

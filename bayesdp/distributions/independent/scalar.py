@@ -26,8 +26,6 @@ from bayesdp.noise import kernels
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded import kernels as bounded_kernels
 
-__all__ = ["ScalarNoiseRV", "distribution_class", "scalar_distribution", "whole_values"]
-
 
 class ScalarNoiseRV(RandomVariable):
     """A random variable of independent values with a real location, sampled by its law.

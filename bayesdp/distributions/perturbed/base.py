@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions.docstrings import distribution_doc
 from bayesdp.distributions.exact_answers import OFF_FIBER
-from bayesdp.distributions.independent.tulap_of_counts import are_free
+from bayesdp.distributions.independent.of_counts import are_free
 from bayesdp.distributions.parameters import is_discrete
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.perturbed.base import PerturbedLaw

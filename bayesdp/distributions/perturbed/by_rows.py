@@ -20,8 +20,6 @@ from bayesdp.distributions.registry import distribution_of
 from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw
 
-__all__ = ["PerturbationRows", "PerturbationRowsRV", "PerturbedByRows", "UnknownPerturbation", "rows_of"]
-
 
 @perturbed_distribution(noise.UnknownPerturbation)
 class UnknownPerturbation(pm.Discrete):

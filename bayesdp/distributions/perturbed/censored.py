@@ -23,8 +23,6 @@ from bayesdp.noise.limits import checked_limit
 from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed.thresholds import check_order
 
-__all__ = ["Censored", "CensoredRV"]
-
 
 class CensoredRV(RandomVariable):
     """Random variable of `Censored`; the law that was censored is among its props, its parameters are inputs.

@@ -18,8 +18,6 @@ from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
 from bayesdp.noise.polytope.base import HullLaw
 
-__all__ = ["GaugeOp", "table_gauge"]
-
 
 class GaugeOp(Op):
     """Gauges of points, shape (points, n), by linear programs; and the forms, of that shape, that attain them: the gradient."""

@@ -1,11 +1,11 @@
-"""The K-norm law as a PyMC distribution."""
+"""K-norm noise of real and of integer tables, and of Semi-DP, as PyMC distributions."""
 
 from __future__ import annotations
 
 from bayesdp.distributions.tables import table_distribution
 from bayesdp.noise.polytope.k_norm import KNorm as KNormLaw
-
-__all__ = ["KNorm"]
+from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm as LatticeKNormLaw
+from bayesdp.noise.semi.semi_k_norm import SemiKNorm as SemiKNormLaw
 
 KNorm = table_distribution(
     KNormLaw,
@@ -45,4 +45,46 @@ Examples
 ...     counts = pm.Poisson("counts", 10.0, shape=(2, 2))
 ...     noisy = KNorm("noisy", counts, 1.0, vertices=[move], invariants=margins, observed=table)
 """,
+)
+
+
+LatticeKNorm = table_distribution(
+    LatticeKNormLaw,
+    r"""Integer tables that share the invariants of mu, with mass falling exponentially in the norm of a polytope.
+
+.. math:: f(x \mid \mu, \epsilon) = e^{-\epsilon \|x - \mu\|_K} / Z(\epsilon), \qquad A x = A \mu
+
+Either K is the hull of all that a number of records can change without changing an invariant (`adjacency`), or its
+vertices are listed. The log-mass is finite for tables that break the invariants too (the norm is that of their
+projection): in a model, membership is decided by the exact part of a release alone.
+
+Raises
+------
+NotImplementedError
+    If epsilon is not a constant and the norm is not a multiple of the l1 norm whose Z is known. For a constant
+    epsilon, an unknown Z is left out.
+""",
+    example="1.0, adjacency=3",
+)
+
+
+SemiKNorm = table_distribution(
+    SemiKNormLaw,
+    r"""Real tables that share the invariants of mu, with density falling in the norm of the hull of a sensitivity space.
+
+.. math:: \log f(x \mid \mu, \epsilon) = n \log \epsilon - \log(n!\,\mathrm{vol}\, K) - \epsilon \|Q^T(x - \mu)\|_K
+
+with K the hull of all that so many records can change without changing an invariant. See `KNorm` for the rest.
+
+Parameters
+----------
+invariants : Invariants
+    Disjoint totals, or both margins of a two-way table.
+
+Raises
+------
+NotImplementedError, TypeError, ValueError
+    As `bayesdp.hulls.SensitivityHull`.
+""",
+    example="1.0, adjacency=3",
 )

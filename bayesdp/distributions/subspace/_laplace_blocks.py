@@ -17,8 +17,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.laplace_line import blocks_density
 from bayesdp.noise.subspace.rows import components_of
 
-__all__ = ["BlocksDensity", "blocks_log_density"]
-
 
 class BlocksDensity(Op):
     """Log-density of noise on disjoint totals, its gradient in the noise and its derivative in b, in one pass.

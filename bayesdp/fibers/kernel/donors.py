@@ -40,8 +40,6 @@ from bayesdp.fibers.kernel.sweep import line_of, take_back
 from bayesdp.fibers.kernel.walks import walk, write_walk
 from bayesdp.fibers.kernel.wide import IMPROPER
 
-__all__ = ["move_donors"]
-
 type Ints = npt.NDArray[np.int64]
 
 

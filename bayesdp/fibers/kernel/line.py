@@ -58,8 +58,6 @@ from bayesdp.fibers.kernel.state import (
 from bayesdp.fibers.kernel.weights import NEGLIGIBLE, SHORT, find_step, tabulate, tabulate_units
 from bayesdp.fibers.kernel.wide import IMPROPER, draw_unrestricted, draw_wide
 
-__all__ = ["draw_step"]
-
 
 @inlined
 def draw_step(family: int, concave: bool, state: State, line: Line, count: int) -> int:

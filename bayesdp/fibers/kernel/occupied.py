@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bayesdp.moves.moves import MOST_FACTORS, Moves
 
-__all__ = ["LONGEST", "Donors", "donors_of"]
-
 type Ints = npt.NDArray[np.int64]
 
 LONGEST = 6

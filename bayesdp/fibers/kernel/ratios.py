@@ -35,8 +35,6 @@ from bayesdp.fibers.kernel.state import (
     X,
 )
 
-__all__ = ["advance", "log_gamma_difference", "log_ratio", "rewind", "window_change", "windowed"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -34,8 +34,6 @@ from bayesdp.fibers.kernel.state import (
 )
 from bayesdp.fibers.kernel.weights import NEGLIGIBLE, REFLECT, SHORT, find_step, reflected_step, tabulate_units
 
-__all__ = ["short_moves"]
-
 
 @inside
 def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int, int, int]:

@@ -14,8 +14,6 @@ from bayesdp.fibers.kernel.wide import IMPROPER
 from bayesdp.moves.direction import draw_direction
 from bayesdp.moves.moves import PRODUCT
 
-__all__ = ["add_up_squares", "line_of", "move_once", "sweep", "take_back"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -23,8 +23,6 @@ from bayesdp._jit import compiled, inside
 from bayesdp._random import below, uniform
 from bayesdp.fibers.kernel.occupied import LONGEST, Donors
 
-__all__ = ["walk", "write_walk"]
-
 type Ints = npt.NDArray[np.int64]
 
 

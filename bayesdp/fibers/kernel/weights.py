@@ -11,8 +11,6 @@ from bayesdp._jit import compiled, inside
 from bayesdp.fibers.kernel.ratios import advance, rewind, window_change
 from bayesdp.fibers.kernel.state import BINOMIAL, FLAT, NEGBIN, WINDOW
 
-__all__ = ["NEGLIGIBLE", "REFLECT", "SHORT", "find_step", "reflected_step", "tabulate", "tabulate_units"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

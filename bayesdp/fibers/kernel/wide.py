@@ -28,8 +28,6 @@ from bayesdp.fibers.kernel.state import (
     X,
 )
 
-__all__ = ["IMPROPER", "draw_unrestricted", "draw_wide"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

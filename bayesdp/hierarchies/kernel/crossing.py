@@ -37,8 +37,6 @@ from bayesdp.hierarchies.kernel.state import State
 from bayesdp.hierarchies.kernel.sums import draw_along, take_step
 from bayesdp.hierarchies.kernel.sweeps import near_leaf, other_leaf
 
-__all__ = ["LABELS", "LAYERS", "LEAVES", "RECTANGLE", "cross"]
-
 type Ints = npt.NDArray[np.int64]
 
 RECTANGLE, LAYERS, LEAVES = range(3)

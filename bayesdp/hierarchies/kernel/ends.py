@@ -8,8 +8,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp.hierarchies.kernel.state import State
 
-__all__ = ["gather"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -24,8 +24,6 @@ from bayesdp.hierarchies.kernel.state import ONE, State
 from bayesdp.hierarchies.kernel.sums import draw_along, fall_of, take_step
 from bayesdp.moves.direction import draw_direction
 
-__all__ = ["Directions", "keep"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
 
-__all__ = ["draw_many", "draw_pair", "draw_square"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Generator = npt.NDArray[np.uint64]

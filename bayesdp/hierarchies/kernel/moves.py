@@ -14,8 +14,6 @@ from bayesdp._jit import inlined
 from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair, draw_square
 from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, UNBOUNDED, State
 
-__all__ = ["meeting_level", "move_between_leaves", "move_in_leaf", "move_single", "move_square"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -24,8 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ONE", "PRECISION", "RESIDUAL", "ROOM", "TWO", "UNBOUNDED", "ZERO", "State"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

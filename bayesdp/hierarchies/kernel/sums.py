@@ -16,8 +16,6 @@ from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, TWO, UNBOUNDED, ZERO, State
 
-__all__ = ["add_lines", "draw_along", "fall_of", "take_step"]
-
 type Ints = npt.NDArray[np.int64]
 
 

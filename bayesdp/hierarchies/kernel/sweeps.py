@@ -15,25 +15,6 @@ from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.moves import move_between_leaves, move_in_leaf, move_single, move_square
 from bayesdp.hierarchies.kernel.state import State
 
-__all__ = [
-    "CROSSING",
-    "CROSS_CELLS",
-    "CROSS_DONORS",
-    "DONORS",
-    "FEW",
-    "GROUP_SQUARES",
-    "IN_GROUP",
-    "KEEPING",
-    "MIX",
-    "NEAR",
-    "SINGLE",
-    "SQUARES",
-    "SUMS",
-    "near_leaf",
-    "other_leaf",
-    "sweep",
-]
-
 type Ints = npt.NDArray[np.int64]
 
 IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR, CROSSING, KEEPING = range(

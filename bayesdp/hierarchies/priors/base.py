@@ -14,8 +14,6 @@ from bayesdp._validate import positive_real
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.hierarchies.tree import Tree
 
-__all__ = ["CellPrior", "check_counts", "finite_number", "free_cells", "simulate_counts"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

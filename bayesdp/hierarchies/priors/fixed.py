@@ -11,8 +11,6 @@ import numpy.typing as npt
 from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints
 from bayesdp.hierarchies.tree import Tree
 
-__all__ = ["FixedNegativeBinomial", "FixedPoisson", "Flat"]
-
 type Numbers = float | npt.ArrayLike
 
 

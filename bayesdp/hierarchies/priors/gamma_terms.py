@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["GammaTerms", "gamma_terms", "gather"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

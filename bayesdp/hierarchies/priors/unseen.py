@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from bayesdp.hierarchies.priors.slices import FREEDOM, slice_draws
 
-__all__ = ["move_centre", "move_spread", "zeros_away"]
-
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 

@@ -1,22 +1,96 @@
-"""Shares of cells that vary by area, and sizes of areas, with all rates integrated out."""
+"""Shares of cells that vary by area, and sizes of areas, with all rates integrated out.
+
+A cell's log shape in all nodes of a level, moved together with what these scatter around.
+
+In turn they move little: the nodes' log shapes hold their centre, which is a spread between nodes wide, and it holds them,
+also where the counts leave both free by much more.
+
+Scales of leaves whose odds are beta distributed, and what they scatter around.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaln
 
-from bayesdp.hierarchies.priors.base import Floats, Hyper, Ints, Mask, check_counts, finite_number, free_cells
+from bayesdp.hierarchies.priors.base import Hyper, Mask, check_counts, finite_number, free_cells
 from bayesdp.hierarchies.priors.gamma_terms import GammaTerms, gamma_terms, gather
-from bayesdp.hierarchies.priors.nodes import move_cells
-from bayesdp.hierarchies.priors.scales import SCALE_SHAPE, draw_typical, log_odds
 from bayesdp.hierarchies.priors.slices import FREEDOM, draw_centre, draw_variance, slice_draws
 from bayesdp.hierarchies.priors.unseen import move_centre, move_spread, zeros_away
 from bayesdp.hierarchies.tree import Tree
 
-__all__ = ["VaryingShares"]
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+def move_cells(
+    eta: Floats,
+    misses: Floats,
+    centre: tuple[Floats, float, float],
+    terms: GammaTerms,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw a shift of each cell: of its centre, and of its log shapes in all nodes."""
+    # `eta`, shape (nodes, C): log shapes. `misses`, shape (nodes, C): sums of `log(1 - u)` over the leaves of a node in which the
+    # cell is free. `centre`: of each cell what its log shapes scatter around, shape (C,), and mean and variance of its normal
+    # prior. `terms`: of the counts; the shape of node n and cell c is number `n C + c`. Returns shape (C,).
+    nodes, cells = eta.shape
+    (own, mean, variance), first = centre, np.arange(nodes)[:, None] * cells
+
+    def log_density(shift: Floats, which: Ints) -> Floats:
+        moved = eta[:, which] + shift
+        gammas = gamma_terms(moved.reshape(-1), (first + which).reshape(-1), terms).reshape(nodes, -1)
+        prior = -0.5 * np.square(own[which] + shift - mean) / variance
+        return np.asarray(prior + (gammas + np.exp(moved) * misses[:, which]).sum(axis=0))
+
+    above = terms.above[:, 0].reshape(nodes, cells).sum(axis=0)
+    return slice_draws(log_density, np.zeros(cells), 2.5 / np.sqrt(1.0 / variance + 0.5 * above), rng)
+
+
+SCALE_SHAPE = (math.log(2.0), 0.75)
+"""Mean and standard deviation of log q: sizes of areas then scatter by a factor between 1.4 (q of 9) and 10 (q of 0.45)."""
+
+
+def draw_typical(hyper: Hyper, prior: tuple[float, float], rng: np.random.Generator) -> dict[str, Floats]:
+    """Draw what scales b scatter around, m and q of ``b / (1 + b) ~ Beta(m q, q)``, one after the other."""
+    # `hyper` has `log_scale` (log b), shape (T,), `typical_scale` (m) and `scale_shape` (q). `prior`: mean and standard deviation
+    # of log m; those of log q are `SCALE_SHAPE`. Returns new `typical_scale` and `scale_shape`.
+    log_scale, (mean, spread) = hyper["log_scale"], prior
+    leaves = len(log_scale)
+    ups, downs = -np.logaddexp(0.0, -log_scale).sum(), -np.logaddexp(0.0, log_scale).sum()
+    log_m, log_q = np.log(hyper["typical_scale"]).reshape(1), np.log(hyper["scale_shape"]).reshape(1)
+
+    def log_density(log_m: Floats, log_q: Floats) -> Floats:
+        p, q = np.exp(log_m + log_q), np.exp(log_q)
+        normal = -0.5 * ((log_m - mean) / spread) ** 2 - 0.5 * ((log_q - SCALE_SHAPE[0]) / SCALE_SHAPE[1]) ** 2
+        return np.asarray(normal + p * ups + q * downs - leaves * betaln(p, q))
+
+    def of_m(value: Floats, _: Ints) -> Floats:
+        return log_density(value, log_q)
+
+    log_m = slice_draws(of_m, log_m, np.ones(1), rng)
+
+    def of_q(value: Floats, _: Ints) -> Floats:
+        return log_density(log_m, value)
+
+    log_q = slice_draws(of_q, log_q, np.ones(1), rng)
+    return {"typical_scale": np.exp(log_m[0]), "scale_shape": np.exp(log_q[0])}
+
+
+def log_odds(p: Floats, q: Floats, rng: np.random.Generator) -> Floats:
+    """Draw ``log(u / (1 - u))`` for u ~ Beta(p, q), shape of p and q."""
+    return np.asarray(_log_gamma(p, rng) - _log_gamma(q, rng))
+
+
+def _log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Logarithms of gamma draws, also for shapes so small that the draws themselves are zero in floating point."""
+    # Gamma(a) is Gamma(a + 1) times the a-th root of a uniform number.
+    return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) - rng.exponential(size=shape.shape) / shape)
 
 
 @dataclass(frozen=True)

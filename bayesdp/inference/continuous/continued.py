@@ -20,8 +20,6 @@ from pytensor.tensor.variable import TensorVariable
 from bayesdp.inference.shapes import shape_of
 from bayesdp.release import Release
 
-__all__ = ["caps", "check_base", "continued_logp"]
-
 type Floats = npt.NDArray[np.float64]
 
 _ELEMENTWISE = {"PoissonRV", "NegBinomialRV", "BinomialRV", "BetaBinomialRV"}

@@ -22,8 +22,6 @@ from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.inference.continuous.polytope import Limits, guide, inside, precision
 from bayesdp.release import Release
 
-__all__ = ["Coordinates", "Rays", "Splits", "coordinates_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -19,8 +19,6 @@ from bayesdp.inference.registry import remember
 from bayesdp.inference.shapes import shape_of
 from bayesdp.release import Release
 
-__all__ = ["ContinuousCounts", "ContinuousTable", "continuous_tables", "is_continuous", "observe_continuous"]
-
 _ATTRIBUTE = "_bayesdp_continuous"
 
 

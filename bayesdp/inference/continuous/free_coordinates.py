@@ -11,8 +11,6 @@ import pytensor.tensor as pt
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 
-__all__ = ["FreeCoordinates", "FreeCoordinatesRV"]
-
 _REASON = (
     "the coordinates of ContinuousCounts have no prior of their own: the prior of the table, restricted to the exact answers, "
     "is known up to a constant and cannot be drawn from directly. bayesdp.inference.add_prior_predictive(tree, model) draws "

@@ -17,8 +17,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.release import Release
 
-__all__ = ["Inside", "Limits", "guide", "inside", "precision"]
-
 type Floats = npt.NDArray[np.float64]
 
 _NEWTON_STEPS = 60

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-__all__ = ["MEAN_COUNTS", "MEAN_ERROR", "SCALES", "SD_ERROR", "declaration"]
-
 MEAN_COUNTS = (1, 5, 20, 100, 1000)
 """Mean counts of the three cells for which the error is known."""
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from bayesdp import _strict_json as strict_json
 from bayesdp.storage.records import Record, pack, unpack
 
-__all__ = ["Chunk", "KeptDraws", "Layout", "chunk_bytes", "point_bytes", "read_chunk"]
-
 type Array = npt.NDArray[Any]
 type Values = dict[str, Array]
 type Layout = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]

@@ -31,8 +31,6 @@ from bayesdp.inference.registry import observed_by
 from bayesdp.queries import Query
 from bayesdp.release import Release
 
-__all__ = ["FORM", "described_model", "described_run", "difference", "digest", "fingerprint"]
-
 FORM = 3
 """What journals note of a run, and what they keep of it; a run that was begun in another form does not go on."""
 

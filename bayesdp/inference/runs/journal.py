@@ -23,8 +23,6 @@ from bayesdp.inference.runs.recorded import RecordedStep, Stats
 from bayesdp.inference.runs.step_state import checked_state, state_bytes
 from bayesdp.storage.records import Record, record_bytes
 
-__all__ = ["DrawJournal"]
-
 _log = logging.getLogger(__name__)
 
 _MOST = 2**28

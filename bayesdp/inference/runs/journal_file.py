@@ -18,8 +18,6 @@ try:
 except ImportError:  # Windows: two runs that write to one journal are not noticed there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["DRAWS", "MAGIC", "RESUMED", "JournalFile", "holds_draws", "locked", "remove_journal"]
-
 MAGIC = b"bayesdp-draws-1\n"
 _RUN, RESUMED, DRAWS = b"RUN ", b"GOON", b"DRAW"
 """Tags of records: what the run is, that it went on, and some draws of a chain."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from pymc.sampling.parallel import _cpu_count  # what ``pm.sample`` counts cores with
 
-__all__ = ["planned"]
-
 _DRAWS = _TUNE = 1000
 _CORES = 4
 

@@ -12,8 +12,6 @@ from rich.console import Console
 
 from bayesdp._interrupts import tell
 
-__all__ = ["ProgressLines", "diagnostics_lines", "lines_wanted"]
-
 _FIRST, _LONGEST = 5.0, 60.0
 """Seconds before the first line, and between two lines at most; in between, each wait is half of the time that has passed."""
 

@@ -24,8 +24,6 @@ from pymc.initial_point import PointType
 
 from bayesdp.inference.runs.step_state import restore_state, state_bytes
 
-__all__ = ["SECONDS", "Attachable", "RecordedStep", "Replay", "Stats", "hook"]
-
 type Values = dict[str, npt.NDArray[Any]]
 
 SECONDS = 5.0

@@ -1,9 +1,15 @@
-"""``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn."""
+"""``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn.
+
+Processes of chains that end when they should: with the main process, and with sampling.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import platform
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,16 +17,70 @@ import pymc as pm
 import pytensor
 import xarray as xr
 
+from bayesdp._caches import dispensable_caches
+from bayesdp._interrupts import received
 from bayesdp._terminals import dispensable_progress
+from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 from bayesdp.distributions.subspace.row_noise import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.plan import planned
-from bayesdp.inference.runs.processes import SAME_BITS, chain_processes
 from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
 from bayesdp.inference.runs.recorded import hook
 
-__all__ = ["sampled", "tells_of_draws"]
+SAME_BITS = {"numba__fastmath": False}
+"""Flags of PyTensor under which a seed says what the draws are. Fast math has sums in any order, and code that was compiled anew had
+another one than the same from a file: of four chains of two processes at a time, the first two had other draws the first time."""
+
+
+class _Context:
+    """A multiprocessing context that delegates to another one, but whose processes run `_run`."""
+
+    # PyMC makes its processes and shared arrays through the context that it is given, so nothing of PyMC is changed.
+
+    def __init__(self, inner: Any, ignored: tuple[int, ...]) -> None:
+        self._inner, self._ignored = inner, ignored
+        self.processes: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def Process(self, *, target: Callable[..., None], args: tuple[Any, ...], **more: Any) -> Any:
+        process = self._inner.Process(target=_run, args=(self._ignored, target, args), **more)
+        self.processes.append(process)
+        return process
+
+
+def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """Run the target in the process of a chain: signals are left to the main process, and it ends with that one."""
+    leave_signals_to_the_main_process(*ignored)
+    end_with_parent()
+    with dispensable_caches(), pytensor.config.change_flags(**SAME_BITS):
+        target(*args)
+
+
+@contextmanager
+def chain_processes(given: dict[str, Any]) -> Iterator[None]:
+    """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context."""
+    # PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw would keep the
+    # main process from ending; at the end of the context nobody waits for that draw, and it is killed. `given`: arguments of
+    # `pm.sample`; `mp_ctx` is changed in place.
+    chosen = given.get("mp_ctx")
+    if chosen is None and platform.system() == "Darwin":  # as PyMC chooses
+        chosen = "fork" if platform.processor() == "arm" else "forkserver"
+    if chosen is None or isinstance(chosen, str):
+        chosen = multiprocessing.get_context(chosen)
+    if given.get("cores") != 1:
+        helpers_outlive_hangup()
+    # A scheduler may send SIGTERM to all processes; where the main one takes that as an interrupt, it wants the draws.
+    context = given["mp_ctx"] = _Context(chosen, received.handed_over)
+    try:
+        yield
+    finally:
+        for process in context.processes:
+            if process.is_alive():
+                process.kill()
+                process.join()
 
 
 def sampled(

@@ -18,8 +18,6 @@ from pymc.util import RandomGeneratorState, random_generator_from_state
 
 from bayesdp.storage.records import pack, unpack
 
-__all__ = ["checked_state", "restore_state", "state_bytes"]
-
 type Array = npt.NDArray[Any]
 
 _NOT_IN_PYMCS_STATE = ("divergences", "_reached_max_treedepth")

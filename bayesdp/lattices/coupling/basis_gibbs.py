@@ -17,8 +17,6 @@ from bayesdp._validate import nonnegative_integer, positive_integer
 from bayesdp.lattices.coupling.basis_law import BasisLaw, shift
 from bayesdp.lattices.coupling.conditional import describe, draw, new_pieces
 
-__all__ = ["draw_basis_gibbs", "gibbs_update"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

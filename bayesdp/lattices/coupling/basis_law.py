@@ -14,8 +14,6 @@ from bayesdp._validate import choice, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
 
-__all__ = ["GAUSSIAN", "L1", "L2", "BasisLaw", "shift"]
-
 type Ints = npt.NDArray[np.int64]
 
 L1, L2, GAUSSIAN = 0, 1, 2

@@ -29,8 +29,6 @@ from scipy.special import betaincinv
 
 from bayesdp._validate import probability
 
-__all__ = ["clopper_pearson", "least_limit", "upper_limits"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

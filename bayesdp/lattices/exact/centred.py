@@ -10,8 +10,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._random import uniform
 
-__all__ = ["SMALL", "centred_gaussian", "mass_ratio", "normal"]
-
 type Words = npt.NDArray[np.uint64]
 
 SMALL = 0.5

@@ -25,8 +25,6 @@ from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
 
-__all__ = ["add_fixed_sum", "compose", "draw_fixed_sums", "log_normaliser", "mass_table", "scratch"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

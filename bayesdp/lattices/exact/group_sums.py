@@ -20,8 +20,6 @@ from bayesdp._random import uniform
 from bayesdp.lattices.exact.fixed_sum import compose, scratch
 from bayesdp.lattices.integers import geometric
 
-__all__ = ["log_sum_mass", "pair_given_sum", "split_sum", "sum_ratios"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

@@ -26,8 +26,6 @@ from bayesdp.lattices.integers import geometric
 from bayesdp.lattices.parts import General
 from bayesdp.moves.basis import leading_signs
 
-__all__ = ["Groups", "draw_groups", "exchangeable_groups", "groups_acceptance"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

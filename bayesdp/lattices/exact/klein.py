@@ -21,8 +21,6 @@ from bayesdp._random import seed_state, uniform
 from bayesdp.lattices.exact.centred import centred_gaussian, mass_ratio
 from bayesdp.lattices.exact.gram_schmidt import GramSchmidt
 
-__all__ = ["draw_klein", "klein_acceptance"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

@@ -13,8 +13,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import discrete_gaussian, discrete_laplace
 from bayesdp.moves.basis import kernel_basis
 
-__all__ = ["draw_lines", "has_lines"]
-
 type Ints = npt.NDArray[np.int64]
 
 

@@ -23,8 +23,6 @@ from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.lattices.exact.centred import normal
 from bayesdp.lattices.exact.gram_schmidt import GramSchmidt
 
-__all__ = ["draw_nearest_plane", "nearest_plane_acceptance"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.uint64]

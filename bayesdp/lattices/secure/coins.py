@@ -15,17 +15,6 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
-__all__ = [
-    "Bits",
-    "bernoulli_exp",
-    "exact_fraction",
-    "exp_bounds",
-    "geometric_exp",
-    "odds_exp",
-    "system_bits",
-    "uniform_integer",
-]
-
 type Bits = Callable[[int], int]
 """From k >= 1 to a uniform integer in 0 .. 2**k - 1."""
 

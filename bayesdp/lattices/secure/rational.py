@@ -10,8 +10,6 @@ from fractions import Fraction
 
 from bayesdp.lattices.secure.coins import Bits, bernoulli_exp, geometric_exp
 
-__all__ = ["draw_discrete_gaussian", "draw_discrete_laplace"]
-
 
 def draw_discrete_laplace(bits: Bits, scale: Fraction) -> int:
     """Draw an integer with mass proportional to ``exp(-|k| / scale)`` (Algorithm 2).

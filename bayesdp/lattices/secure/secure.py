@@ -39,8 +39,6 @@ from bayesdp.lattices.secure.coins import (
 )
 from bayesdp.lattices.secure.rational import draw_discrete_gaussian, draw_discrete_laplace
 
-__all__ = ["draw_secure", "has_secure", "zero_sum_gaussian", "zero_sum_laplace"]
-
 type Ints = npt.NDArray[np.int64]
 
 _MOST_CELLS = {"l1": 1_000_000, "gaussian": 10_000}

@@ -1,4 +1,4 @@
-r"""The sum of ``x**||z||_1`` over a lattice as a rational function, from finitely many shells.
+"""The sum of ``x**||z||_1`` over a lattice as a rational function, from finitely many shells.
 
 On the vectors of one sign pattern the l1 norm is linear; these cones cover the span of the lattice, and their extreme
 rays are circuits (kernel vectors of minimal support). Triangulate them without new rays. A simplicial cone on circuits
@@ -19,28 +19,148 @@ circuits of 4 and 6 cells and n = 4: M = 32, so that vectors of size 16 and less
 
 References: Ehrhart's theorem and Stanley's reciprocity, in Beck and Robins (2015), Computing the Continuous
 Discretely, Chapters 3 and 4.
+
+How many 4 x c tables with zero margins have each size: two rows at a time.
+
+The first two rows and the last two have opposite column sums S, and are counted alike: with ``q_S(x)`` the sum of
+``x**(||a||_1 + ||S - a||_1)`` over the rows a with sum zero, tables have the generating function ``sum_S q_S(x)**2``. It
+depends on S up to its order only, and two rows with column sums S have at least the size ``||S||_1``.
+
+Lengths of the circuits of an integer matrix: its kernel vectors with the fewest nonzero entries.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat, fmpz_poly
 from scipy.special import logsumexp
 
+from bayesdp._numba import nb
 from bayesdp.lattices.parts import General, Table
-from bayesdp.lattices.sums.circuits import circuit_lengths
-from bayesdp.lattices.sums.four_rows import four_row_shells
 from bayesdp.lattices.sums.shell_counts import l1_shells
+from bayesdp.moves.basis import leading_signs
 
-__all__ = ["L1Series", "l1_series", "part_matrix"]
+type Ints = npt.NDArray[np.int64]
+
+_CHOICES = 20_000
+"""More sets of columns than this are not searched: 0.05 ms each."""
+
+
+def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
+    """Sizes ``||u||_1`` of all circuits u, the primitive integer vectors of the kernel with minimal support.
+
+    Columns that are multiples of one another make circuits of two cells, and stand for each other in longer ones up
+    to their factors: with equal columns up to sign, one of each is enough for those.
+
+    Parameters
+    ----------
+    matrix : int64 array, shape (rows, cells)
+
+    Returns
+    -------
+    frozenset of int, or None
+        None if there are too many sets of columns to search.
+
+    Examples
+    --------
+    >>> sorted(circuit_lengths(np.array([[1, 1, 0, 0], [0, 1, 1, 1]])))
+    [2, 3]
+    """
+    lengths: set[int] = set()
+    if np.any(~matrix.any(axis=0)):
+        lengths.add(1)  # a cell that no row sees
+    columns = matrix[:, matrix.any(axis=0)]
+    distinct, count = np.unique(columns * leading_signs(columns.T), axis=1, return_counts=True)
+    if np.any(count > 1):
+        lengths.add(2)
+    if distinct.shape[1] == 0:
+        return frozenset(lengths)
+    rank = fmpz_mat(distinct.astype(int).tolist()).rank()
+    if math.comb(distinct.shape[1], rank + 1) > _CHOICES:
+        return None
+    # Every circuit lies in some rank + 1 columns of full rank, whose kernel is its line.
+    for chosen in combinations(range(distinct.shape[1]), rank + 1):
+        kernel, nullity = fmpz_mat(distinct[:, chosen].astype(int).tolist()).nullspace()
+        if nullity == 1:
+            vector = [abs(int(kernel[i, 0])) for i in range(rank + 1)]
+            lengths.add(sum(vector) // math.gcd(*vector))
+    return frozenset(lengths)
+
+
+def four_row_shells(columns: int, largest: int) -> Ints | None:
+    """Count the 4 x `columns` tables with zero margins by their size ``||z||_1``, up to `largest`.
+
+    Returns
+    -------
+    int64 array, shape (largest + 1,), or None
+        None if there may be more than 64 bits can count.
+
+    Examples
+    --------
+    >>> four_row_shells(3, 8).tolist()  # moves of 4, 6 and 8 cells
+    [1, 0, 0, 0, 36, 0, 48, 0, 378]
+    """
+    # Free cells say everything, and are no larger than the table.
+    free = 3 * (columns - 1)
+    if sum(2**k * math.comb(free, k) * math.comb(largest, k) for k in range(free + 1)) >= 2**62:
+        return None
+    counts = np.zeros(largest + 1, dtype=np.int64)
+    for sums in _zero_sums(columns, largest // 4):
+        room = largest - 2 * int(np.abs(sums).sum())  # beyond the least size of the four rows
+        two = _two_rows(np.array(sums, dtype=np.int64), room)
+        orders = math.factorial(columns) // math.prod(math.factorial(n) for n in Counter(sums).values())
+        counts[largest - room :] += orders * np.convolve(two, two)[: room + 1]
+    return counts
+
+
+def _zero_sums(length: int, half: int) -> Iterator[tuple[int, ...]]:
+    """Ascending vectors with sum zero whose positive entries add up to at most `half`."""
+
+    def continued(start: tuple[int, ...], negative: int) -> Iterator[tuple[int, ...]]:
+        left, total = length - len(start), sum(start)
+        if left == 0:
+            if total == 0:
+                yield start
+            return
+        least = start[-1] if start else -half
+        for entry in range(least, half + 1):
+            if total + entry * left > 0:  # later entries are no smaller
+                return
+            down = negative - min(entry, 0)
+            if down <= half:
+                yield from continued((*start, entry), down)
+
+    return continued((), 0)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _two_rows(sums: Ints, room: int) -> Ints:
+    """Pairs of rows with these column sums, the first of which sums to zero, by size beyond the least one."""
+    # An entry beyond 0..s costs 2 for each unit; sums of the first row that have gone further cannot come back.
+    reach = room + np.abs(sums).sum()
+    ways = np.zeros((2 * reach + 1, room + 1), dtype=np.int64)
+    ways[reach, 0] = 1
+    for s in sums:
+        low, high = min(s, 0), max(s, 0)
+        after = np.zeros_like(ways)
+        for entry in range(low - room // 2, high + room // 2 + 1):
+            cost = 2 * max(low - entry, entry - high, 0)
+            for place in range(max(0, -entry), min(len(ways), len(ways) - entry)):
+                for size in range(room + 1 - cost):
+                    after[place + entry, size + cost] += ways[place, size]
+        ways = after
+    return np.asarray(ways[reach])
+
 
 type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _CELLS = 40
 """Lattices on more cells are not tried."""

@@ -8,8 +8,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
 from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums
 
-__all__ = ["l1_log_sum"]
-
 
 def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
     """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant.

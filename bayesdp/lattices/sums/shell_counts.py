@@ -20,8 +20,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["l1_shells"]
-
 type Ints = npt.NDArray[np.int64]
 
 _NUMBERS = 4_000_000

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 
-__all__ = ["squared_lengths"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

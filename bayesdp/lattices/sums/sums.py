@@ -14,8 +14,6 @@ from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.sums.l1_series import L1Series, l1_series
 from bayesdp.lattices.sums.theta_series import ThetaSeries, theta_series
 
-__all__ = ["Counted", "Multiples", "Sum", "ZeroSum", "l1_sums", "l2_sums"]
-
 
 @dataclass(frozen=True)
 class Multiples:

@@ -31,8 +31,6 @@ from bayesdp.lattices.sums.l1_series import part_matrix
 from bayesdp.lattices.sums.short_vectors import squared_lengths
 from bayesdp.moves.basis import integer_kernel
 
-__all__ = ["ThetaSeries", "theta_series"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

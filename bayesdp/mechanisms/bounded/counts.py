@@ -23,8 +23,6 @@ from bayesdp.privacy.caveats import Fixed, IntegersOnly
 from bayesdp.queries import SumPart
 from bayesdp.release import Exact
 
-__all__ = ["PUBLIC_BOUNDS", "BoundedCounts", "ClippedCounts"]
-
 PUBLIC_BOUNDS = Fixed("public bounds of counts")
 
 

@@ -12,8 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, random_generator
-from bayesdp.mechanisms.bounded.covariance_elements import covariance_edge, element_frame, element_law
-from bayesdp.mechanisms.bounded.covariance_input import checked_covariance, element_sensitivities, pairs_of_bounds
+from bayesdp.mechanisms.bounded.covariance_elements import (
+    checked_covariance,
+    covariance_edge,
+    element_frame,
+    element_law,
+    element_sensitivities,
+    pairs_of_bounds,
+)
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
@@ -34,8 +40,6 @@ from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
-
-__all__ = ["CovarianceMatrix"]
 
 type Floats = npt.NDArray[np.float64]
 

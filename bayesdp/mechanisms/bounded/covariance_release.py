@@ -28,8 +28,6 @@ from bayesdp.privacy import StatisticGuarantee
 from bayesdp.queries import Identity
 from bayesdp.release import Measured
 
-__all__ = ["CovarianceRelease"]
-
 type Floats = npt.NDArray[np.float64]
 
 

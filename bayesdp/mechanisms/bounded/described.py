@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Self
 from bayesdp._validate import shown
 from bayesdp.noise.bounded.bounds import plain_bounds
 
-__all__ = ["DescribedMechanism"]
-
 _REGISTRY: dict[str, type[DescribedMechanism]] = {}
 
 

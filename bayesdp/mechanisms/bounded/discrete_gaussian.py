@@ -24,8 +24,6 @@ from bayesdp.privacy import (
 from bayesdp.privacy.losses import ApproximateDP
 from bayesdp.privacy.stated_losses import LossAt
 
-__all__ = ["BoundaryInflatedDiscreteGaussian", "TruncatedDiscreteGaussian"]
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class BoundaryInflatedDiscreteGaussian(ClippedCounts):

@@ -25,8 +25,6 @@ from bayesdp.privacy.caveats import PaperScale
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 
-__all__ = ["BoundaryInflatedDiscreteLaplace", "TruncatedDiscreteLaplace"]
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class TruncatedDiscreteLaplace(BoundedCounts):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import choice, positive_real
-from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.noise import BoundaryInflatedGaussian as InflatedLaw
 from bayesdp.noise import TruncatedGaussian as TruncatedLaw
@@ -20,8 +20,6 @@ from bayesdp.privacy.losses import ZCDP, ApproximateDP
 from bayesdp.privacy.stated_losses import all_of
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import stated_sensitivity
-
-__all__ = ["BoundaryInflatedGaussian", "GaussianStatistics", "TruncatedGaussian"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import Seed, positive_integer, positive_real, random_generator
-from bayesdp.mechanisms.bounded.covariance_elements import as_matrix, element_frame, upper_triangle
-from bayesdp.mechanisms.bounded.covariance_input import checked_covariance, element_sensitivities, pairs_of_bounds
+from bayesdp.mechanisms.bounded.covariance_elements import (
+    as_matrix,
+    checked_covariance,
+    element_frame,
+    element_sensitivities,
+    pairs_of_bounds,
+    upper_triangle,
+)
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
@@ -26,8 +32,6 @@ from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.privacy.words import Words
 from bayesdp.queries import Identity
 from bayesdp.release import Measured
-
-__all__ = ["JointCovariance"]
 
 type Floats = npt.NDArray[np.float64]
 

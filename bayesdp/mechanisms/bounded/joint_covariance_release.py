@@ -13,8 +13,6 @@ from bayesdp.mechanisms.bounded.covariance_elements import as_matrix, upper_tria
 from bayesdp.mechanisms.bounded.matrix_release import MatrixRelease, read_only
 from bayesdp.noise import BoxNorm
 
-__all__ = ["JointCovarianceRelease"]
-
 type Floats = npt.NDArray[np.float64]
 
 

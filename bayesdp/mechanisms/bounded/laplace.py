@@ -15,8 +15,6 @@ from bayesdp.privacy import truncated_epsilon, truncated_scale
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.words import Words
 
-__all__ = ["BoundaryInflatedLaplace", "TruncatedLaplace"]
-
 
 @dataclass(frozen=True, eq=False)
 class TruncatedLaplace(LaplaceStatistics):

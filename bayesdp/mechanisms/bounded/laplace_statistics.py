@@ -17,8 +17,6 @@ from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import stated_sensitivity
 
-__all__ = ["CONVENTIONS", "LaplaceStatistics"]
-
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
 

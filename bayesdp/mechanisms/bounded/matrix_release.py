@@ -14,8 +14,6 @@ import numpy.typing as npt
 from bayesdp.mechanisms.bounded.covariance_elements import variables_of
 from bayesdp.release import Release
 
-__all__ = ["MatrixRelease", "read_only"]
-
 type Floats = npt.NDArray[np.float64]
 
 

@@ -33,8 +33,6 @@ from bayesdp.privacy.caveats import Fixed
 from bayesdp.queries import Query
 from bayesdp.release import Measured, Release
 
-__all__ = ["ProportionMechanism", "ProportionRelease"]
-
 type Floats = npt.NDArray[np.float64]
 
 

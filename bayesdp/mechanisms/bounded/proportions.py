@@ -18,8 +18,6 @@ from bayesdp.privacy import proportion_sensitivity
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.queries import Identity, LinearQuery, Query
 
-__all__ = ["AllButOne", "RescaledProportions", "UniversalHistogram"]
-
 type Floats = npt.NDArray[np.float64]
 
 

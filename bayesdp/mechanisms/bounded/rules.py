@@ -9,15 +9,6 @@ import numpy.typing as npt
 
 from bayesdp._validate import choice, finite_array, positive_integer
 
-__all__ = [
-    "OUTSIDE",
-    "all_but_one",
-    "consistent_tree",
-    "rescale",
-    "tree_levels",
-    "tree_sums",
-]
-
 type Floats = npt.NDArray[np.float64]
 
 OUTSIDE = ("keep", "clip")

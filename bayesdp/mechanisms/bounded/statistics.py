@@ -24,8 +24,6 @@ from bayesdp.privacy.words import Words
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.stated import StatedSensitivity
 
-__all__ = ["PUBLIC_BOUNDS", "ROUNDING", "StatisticMechanism"]
-
 _GRID_BITS = 20
 
 ROUNDING = 1e-9

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from bayesdp._validate import finite_array
 from bayesdp.noise.bounded.bounds import checked_bounds
 
-__all__ = ["bounds_given_sum", "second_of_sum"]
-
 type Floats = npt.NDArray[np.float64]
 
 

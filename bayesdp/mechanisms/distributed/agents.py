@@ -20,7 +20,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
-from bayesdp.mechanisms._limits import add_noise
+from bayesdp.mechanisms._shared import add_noise
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.distributed.pieces import (

@@ -19,8 +19,6 @@ from bayesdp import _validate
 from bayesdp.frames import Frame
 from bayesdp.mechanisms.base import Mechanism
 
-__all__ = ["Piece", "check_alike", "mechanism_digest", "noise_check", "own_versions", "values_by_cell"]
-
 _DRAWING = ("numpy", "scipy", "numba")
 """Packages whose other versions may draw other noise from the same seed."""
 

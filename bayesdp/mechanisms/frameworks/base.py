@@ -17,7 +17,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.rounding import round_to_lattice
-from bayesdp.mechanisms._limits import add_noise, answers_of, confidential_counts
+from bayesdp.mechanisms._shared import add_noise, answers_of, confidential_counts
 from bayesdp.mechanisms.frameworks.given_loss import checked_loss, given_guarantee
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
@@ -26,8 +26,6 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.queries import Query
 from bayesdp.release import Exact
 from bayesdp.sensitivities.differences import NEIGHBOURS
-
-__all__ = ["GRID", "FrameworkMechanism", "ReleasedValues"]
 
 type Floats = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
 from bayesdp.privacy.loss import Loss
@@ -16,8 +16,6 @@ from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS
-
-__all__ = ["GivenGuarantee", "checked_loss", "given_guarantee", "semi_given_guarantee"]
 
 _WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
 

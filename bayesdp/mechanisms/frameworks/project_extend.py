@@ -21,8 +21,6 @@ from bayesdp.mechanisms.frameworks.given_loss import checked_loss
 from bayesdp.noise import NoiseLaw
 from bayesdp.queries import Query
 
-__all__ = ["ExtendedMechanism", "ProjectedMechanism", "extend", "project"]
-
 type Floats = npt.NDArray[np.float64]
 
 

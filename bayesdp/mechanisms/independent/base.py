@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
@@ -23,8 +23,6 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Neighbours
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
-
-__all__ = ["AnswersMechanism", "DiscreteMechanism"]
 
 
 @dataclass(frozen=True, init=False)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._grid import grid_for
-from bayesdp.mechanisms._parameters import drawn_exactly, laplace_scale, one_statement
+from bayesdp.mechanisms._shared import drawn_exactly, grid_for, laplace_scale, one_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.noise import DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
@@ -32,8 +31,6 @@ from bayesdp.privacy.caveats import Fixed, IntegersOnly
 from bayesdp.privacy.relations import Neighbours
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.queries import SumPart
-
-__all__ = ["CanonicalNoise", "canonical_step", "draw_canonical", "tulap_statement"]
 
 _GRID_BITS = 20
 """Noise is an odd multiple of 2**-21: on a grid that no jump of the density falls on."""

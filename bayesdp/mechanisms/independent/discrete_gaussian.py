@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from bayesdp.mechanisms._parameters import drawn_exactly, one_statement
+from bayesdp.mechanisms._shared import drawn_exactly, one_statement
 from bayesdp.mechanisms.independent.base import DiscreteMechanism
 from bayesdp.noise import DiscreteGaussian as Law
 from bayesdp.privacy import (
@@ -24,8 +24,6 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP
 from bayesdp.privacy.stated_losses import LossAt, all_of
 from bayesdp.queries import SumPart
-
-__all__ = ["DiscreteGaussian", "set_loss"]
 
 
 @dataclass(frozen=True, init=False)

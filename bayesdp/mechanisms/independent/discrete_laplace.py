@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp._validate import positive_real
-from bayesdp.mechanisms._parameters import drawn_exactly, laplace_scale
+from bayesdp.mechanisms._shared import drawn_exactly, laplace_scale
 from bayesdp.mechanisms.independent.base import DiscreteMechanism
 from bayesdp.noise import DiscreteLaplace as Law
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, query_sensitivity
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
-
-__all__ = ["DiscreteLaplace"]
 
 
 @dataclass(frozen=True, init=False)

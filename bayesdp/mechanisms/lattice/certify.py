@@ -18,8 +18,6 @@ from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
-__all__ = ["Certificate", "certify"]
-
 
 @dataclass(frozen=True, eq=False)
 class Certificate:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.lattices.secure.secure import draw_secure
-from bayesdp.mechanisms._parameters import one_statement
-from bayesdp.mechanisms._secure import secure_statement
+from bayesdp.mechanisms._shared import one_statement, secure_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeGaussian as Law
 from bayesdp.noise.lattice.profile import LatticeProfile, lattice_pairs, lattice_profiles
@@ -30,8 +29,6 @@ from bayesdp.privacy.caveats import IntegersOnly, Smooth
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.privacy.words import Words
-
-__all__ = ["LatticeGaussian"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, sample_noise, sampler_for
 from bayesdp.lattices.secure.secure import draw_secure
-from bayesdp.mechanisms._secure import secure_statement
+from bayesdp.mechanisms._shared import secure_statement
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Guarantee, gibbs_sampler, pure_pairs
@@ -18,8 +18,6 @@ from bayesdp.privacy.caveats import IntegersOnly, Smooth
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.stated_losses import LossAt
-
-__all__ = ["LatticeLaplace"]
 
 
 @dataclass(frozen=True)

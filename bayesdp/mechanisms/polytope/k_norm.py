@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_integer
 from bayesdp.hulls import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
-from bayesdp.mechanisms._grid import on_grid
+from bayesdp.mechanisms._shared import on_grid
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
 from bayesdp.noise.arrays import positive_rate
@@ -22,8 +22,6 @@ from bayesdp.privacy import (
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
-
-__all__ = ["KNorm"]
 
 _MEASURED = 5000
 """Differences whose norm K is computed; more are bounded."""

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.hulls.sums import MAX_AXES, NormSum, least_sum
-from bayesdp.mechanisms._grid import on_grid
+from bayesdp.mechanisms._shared import on_grid
 from bayesdp.mechanisms.polytope.k_norm import KNorm
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
 from bayesdp.privacy import Guarantee
-
-__all__ = ["WideKNorm"]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from bayesdp._validate import Seed, choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.semi.published import published_answers, published_fiber, refuse_other
 from bayesdp.privacy import (
@@ -39,17 +38,14 @@ from bayesdp.privacy.caveats import (
 )
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.relations import Apart, ApartWithin, Kept
-from bayesdp.privacy.samplers import SamplerStatement
 from bayesdp.privacy.stated_losses import LossAt
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import SamplerStatement, Words
 from bayesdp.queries import shown_unit
 from bayesdp.release import Release
 from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.features import Features
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS
-
-__all__ = ["SemiMechanism", "SemiRealMechanism", "safe_adjacency"]
 
 _ASK = (
     "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "

@@ -15,8 +15,6 @@ from bayesdp.noise.arrays import positive_rate
 from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.losses import PureDP
 
-__all__ = ["SemiHullMechanism"]
-
 
 @dataclass(frozen=True)
 class SemiHullMechanism(SemiMechanism):

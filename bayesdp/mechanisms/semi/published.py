@@ -15,8 +15,6 @@ from bayesdp.queries import Query
 from bayesdp.release import Exact
 from bayesdp.sensitivities.spans import determine_the_same
 
-__all__ = ["Answers", "published_answers", "published_fiber", "refuse_other"]
-
 type Answers = tuple[tuple[int, ...], ...]
 """For each part of the invariants its answers, in the order of the query."""
 

@@ -13,8 +13,6 @@ from bayesdp.mechanisms.semi.base import SemiRealMechanism
 from bayesdp.queries import Identity, Query, shown_unit
 from bayesdp.sensitivities.spans import exact_rank
 
-__all__ = ["SemiQueryMechanism"]
-
 _NO_NOISE = 1e-9
 """Length of the projection of a sum onto the noise space below which it is zero."""
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp.lattices import kernel_basis
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.mechanisms.independent.canonical import canonical_step, draw_canonical, tulap_statement
 from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap
@@ -32,8 +32,6 @@ from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.relations import Sentence
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.queries import LinearQuery
-
-__all__ = ["SemiCanonical"]
 
 _DELTA = 1e-6
 """At which a function f that is neither (epsilon, delta)-DP nor mu-GDP, and not pure, is stated as epsilon."""

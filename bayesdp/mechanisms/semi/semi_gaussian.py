@@ -10,8 +10,6 @@ from bayesdp.noise import ProjectedGaussian as Law
 from bayesdp.privacy import TradeOff, gaussian_dp, gaussian_sigma_for_mu
 from bayesdp.privacy.losses import GaussianDP
 
-__all__ = ["SemiGaussian"]
-
 
 @dataclass(frozen=True)
 class SemiGaussian(SemiQueryMechanism):

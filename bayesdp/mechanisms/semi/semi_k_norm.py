@@ -11,17 +11,14 @@ import numpy.typing as npt
 from bayesdp._validate import choice, positive_integer
 from bayesdp.hulls import DEFAULT_SWEEPS, HULL_METHODS, Hull, choose_hull_sampler, sample_hull
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.mechanisms._grid import grid_caveat
+from bayesdp.mechanisms._shared import grid_caveat
 from bayesdp.mechanisms.semi.hulls import SemiHullMechanism
 from bayesdp.mechanisms.semi.queries import SemiQueryMechanism
 from bayesdp.noise import KNorm as ListedLaw
 from bayesdp.noise import SemiKNorm as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, hit_and_run_sampler
 from bayesdp.privacy.caveats import Drawn
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words
-
-__all__ = ["SemiKNorm"]
+from bayesdp.privacy.words import SamplerStatement, Words
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,12 @@ import numpy.typing as npt
 
 from bayesdp.hulls import Hull, choose_lattice_sampler, sample_lattice
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly
 from bayesdp.mechanisms.semi.hulls import SemiHullMechanism
 from bayesdp.noise import LatticeKNorm as Law
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT
 from bayesdp.privacy.caveats import Drawn
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words
-
-__all__ = ["SemiLatticeKNorm"]
+from bayesdp.privacy.words import SamplerStatement, Words
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,7 @@ from bayesdp.mechanisms.semi.base import SemiMechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy.caveats import Drawn, IntegersOnly
 from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words
-
-__all__ = ["SemiLatticeLaplace"]
+from bayesdp.privacy.words import SamplerStatement, Words
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,7 @@ from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as Law
 from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words
-
-__all__ = ["SemiNorm"]
+from bayesdp.privacy.words import SamplerStatement, Words
 
 
 @dataclass(frozen=True)

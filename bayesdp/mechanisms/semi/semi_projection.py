@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayesdp._validate import positive_integer, positive_real
-from bayesdp.mechanisms._grid import grid_caveat
+from bayesdp.mechanisms._shared import grid_caveat
 from bayesdp.mechanisms.frameworks.base import GRID
 from bayesdp.mechanisms.frameworks.given_loss import checked_loss, semi_given_guarantee
 from bayesdp.mechanisms.frameworks.project_extend import ProjectedMechanism
@@ -17,11 +17,8 @@ from bayesdp.noise import ProjectedLaplace as Law
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.samplers import SamplerStatement
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import SamplerStatement, Words
 from bayesdp.queries import Query
-
-__all__ = ["SemiProjectedLaplace", "SemiProjectedMechanism", "semi_project"]
 
 
 @dataclass(frozen=True)

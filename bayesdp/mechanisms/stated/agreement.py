@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayesdp.privacy import Guarantee, PairLoss
-from bayesdp.privacy.one_person import OnePerson
 from bayesdp.privacy.relations import Sentence
-
-__all__ = ["LOSS", "alike", "check_loss", "check_person", "words"]
+from bayesdp.privacy.words import OnePerson
 
 _ROUNDING = 1e-6
 """Relative difference up to which two numbers are one: laws come from root finding, and another machine rounds otherwise."""

@@ -1,4 +1,6 @@
-"""Whether what a release of statistics says of its mechanism and its guarantee is true of its law.
+"""What releases of statistics may state of their privacy: worked out again from the mechanism.
+
+Whether what a release of statistics says of its mechanism and its guarantee is true of its law.
 
 What `bayesdp.mechanisms.stated.tables` is for tables: the mechanism is made again from its description, and law and
 guarantee have to be its own. Of a mechanism that is not described the law alone is known. It loses a certain amount at least,
@@ -7,37 +9,207 @@ whatever the statistics are, and no guarantee may state less.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from bayesdp._validate import shown
+from bayesdp._validate import positive_integer, shown
 from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
+from bayesdp.mechanisms.bounded.covariance_elements import LAWS, as_matrix, element_law, upper_triangle, variables_of
 from bayesdp.mechanisms.bounded.described import DescribedMechanism
 from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance
 from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.stated.agreement import alike, check_loss, check_person, words
-from bayesdp.mechanisms.stated.covariance import PublishedElements, published_elements
-from bayesdp.mechanisms.stated.gaussian_laws import check_gaussian_law
 from bayesdp.noise import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
+    BoundedLaw,
     BoxNorm,
     NoiseLaw,
     RescaledLaplace,
     TruncatedGaussian,
     TruncatedLaplace,
 )
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee
+from bayesdp.privacy import (
+    EXACT_SAMPLER,
+    Guarantee,
+    PairLoss,
+    StatisticGuarantee,
+    covariance_sensitivity,
+    truncated_epsilon,
+    variance_sensitivity,
+)
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
 from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
-__all__ = ["check_guarantee", "check_statistics"]
+_REACH = 12.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
+
+
+def check_gaussian_law(
+    law: TruncatedGaussian | BoundaryInflatedGaussian, shape: tuple[int, ...], stated: Guarantee
+) -> None:
+    """Refuse a guarantee that states less than the law loses for two values of one statistic that are as far apart as it says."""
+    # The values lie symmetrically about the middle of the bounds, or 12 standard deviations from the only bound. What they lose is
+    # compared by the divergence of order 1, which rho and half of the square of mu are not below, and by delta at the stated
+    # epsilon. For vectors nothing is known of the single statistics.
+    if shape:
+        return
+    claims: list[tuple[float, Loss]] = [(stated.parameters.size, stated.parameters.loss)]
+    claims += [(row.size, row.loss) for row in stated.pairs if row.norm in ("l1", "l2", "linf")]
+    for size, loss in claims:
+        divergence, first, second = _of_pair(law, size)
+        for kind, name in (("zcdp", "rho"), ("gdp", "mu")):
+            part = loss.stated(kind)
+            least = divergence if kind == "zcdp" else float(np.sqrt(2.0 * divergence))
+            if part is not None and part[name] < least and not alike(part[name], least):
+                raise ValueError(_message(law, size, f"{name} = {part[name]!r}", f"{name} = {least!r}"))
+        for kind in ("pure", "approximate"):
+            part = loss.stated(kind)
+            if part is None:
+                continue
+            epsilon, delta = part["epsilon"], part.get("delta", 0.0)
+            least = float(np.sum(np.maximum(first - np.exp(np.minimum(epsilon, 700.0)) * second, 0.0)))
+            if delta < least - 1e-12 and not alike(delta, least):
+                raise ValueError(
+                    _message(
+                        law, size, f"delta = {delta!r} at epsilon = {epsilon!r}", f"delta = {least!r} at this epsilon"
+                    )
+                )
+
+
+def _message(law: TruncatedGaussian | BoundaryInflatedGaussian, size: float, said: str, least: str) -> str:
+    return (
+        f"the guarantee states {said} for statistics that are {size!r} apart, but noise of the law {words(law.describe())} "
+        f"loses at least {least} there"
+    )
+
+
+def _of_pair(law: TruncatedGaussian | BoundaryInflatedGaussian, size: float) -> tuple[float, np.ndarray, np.ndarray]:
+    """Divergence of order 1 of two laws `size` apart, and their masses by quadrature; the atoms come first."""
+    low, high, sigma = float(np.max(law.lower)), float(np.min(law.upper)), float(np.max(law.scale))
+    t = min(size, high - low)
+    if np.isinf(high) or np.isinf(low):
+        middle = low + _REACH * sigma + t if np.isinf(high) else high - _REACH * sigma - t
+    else:
+        middle = 0.5 * (low + high)
+    one, two = middle - 0.5 * t, middle + 0.5 * t
+    start, end = max(low, one - _REACH * sigma), min(high, two + _REACH * sigma)
+    y = start + 0.5 * (end - start) * (1.0 + _NODES)
+    weights = np.log(0.5 * (end - start) * _WEIGHTS)
+    edges = np.array([side for side in (low, high) if law.has_atoms and np.isfinite(side)])
+    logs = [
+        np.concatenate([law.log_each(edges, np.full(edges.shape, s)), law.log_each(y, np.full(y.shape, s)) + weights])
+        for s in (one, two)
+    ]
+    first, second = np.exp(logs[0]), np.exp(logs[1])
+    return float(np.sum(first * np.where(first > 0.0, logs[0] - logs[1], 0.0))), first, second
+
+
+@dataclass(frozen=True)
+class PublishedElements:
+    """A mechanism for a covariance matrix, given what it has released: one for its elements."""
+
+    query: Identity
+    law: BoundedLaw | BoxNorm
+    guarantee: StatisticGuarantee
+    name: str = CovarianceMatrix.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Labels of the elements."""
+        return tuple(map(str, self.query.frame.labels[0]))
+
+    @property
+    def true_epsilon(self) -> float:
+        """What the release costs, or what is known of it: the loss at the released bounds."""
+        return float(self.guarantee.parameters["epsilon"])
+
+
+def published_elements(
+    description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
+) -> PublishedElements:
+    """The law and the guarantee that follow from the description of a mechanism and the released variances."""
+    # `description`: as `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has
+    # published. `stated`: of the release.
+    variables, released = variables_of(measured.query.frame), measured.law
+    if variables is None or not isinstance(released, BoundedLaw) or not isinstance(released, tuple(LAWS.values())):
+        raise ValueError(
+            f"the mechanism {CovarianceMatrix.name!r} publishes elements named a:a, a:b and so on, with a law within bounds, but "
+            f"released are {shown(measured.query.names)} with the law {released.name}"
+        )
+    matrix = as_matrix(np.where(measured.unmeasured, 0.0, measured.values))
+    variances = np.diag(matrix)
+    if set(description) == {"mechanism", "n"}:
+        law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), released, variances, stated)
+    else:
+        mechanism = CovarianceMatrix.from_description(description)
+        if mechanism.names != variables:
+            raise ValueError(
+                f"its variables are {shown(mechanism.names)}, but released are those of {shown(variables)}"
+            )
+        (law, hidden), guarantee = mechanism.law_given(variances), mechanism.guarantee
+    odd = np.flatnonzero(hidden != measured.unmeasured)
+    if odd.size:
+        raise ValueError(
+            f"{measured.query.answer_name(int(odd[0]))} must be {'left out' if hidden[odd[0]] else 'published'}: covariances of a "
+            "variable whose released variance is 0 are left out, and no others"
+        )
+    return PublishedElements(Identity(measured.query.frame), law, guarantee)
+
+
+def _from_scales(
+    n: int, released: BoundedLaw, variances: npt.NDArray[np.float64], stated: Guarantee | None
+) -> tuple[BoundedLaw, npt.NDArray[np.bool_], StatisticGuarantee]:
+    """What follows from the number of records and the scales."""
+    # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
+    # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
+    # guarantee may state more.
+    one, both = variance_sensitivity(n, (0.0, 1.0)), covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
+    of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
+    of_both: Any = both.bounds
+    rule = next(rule for rule, law in LAWS.items() if isinstance(released, law))
+    scales, upper = (
+        np.broadcast_to(side, (len(variances) * (len(variances) + 1) // 2,))
+        for side in (released.scale, released.upper)
+    )
+    largest = np.diag(as_matrix(upper))
+    law, hidden = element_law(rule, scales, variances, largest)
+    # Bounds of a variance are in proportion to the square of the range of the data.
+    ranges = upper_triangle(np.sqrt(np.outer(largest, largest)) / of_one[1])
+    diagonal = upper_triangle(np.eye(len(variances))) == 1.0
+    l1s = ranges * np.where(diagonal, one.l1, both.l1)
+    far = np.where(diagonal, upper, ranges * (of_both[1] - of_both[0]))
+    near = np.where(diagonal, upper, 2.0 * np.asarray(law.upper))
+    kept = np.flatnonzero(~hidden)
+    # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
+    least, most = (
+        math.fsum(
+            float(l1s[k] / scales[k])
+            if rule == "boundary-inflated"
+            else truncated_epsilon(scales[k], widths[k], float(l1s[k]))
+            for k in kept
+        )
+        for widths in (near, far)
+    )
+    claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
+    true = PureDP(claim if alike(claim, most) or (hidden.any() and claim >= least) else least)
+    l1 = math.fsum(l1s)
+    row = PairLoss(Neighbours("substitution", "data"), l1, "l1", true)
+    made = StatisticGuarantee("pure", LossAt(true, l1), "l1", (row,))
+    return law, hidden, made if stated is None else replace(made, person=stated.person)
+
 
 type _Described = StatisticMechanism | ProportionMechanism | PublishedElements
 

@@ -1,4 +1,6 @@
-"""Whether what a release says of its mechanism and its guarantee is true of its law and its exact parts.
+"""What releases of tables may state of their privacy: the guarantee is worked out again from the mechanism.
+
+Whether what a release says of its mechanism and its guarantee is true of its law and its exact parts.
 
 A file can say anything. Where the mechanism is known, law and guarantee follow from its description, and are worked out again:
 nobody shall read an epsilon that the noise does not have. Relations, caveats and other sentences are words, and may differ
@@ -13,16 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from bayesdp._validate import shown
 from bayesdp._wiring import connected
+from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.polytope.k_norm import KNorm
 from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
 from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_norm import SemiNorm
 from bayesdp.mechanisms.stated.agreement import LOSS, alike, check_loss, check_person, words
-from bayesdp.mechanisms.stated.compositions import check_parts, number_of_releases
-from bayesdp.mechanisms.stated.published import check_published
 from bayesdp.mechanisms.stated.statistics import check_statistics
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
@@ -31,7 +34,75 @@ from bayesdp.privacy.relations import Apart
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
 
-__all__ = ["check_stated", "possible_guarantees", "rebuilt"]
+LOSS_UNKNOWN = "total_loss"
+"""Key under which the description of a composition says why no total loss is stated."""
+
+
+def composition_name(count: int) -> str:
+    """What the composition of this number of releases is called in descriptions. It is for people: programs read the number."""
+    return f"composition of {count} releases"
+
+
+def number_of_releases(description: Mapping[str, Any] | None) -> int:
+    """Of how many releases a described mechanism is the composition; 0 if it is none.
+
+    Raises
+    ------
+    ValueError
+        If ``composition_of`` is no whole number of at least 2.
+
+    Examples
+    --------
+    >>> number_of_releases({"mechanism": "composition of 2 releases", "composition_of": 2, "releases": [None, None]})
+    2
+    >>> number_of_releases({"mechanism": "k-norm", "epsilon": 1.0})
+    0
+    """
+    if description is None or "composition_of" not in description:
+        return 0
+    count = description["composition_of"]
+    if not isinstance(count, int) or isinstance(count, bool) or count < 2:
+        raise ValueError(f"composition_of must be the number of releases put together, at least 2, got {count!r}")
+    return count
+
+
+def check_parts(description: Mapping[str, Any]) -> list[Any]:
+    """The descriptions that a composition lists, one for each of its releases."""
+    count, parts = number_of_releases(description), description.get("releases")
+    name = description.get("mechanism")
+    if name != composition_name(count):
+        raise ValueError(f"mechanism is {name!r}, but by composition_of = {count} it is a {composition_name(count)!r}")
+    if not isinstance(parts, list) or len(parts) != count:
+        number = len(parts) if isinstance(parts, list) else "none"
+        raise ValueError(f"mechanism {name!r} must list the mechanisms of all releases, got {number}")
+    return parts
+
+
+def check_published(description: Mapping[str, Any], release: Release) -> None:
+    """Hold the key ``published`` of a mechanism, if it has one, against the exact parts of the release."""
+    given = description.get("published")
+    if given is None:
+        return
+    whole = {"invariants": release.invariants.describe(), **description}
+    parts = Invariants.from_description(whole["invariants"], release.frame).query.parts
+    exact: dict[Any, list[int]] = {}
+    for own in release.exact:
+        if own.sign == "=":
+            flat, start = np.asarray(own.values).reshape(-1).tolist(), 0
+            for part in own.query.parts:
+                exact[part] = flat[start : start + part.rows]
+                start += part.rows
+    if not isinstance(given, list) or len(given) != len(parts):
+        raise ValueError(
+            f"published of a mechanism must have a list of answers for each of its {len(parts)} invariants"
+        )
+    for part, answers in zip(parts, given, strict=True):
+        if part not in exact or answers != exact[part]:
+            raise ValueError(
+                f"the noise of the mechanism is made for published answers to {Query(release.frame, (part,))!r} that are not "
+                "those among the exact parts of the release"
+            )
+
 
 _COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiLatticeKNorm, SemiNorm)
 """Their noise has the shape of a polytope or an ellipsoid that takes seconds, or minutes, to be found again."""

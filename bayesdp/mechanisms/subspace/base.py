@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import choice
-from bayesdp.mechanisms._grid import grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms._parameters import drawn_exactly
+from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat, grid_for, on_grid
 from bayesdp.mechanisms.additive import AdditiveMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
@@ -23,8 +22,6 @@ from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
 from bayesdp.sensitivities.norms import DifferenceNorm
-
-__all__ = ["SubspaceMechanism"]
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,17 @@ from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.noise.arrays import positive_number
 from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
 from bayesdp.privacy.caveats import Fixed
-from bayesdp.privacy.ellipsoids import BaseDecomposition, base_decomposition
-from bayesdp.privacy.factorization import Factorization, optimal_factorization
+from bayesdp.privacy.factorization import (
+    MAX_DIMENSION,
+    MAX_VECTORS,
+    BaseDecomposition,
+    Factorization,
+    base_decomposition,
+    optimal_factorization,
+)
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.shapes import MAX_DIMENSION, MAX_VECTORS
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
-
-__all__ = ["METHODS", "CorrelatedGaussian"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -79,7 +82,7 @@ class CorrelatedGaussian(GaussianStatement):
     --------
     bayesdp.noise.CorrelatedGaussian : the law of the noise.
     bayesdp.distributions.CorrelatedGaussian : that law as a PyMC distribution.
-    bayesdp.privacy.ellipsoids : how shapes are found.
+    bayesdp.privacy.factorization : how shapes are found.
 
     References
     ----------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bayesdp._validate import choice
-from bayesdp.mechanisms._parameters import one_statement
+from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import ProjectedGaussian as Law
 from bayesdp.privacy import (
@@ -22,8 +22,6 @@ from bayesdp.privacy import (
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.stated_losses import LossAt, stated_loss
 from bayesdp.sensitivities.norms import DifferenceNorm
-
-__all__ = ["CALIBRATIONS", "GaussianStatement", "IsotropicGaussian"]
 
 CALIBRATIONS = ("analytic", "lemma 3.4")
 """How (epsilon, delta) become a scale: exactly (Balle and Wang, 2018), or by the lemma of Gao, Gong and Yu."""

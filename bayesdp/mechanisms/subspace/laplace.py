@@ -9,8 +9,6 @@ from bayesdp._validate import positive_real
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.privacy.losses import PureDP
 
-__all__ = ["SubspaceLaplace"]
-
 
 @dataclass(frozen=True)
 class SubspaceLaplace(SubspaceMechanism):

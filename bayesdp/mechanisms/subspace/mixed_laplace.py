@@ -18,8 +18,6 @@ from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["MixedLaplace"]
-
 
 @dataclass(frozen=True)
 class MixedLaplace(SubspaceMechanism):

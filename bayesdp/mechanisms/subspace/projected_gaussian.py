@@ -8,8 +8,6 @@ from functools import cached_property
 from bayesdp.mechanisms.subspace.gaussian import IsotropicGaussian
 from bayesdp.privacy import projected_sensitivity, query_sensitivity
 
-__all__ = ["ProjectedGaussian"]
-
 
 @dataclass(frozen=True)
 class ProjectedGaussian(IsotropicGaussian):

@@ -13,8 +13,6 @@ from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.stated_losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
 
-__all__ = ["ProjectedLaplace"]
-
 
 @dataclass(frozen=True)
 class ProjectedLaplace(SubspaceLaplace):

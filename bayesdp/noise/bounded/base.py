@@ -17,8 +17,6 @@ from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.kernels import filler
 from bayesdp.noise.limits import Limit
 
-__all__ = ["BoundedLaw", "Moments"]
-
 type Moments = tuple[Floats, Floats, Floats]
 """A point near the location, and the first two moments of the distance of a value from it."""
 

@@ -11,8 +11,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.namespace import equal, finite
 
-__all__ = ["BoundaryInflated"]
-
 
 class BoundaryInflated(BoundedLaw):
     """The free law, symmetric about its location, with the mass of each tail at the bound before it."""

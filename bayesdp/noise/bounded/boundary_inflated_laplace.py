@@ -15,8 +15,6 @@ from bayesdp.noise.bounded.boundary_inflated import BoundaryInflated
 from bayesdp.noise.bounded.truncated_laplace import grow, sides
 from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["BoundaryInflatedLaplace"]
-
 
 @dataclass(frozen=True, eq=False)
 class BoundaryInflatedLaplace(BoundaryInflated):

@@ -10,8 +10,6 @@ import numpy as np
 
 from bayesdp.noise.limits import Limit, checked_limit
 
-__all__ = ["checked_bounds", "plain_bounds"]
-
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
     """Bounds as lists of numbers, None where there is no bound."""

@@ -13,13 +13,6 @@ from bayesdp.noise.bounded.integers import BoundaryInflatedDiscrete, OfGaussian,
 from bayesdp.noise.bounded.truncated_laplace import within
 from bayesdp.noise.namespace import real
 
-__all__ = [
-    "BoundaryInflatedDiscreteGaussian",
-    "BoundaryInflatedDiscreteLaplace",
-    "TruncatedDiscreteGaussian",
-    "TruncatedDiscreteLaplace",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):

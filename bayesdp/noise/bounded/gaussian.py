@@ -18,8 +18,6 @@ from bayesdp.noise.bounded.normal import half_moments, log_excess, log_share
 from bayesdp.noise.independent.gaussian import Gaussian
 from bayesdp.noise.namespace import log1mexp
 
-__all__ = ["BoundaryInflatedGaussian", "TruncatedGaussian"]
-
 _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 _REACH = 40.0
 """In standard deviations: where a bound is missing, quantiles of probabilities above 1e-300 are not further away."""

@@ -6,8 +6,6 @@ import math
 
 from bayesdp._numba import nb as numba
 
-__all__ = ["boundary_inflated_gaussian", "truncated_gaussian"]
-
 
 @numba.njit(cache=True)
 def boundary_inflated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for what it meets

@@ -17,8 +17,6 @@ from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.namespace import finite, log1mexp
 
-__all__ = ["BoundaryInflatedDiscrete", "BoundedDiscrete", "OfGaussian", "OfLaplace", "TruncatedDiscrete"]
-
 
 class BoundedDiscrete(BoundedLaw):
     """Integers on an interval."""

@@ -14,18 +14,6 @@ import numpy as np
 from bayesdp._numba import nb as numba
 from bayesdp.noise.kernels import discrete_gaussian, discrete_laplace
 
-__all__ = [
-    "boundary_inflated_discrete_gaussian",
-    "boundary_inflated_discrete_laplace",
-    "boundary_inflated_laplace",
-    "filler",
-    "gaussian_sums",
-    "laplace_sums",
-    "truncated_discrete_gaussian",
-    "truncated_discrete_laplace",
-    "truncated_laplace",
-]
-
 
 @numba.njit(cache=True)
 def truncated_laplace(rng, mu, b, lower, upper):  # type: ignore[no-untyped-def]  # compiled for the types it meets

@@ -10,8 +10,6 @@ import numpy as np
 from bayesdp.noise.base import Floats
 from bayesdp.noise.namespace import finite, special
 
-__all__ = ["half_moments", "log_excess", "log_share"]
-
 _ROOT = math.sqrt(2.0)
 _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 _NEGLIGIBLE = 45.0

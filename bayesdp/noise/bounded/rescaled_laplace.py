@@ -18,8 +18,6 @@ from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLapl
 from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
 from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["EVEN", "RULES", "RescaledLaplace", "proportions"]
-
 RULES = ("truncated", "boundary-inflated")
 """How noisy proportions are kept between 0 and 1 before they are divided by their sum."""
 

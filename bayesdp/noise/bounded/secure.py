@@ -12,8 +12,6 @@ from bayesdp.noise.base import Ints
 from bayesdp.noise.bounded.integers import BoundedDiscrete
 from bayesdp.noise.secure import draw_independent
 
-__all__ = ["draw_bounded"]
-
 
 def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
     """Draw a value of a bounded integer law around each answer, from the operating system's entropy.

@@ -15,8 +15,6 @@ from bayesdp.noise.bounded.base import BoundedLaw, Moments
 from bayesdp.noise.independent.laplace import Laplace
 from bayesdp.noise.namespace import finite, log1mexp
 
-__all__ = ["TruncatedLaplace", "grow", "sides", "within"]
-
 
 @dataclass(frozen=True, eq=False)
 class TruncatedLaplace(BoundedLaw):

@@ -12,8 +12,6 @@ from bayesdp._validate import shown
 from bayesdp.noise.arrays import positive_scale
 from bayesdp.noise.base import Floats
 
-__all__ = ["DISCRETE_GAUSSIAN", "DISCRETE_LAPLACE", "GAUSSIAN", "LAPLACE", "StatedByEpsilon", "StatedByRho", "Ways"]
-
 
 @dataclass(frozen=True)
 class Ways:

@@ -11,8 +11,6 @@ from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
 
-__all__ = ["Canonical"]
-
 
 @dataclass(frozen=True, eq=False)
 class Canonical(StandardLaw):

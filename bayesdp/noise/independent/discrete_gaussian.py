@@ -20,8 +20,6 @@ from bayesdp.noise.secure import gaussian_by_integers
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
 
-__all__ = ["DiscreteGaussian"]
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class DiscreteGaussian(StatedByRho, IntegerLaw):

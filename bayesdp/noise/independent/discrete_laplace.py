@@ -19,8 +19,6 @@ from bayesdp.noise.secure import laplace_by_integers
 from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.queries import Query
 
-__all__ = ["DiscreteLaplace"]
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class DiscreteLaplace(StatedByEpsilon, IntegerLaw):

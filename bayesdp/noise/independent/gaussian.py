@@ -17,8 +17,6 @@ from bayesdp.noise.independent.reals import RealLaw
 from bayesdp.noise.namespace import special
 from bayesdp.queries import Query
 
-__all__ = ["Gaussian"]
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class Gaussian(StatedByRho, RealLaw):

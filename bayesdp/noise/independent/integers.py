@@ -8,8 +8,6 @@ import numpy.typing as npt
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent.scaled import ScaledLaw
 
-__all__ = ["IntegerLaw"]
-
 
 class IntegerLaw(ScaledLaw):
     """Independent noise on the integers, whose mirror image around -mu is the same law: see `ScaledLaw` for what a law states."""

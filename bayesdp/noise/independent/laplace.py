@@ -18,8 +18,6 @@ from bayesdp.privacy.tradeoffs import TradeOff
 from bayesdp.privacy.tradeoffs.laplace import LaplaceTradeOff
 from bayesdp.queries import Query
 
-__all__ = ["Laplace"]
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class Laplace(StatedByEpsilon, RealLaw):

@@ -12,8 +12,6 @@ from bayesdp.privacy.tradeoffs.derived import Bracketed
 from bayesdp.privacy.tradeoffs.laws import DiscretePair
 from bayesdp.privacy.tradeoffs.profile import ordered_pair
 
-__all__ = ["MOST_OUTCOMES", "moved_by_masses", "moved_discrete_laplace"]
-
 MOST_OUTCOMES = 50_000
 """Outcomes that are written out."""
 

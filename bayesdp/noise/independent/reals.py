@@ -11,8 +11,6 @@ import numpy.typing as npt
 from bayesdp.noise.base import Floats
 from bayesdp.noise.independent.scaled import ScaledLaw
 
-__all__ = ["RealLaw"]
-
 
 class RealLaw(ScaledLaw):
     """Independent noise on the real line, symmetric about zero: a law states the laws of its standard form.

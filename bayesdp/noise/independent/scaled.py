@@ -15,8 +15,6 @@ from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, value
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.independent._scales import Ways
 
-__all__ = ["ScaledLaw"]
-
 
 class ScaledLaw(NoiseLaw):
     """Independent noise of each answer, with one scale or one a cell.

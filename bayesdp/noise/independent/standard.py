@@ -14,8 +14,6 @@ from bayesdp.noise.arrays import count_of, located, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.privacy.canonical import CanonicalNoise
 
-__all__ = ["StandardLaw"]
-
 
 class StandardLaw(NoiseLaw):
     """Independent noise of each answer: `unit` times that of the `standard` law."""

@@ -14,8 +14,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.independent.standard import StandardLaw
 from bayesdp.privacy import canonical
 
-__all__ = ["Tulap"]
-
 
 @dataclass(frozen=True, eq=False)
 class Tulap(StandardLaw):

@@ -14,8 +14,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats
 from bayesdp.noise.tables import TableLaw, difference_of
 
-__all__ = ["LatticeLaw"]
-
 _FRACTIONS = np.linspace(0.02, 0.98, 49)
 """a / rate in the bound on the tail."""
 

@@ -1,4 +1,7 @@
-"""The lattice Gaussian law: integer noise that changes no invariant, with Gaussian mass."""
+"""The lattice Gaussian law: integer noise that changes no invariant, with Gaussian mass.
+
+The normaliser of lattice Gaussian noise, part by part.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,35 @@ import numpy as np
 from bayesdp import lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
+from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l2_sums
 from bayesdp.noise import theta
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.lattice._gaussian_sum import l2_log_sum
 from bayesdp.noise.lattice._parts import Line, parts
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.lattice.linear import linear_law
 from bayesdp.noise.lattice.sizes import size_masses
-from bayesdp.noise.lattice.zero_sum import gaussian_variance
+from bayesdp.noise.lattice.zero_sum import gaussian_log_sum, gaussian_variance
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
 
-__all__ = ["LatticeGaussian"]
+
+def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
+    """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""
+    sums = l2_sums(invariants)
+    if sums is None:
+        return None
+    terms = []
+    for part, number in sums.items():
+        if isinstance(part, Multiples):
+            one = float(theta.log_sum(np.zeros(1), np.array([sigma / part.length]))[0])
+        elif isinstance(part, ZeroSum):
+            one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies))
+        else:
+            one = part.series.log_sum(sigma / math.sqrt(part.copies))
+        terms.append(number * one)
+    return math.fsum(terms)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,6 @@ from bayesdp.noise.lattice.zero_sum import laplace_variance
 from bayesdp.noise.tables import norm_of
 from bayesdp.queries import Query
 
-__all__ = ["LatticeLaplace"]
-
 _NORMS = ("l1", "l2")
 
 _REACH = 20_000

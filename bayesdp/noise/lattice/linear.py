@@ -30,8 +30,6 @@ from bayesdp.moves.basis import integer_kernel
 from bayesdp.noise import theta
 from bayesdp.noise.base import Floats, Ints
 
-__all__ = ["LinearLaw", "linear_law"]
-
 _DIMENSIONS = 300
 """Larger parts that are no tables have no basis here; of tables a corner is enough."""
 

@@ -30,8 +30,6 @@ from bayesdp.privacy import (
 from bayesdp.privacy.losses import ZCDP, ApproximateDP
 from bayesdp.privacy.stated_losses import all_of
 
-__all__ = ["LatticeProfile", "lattice_pairs", "lattice_profiles"]
-
 
 @dataclass(frozen=True)
 class LatticeProfile:

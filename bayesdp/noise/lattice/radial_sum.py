@@ -28,9 +28,7 @@ from scipy.special import gammainccinv, gammaln, logsumexp
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.sums import Multiples, l2_sums
 from bayesdp.noise.base import Floats
-from bayesdp.noise.lattice._gaussian_sum import l2_log_sum
-
-__all__ = ["RadialSum", "radial_log_sum", "radial_sum"]
+from bayesdp.noise.lattice.lattice_gaussian import l2_log_sum
 
 _DIMENSIONS = 5_000
 """Lattices with more dimensions are not computed: they need thousands of Gaussian sums."""

@@ -25,8 +25,6 @@ from bayesdp.lattices.sums.short_vectors import squared_lengths
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.noise.base import Floats, Ints
 
-__all__ = ["cell_masses", "size_masses"]
-
 _SIZES = 20_000
 """Largest size counted: convolving two such lists takes half a second."""
 

@@ -12,15 +12,6 @@ from scipy.special import gammaln, logsumexp
 
 from bayesdp.noise.base import Floats
 
-__all__ = [
-    "GAUSSIAN_SWITCH",
-    "gaussian_log_sum",
-    "gaussian_variance",
-    "laplace_variance",
-    "log_squared_binomials",
-    "trapezoid",
-]
-
 GAUSSIAN_SWITCH = 2.0
 """Scale from which a Gaussian sum over the lattice equals the integral to double precision."""
 

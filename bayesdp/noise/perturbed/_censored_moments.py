@@ -15,8 +15,6 @@ from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.independent.gaussian import Gaussian
 from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["inner_moments"]
-
 _TRUNCATED: dict[type[NoiseLaw], Any] = {
     DiscreteLaplace: TruncatedDiscreteLaplace,
     DiscreteGaussian: TruncatedDiscreteGaussian,

@@ -13,8 +13,6 @@ from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.independent.gaussian import Gaussian
 from bayesdp.noise.independent.laplace import Laplace
 
-__all__ = ["censored_windows"]
-
 _FLAT_LAPLACE = 36.0
 """Scales beyond which the tail on the side where nothing is lost is below 1e-15."""
 _FLAT_NORMAL = 8.5

@@ -15,8 +15,6 @@ from bayesdp.noise.arrays import count_of, located, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["PerturbedLaw"]
-
 
 class PerturbedLaw(NoiseLaw):
     """Counts that were published instead of true ones: each answer by a law p(y | x) of its true count x, a whole number >= 0.

@@ -21,8 +21,6 @@ from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["CellKey", "deviations_of", "ten_five_rule"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

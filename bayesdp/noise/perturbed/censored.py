@@ -22,8 +22,6 @@ from bayesdp.noise.perturbed._censored_windows import censored_windows
 from bayesdp.noise.perturbed.thresholds import check_order
 from bayesdp.queries import Query
 
-__all__ = ["Censored"]
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class Censored(NoiseLaw):

@@ -11,8 +11,6 @@ from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import CellKey
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 
-__all__ = ["censored_counts"]
-
 
 def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
     """The law of perturbed counts of which those under a threshold were not published: they stand as ``below - 1``.

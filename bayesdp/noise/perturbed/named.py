@@ -10,8 +10,6 @@ from bayesdp.noise.perturbed.ptable_file import read_ptable
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 
-__all__ = ["cell_key", "conventional_rounding", "random_rounding"]
-
 
 def random_rounding(base: int, probabilities: str | Sequence[float] | None = None) -> RandomRounding:
     """Counts rounded at random to a base; see `RandomRounding`.

@@ -10,8 +10,6 @@ from typing import Any
 from bayesdp._text import printable
 from bayesdp.noise.perturbed.transition_table import TransitionTable
 
-__all__ = ["read_ptable"]
-
 _NEEDED = ("i", "j", "p")
 _OTHERS = ("v", "p_int_lb", "p_int_ub", "type")
 """Columns that exports of perturbation tables have beside them; v must be j - i, the others say nothing more."""

@@ -14,8 +14,6 @@ from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["ConventionalRounding", "RandomRounding"]
-
 _LARGEST_BASE = 1000
 
 

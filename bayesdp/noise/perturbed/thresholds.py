@@ -6,8 +6,6 @@ import numpy as np
 
 from bayesdp.noise.limits import Limit
 
-__all__ = ["check_order"]
-
 
 def check_order(below: Limit, above: Limit, *, integer: bool) -> None:
     """Check that something is published: ``below <= above`` for integers, ``below < above`` for reals."""

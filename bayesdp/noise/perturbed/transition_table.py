@@ -15,8 +15,6 @@ from bayesdp import _validate
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.transitions import Transitions
 
-__all__ = ["SUM_TOLERANCE", "TransitionTable", "whole"]
-
 SUM_TOLERANCE = 1e-8
 """How far the sum of a row may be from 1."""
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from bayesdp.noise._verbs import LogMassWindows
 
-__all__ = ["Transitions"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

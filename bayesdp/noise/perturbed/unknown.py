@@ -18,8 +18,6 @@ from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
 from bayesdp.noise.perturbed.transitions import Transitions
 from bayesdp.queries import Query
 
-__all__ = ["UnknownPerturbation"]
-
 _VARIANCES = 400
 
 

@@ -16,8 +16,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances
 from bayesdp.noise.tables import TableLaw
 
-__all__ = ["HullDensity", "HullLaw", "adjacency_of"]
-
 
 def adjacency_of(value: Any) -> int:
     """Accept a number of records; also as a float that holds it exactly, as text and some files give numbers."""

@@ -15,8 +15,6 @@ from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_sc
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.namespace import special
 
-__all__ = ["BoxNorm"]
-
 
 @dataclass(frozen=True, eq=False)
 class BoxNorm(NoiseLaw):

@@ -12,8 +12,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.polytope.base import HullDensity
 from bayesdp.noise.subspace.coordinates import CoordinateLaw
 
-__all__ = ["KNorm"]
-
 
 @dataclass(frozen=True, eq=False)
 class KNorm(HullDensity, CoordinateLaw):

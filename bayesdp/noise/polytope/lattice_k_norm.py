@@ -26,8 +26,6 @@ from bayesdp.noise.base import Ints
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.polytope.base import HullLaw, adjacency_of
 
-__all__ = ["LatticeKNorm"]
-
 
 @dataclass(frozen=True, eq=False)
 class LatticeKNorm(HullLaw, LatticeLaw):

@@ -9,8 +9,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.polytope.base import HullDensity, adjacency_of
 
-__all__ = ["SemiKNorm"]
-
 
 @dataclass(frozen=True, eq=False)
 class SemiKNorm(HullDensity):

@@ -9,8 +9,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats
 from bayesdp.noise.tables import TableLaw, difference_of
 
-__all__ = ["TOLERANCE", "SubspaceLaw", "cell_variances", "share_of_projection"]
-
 TOLERANCE = 1e-6
 """How far a table on the subspace may break its invariants, relative to its largest entry (at least 1).
 

@@ -9,8 +9,6 @@ from bayesdp.invariants import COORDINATE_RULES, Invariants
 from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.base import SubspaceLaw
 
-__all__ = ["CoordinateLaw"]
-
 
 class CoordinateLaw(SubspaceLaw):
     """Noise on a subspace with a density in coordinates ``Q^T z``; the law carries the name of the rule that fixes them.

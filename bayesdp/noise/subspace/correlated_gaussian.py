@@ -20,8 +20,6 @@ from bayesdp.noise.subspace.base import cell_variances
 from bayesdp.noise.subspace.coordinates import CoordinateLaw
 from bayesdp.queries import Query
 
-__all__ = ["CorrelatedGaussian", "checked_covariance"]
-
 _MAX_DIMENSION = 2000
 """A covariance is a dense matrix: above this many rows it is refused."""
 

@@ -15,8 +15,6 @@ from bayesdp.noise.subspace.base import share_of_projection
 from bayesdp.noise.subspace.coordinates import CoordinateLaw
 from bayesdp.queries import Query
 
-__all__ = ["ExtendedLaplace"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExtendedLaplace(CoordinateLaw):

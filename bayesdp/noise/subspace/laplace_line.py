@@ -19,8 +19,6 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._random import exponential, uniform
 
-__all__ = ["blocks_density", "draw_on_line", "line_integrals", "order_of"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

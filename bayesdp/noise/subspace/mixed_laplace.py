@@ -21,8 +21,6 @@ from bayesdp.noise.subspace.coordinates import CoordinateLaw
 from bayesdp.privacy.losses import PureDP
 from bayesdp.queries import Query
 
-__all__ = ["MixedLaplace", "public_probabilities"]
-
 _TOTAL = 1e-9
 """How far probabilities may be from adding up to 1: files and users round them."""
 

@@ -16,8 +16,6 @@ from bayesdp.noise.subspace.base import SubspaceLaw, share_of_projection
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
 
-__all__ = ["ProjectedGaussian"]
-
 
 @dataclass(frozen=True, eq=False)
 class ProjectedGaussian(SubspaceLaw):

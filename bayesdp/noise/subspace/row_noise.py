@@ -20,8 +20,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.laplace_line import draw_on_line
 from bayesdp.noise.subspace.rows import row_basis
 
-__all__ = ["RowDirections", "directions_of", "row_coordinates", "sweep"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -16,8 +16,6 @@ from scipy.sparse.csgraph import connected_components
 from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp.invariants import Invariants
 
-__all__ = ["Component", "Components", "components_of", "log_gram", "row_basis", "rows_of_cells"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -19,8 +19,6 @@ from bayesdp.privacy.tradeoffs.levels import Floats, levels, plain
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
 from bayesdp.privacy.tradeoffs.noise_recursion import RecursiveNoise
 
-__all__ = ["SymmetricTradeOff", "TradeOff"]
-
 _LOG_SMALL = -667.0
 """Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""
 

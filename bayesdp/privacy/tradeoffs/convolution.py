@@ -24,8 +24,6 @@ from bayesdp.privacy.tradeoffs.levels import Floats
 from bayesdp.privacy.tradeoffs.loss_grid import LARGEST, loss_range, rounded
 from bayesdp.privacy.tradeoffs.profile import as_pair, checked, product
 
-__all__ = ["EpsilonBounds", "convolved_epsilon"]
-
 _OUTCOMES = 4096
 """Discrete pairs are multiplied out up to this many outcomes of different likelihood ratio,"""
 _PAIRS = 1_000_000

@@ -11,8 +11,6 @@ from bayesdp import _validate
 from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff, TradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
 
-__all__ = ["Bracketed", "Grouped", "Symmetrised", "largest_gap"]
-
 
 @dataclass(frozen=True)
 class Symmetrised(SymmetricTradeOff):

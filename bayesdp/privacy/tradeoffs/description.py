@@ -19,8 +19,6 @@ from bayesdp.privacy.tradeoffs.laws import (
 )
 from bayesdp.privacy.tradeoffs.levels import levels
 
-__all__ = ["describe_tradeoff", "tradeoff_from_description"]
-
 _DEPTH = 8
 """Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""
 _MOST_STEPS = 10_000

@@ -10,8 +10,6 @@ import numpy as np
 from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
 
-__all__ = ["LaplaceTradeOff"]
-
 _SAME = 1e-12
 """Losses this close to the largest one, relative to it, are the largest: more is rounding."""
 

@@ -15,8 +15,6 @@ from bayesdp.privacy.tradeoffs.levels import Floats
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
 from bayesdp.privacy.tradeoffs.noise_laws import GaussianNoise, Tulap
 
-__all__ = ["ApproximateTradeOff", "DiscretePair", "GaussianTradeOff", "approximate_dp", "gaussian_dp"]
-
 _EXP_MAX = 700.0  # exp of more than this is taken in log space
 _SAME = 1e-12  # largest difference at a knot between a function and its inverse if it passes as symmetric
 

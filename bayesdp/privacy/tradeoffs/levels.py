@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "levels", "plain", "points"]
-
 Floats = npt.NDArray[np.float64]
 """Float64 array of any shape."""
 

@@ -19,8 +19,6 @@ from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff
 from bayesdp.privacy.tradeoffs.levels import Floats
 from bayesdp.privacy.tradeoffs.profile import as_pair, stationary
 
-__all__ = ["LARGEST", "loss_range", "rounded"]
-
 LARGEST = 700.0
 """Privacy losses are cut at +-700: exp of more overflows."""
 _TAIL = 9.0

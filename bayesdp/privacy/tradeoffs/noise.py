@@ -11,8 +11,6 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.privacy.tradeoffs.levels import Floats, levels, plain, points
 
-__all__ = ["CanonicalNoise"]
-
 
 class CanonicalNoise(ABC):
     """Noise for a statistic of sensitivity 1, with the methods of a SciPy law.

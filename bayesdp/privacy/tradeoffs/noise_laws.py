@@ -12,8 +12,6 @@ from bayesdp import _validate
 from bayesdp.privacy.tradeoffs.levels import Floats
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
 
-__all__ = ["GaussianNoise", "Tulap"]
-
 _ADDED_BELOW = 1_000_000
 """Terms of a finite sum are added one by one below this; above it they are an integral to 12 digits."""
 

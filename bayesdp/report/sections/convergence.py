@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from bayesdp.plots.rank import ranks
 from bayesdp.report.context import Whole
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, boxed, items, joined, paragraph
+from bayesdp.report.html import Html, boxed, embedded, items, joined, paragraph
 from bayesdp.report.numbers import plural
-
-__all__ = ["ANCHOR", "TITLE", "banner", "write"]
 
 ANCHOR = "convergence"
 TITLE = "Convergence"

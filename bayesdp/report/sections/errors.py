@@ -11,8 +11,6 @@ from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import count, spread
 from bayesdp.report.tables import Column, Table, numeric
 
-__all__ = ["ANCHOR", "TITLE", "nearest", "relaxation_table", "stated", "write"]
-
 ANCHOR = "errors"
 TITLE = "Sources of error"
 

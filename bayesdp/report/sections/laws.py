@@ -5,13 +5,10 @@ from __future__ import annotations
 from bayesdp._text import printable
 from bayesdp.plots import law_comparison
 from bayesdp.report.context import Whole
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, boxed, joined, paragraph
+from bayesdp.report.html import Html, boxed, embedded, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
 from bayesdp.report.tables import Column, Table, numeric
 from bayesdp.summaries import LawComparison
-
-__all__ = ["ANCHOR", "TITLE", "applies", "law_tables", "write"]
 
 ANCHOR = "laws"
 TITLE = "Sensitivity to the noise law"

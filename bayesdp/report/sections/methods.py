@@ -16,8 +16,6 @@ from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.numbers import plural
 from bayesdp.report.sections.errors import stated
 
-__all__ = ["ANCHOR", "TITLE", "write"]
-
 ANCHOR = "methods"
 TITLE = "Methods, to cite"
 

@@ -14,8 +14,6 @@ from bayesdp.report.html import Html, element, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
 from bayesdp.report.tables import MOST_ROWS, Table, labels, numeric
 
-__all__ = ["ANCHOR", "TITLE", "noise_sizes", "noise_table", "write"]
-
 ANCHOR = "noise"
 TITLE = "Noise against sampling uncertainty"
 

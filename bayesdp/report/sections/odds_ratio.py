@@ -11,8 +11,6 @@ from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.from_release import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
 
-__all__ = ["ANCHOR", "TITLE", "applies", "shown", "two_sided", "write"]
-
 ANCHOR = "odds"
 TITLE = "Odds ratio"
 

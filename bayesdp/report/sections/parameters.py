@@ -11,8 +11,6 @@ from bayesdp.report.numbers import significant, spread
 from bayesdp.report.sections.headline import element_names
 from bayesdp.report.tables import Column, Table, numeric
 
-__all__ = ["ANCHOR", "TITLE", "applies", "write"]
-
 ANCHOR = "parameters"
 TITLE = "Parameters of the model"
 

@@ -7,11 +7,8 @@ import numpy as np
 from bayesdp.plots.fit import summarise
 from bayesdp.plots.predictive import prior_predictive, prior_predictive_draws
 from bayesdp.report.context import Context, Whole
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, joined, paragraph
+from bayesdp.report.html import Html, element, embedded, joined, paragraph
 from bayesdp.report.numbers import plural
-
-__all__ = ["ANCHOR", "TITLE", "write"]
 
 ANCHOR = "prior"
 TITLE = "Prior"

@@ -12,8 +12,6 @@ from bayesdp.report.context import Whole
 from bayesdp.report.html import Html, element, items, joined, paragraph
 from bayesdp.report.tables import facts
 
-__all__ = ["ANCHOR", "TITLE", "write"]
-
 ANCHOR = "provenance"
 TITLE = "Versions, seed, command"
 

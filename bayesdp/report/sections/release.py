@@ -10,12 +10,9 @@ from bayesdp.privacy.guarantee import KINDS
 from bayesdp.queries import answer_labels
 from bayesdp.release import Release
 from bayesdp.report.context import Context
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, boxed, element, items, joined, label, paragraph
+from bayesdp.report.html import Html, boxed, element, embedded, items, joined, label, paragraph
 from bayesdp.report.numbers import count, plural, spread
 from bayesdp.report.tables import is_grand_total
-
-__all__ = ["ANCHOR", "SIGN_WORDS", "TITLE", "guarantees", "write"]
 
 ANCHOR = "release"
 TITLE = "What is published, and what is protected"

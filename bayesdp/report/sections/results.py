@@ -13,13 +13,10 @@ from bayesdp.plots.streamed_fit import StreamedFit
 from bayesdp.plots.style import percent
 from bayesdp.queries import Margins, Query, SumPart
 from bayesdp.report.context import Context, same_part
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, joined, paragraph
+from bayesdp.report.html import Html, element, embedded, joined, paragraph
 from bayesdp.report.numbers import count, decimal, interval, plural, spread
 from bayesdp.report.sections.release import SIGN_WORDS
 from bayesdp.report.tables import MOST_ROWS, Column, Table, labels, numeric
-
-__all__ = ["ANCHOR", "TITLE", "cell_table", "total_table", "write"]
 
 ANCHOR = "results"
 TITLE = "Counts: published and posterior"

@@ -10,8 +10,6 @@ from bayesdp.report.html import Html, boxed, items, joined, paragraph
 from bayesdp.report.numbers import decimal, plural, spread
 from bayesdp.report.tables import Column, Table, labels, numeric
 
-__all__ = ["ANCHOR", "TITLE", "prior_distance", "prior_table", "same_as_prior", "unseen", "write"]
-
 ANCHOR = "sensitivity"
 TITLE = "Sensitivity to the prior"
 

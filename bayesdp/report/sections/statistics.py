@@ -8,13 +8,10 @@ from bayesdp.plots import intervals
 from bayesdp.plots.style import percent
 from bayesdp.queries import answer_labels
 from bayesdp.report.context import Context
-from bayesdp.report.figures import embedded
-from bayesdp.report.html import Html, element, items, joined, label, paragraph
+from bayesdp.report.html import Html, element, embedded, items, joined, label, paragraph
 from bayesdp.report.numbers import plural, significant
 from bayesdp.report.sections import release
 from bayesdp.report.tables import Column, Table, labels, numeric
-
-__all__ = ["answers", "table_of_statistics", "write_release", "write_results"]
 
 _DRAWN = 40
 """So many statistics have an interval in the picture."""

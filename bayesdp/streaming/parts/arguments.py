@@ -21,19 +21,6 @@ from bayesdp.streaming.parts.checkpoint import NAME, Standing, load
 from bayesdp.streaming.parts.top import KnownAbove, NoisyAbove, above, cell_dims, parts_axis
 from bayesdp.streaming.recording import named_queries
 
-__all__ = [
-    "Source",
-    "check_dims",
-    "dims_of_cells",
-    "entropy_of",
-    "folder_of",
-    "going_on",
-    "parts_of",
-    "phase_of",
-    "recorded_of",
-    "top_of",
-]
-
 type Source = Release | Callable[[], Release]
 
 _PHASE, _ALONE = 10, 100

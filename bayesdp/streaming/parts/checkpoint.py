@@ -14,8 +14,6 @@ import numpy.typing as npt
 from bayesdp.storage import write_bytes
 from bayesdp.streaming.parts.state import packed_arrays, unpacked_arrays
 
-__all__ = ["NAME", "SUMS", "Standing", "load", "save"]
-
 type Ints = npt.NDArray[np.int64]
 type Records = dict[str, npt.NDArray[Any]]
 

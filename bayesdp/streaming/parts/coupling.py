@@ -15,8 +15,6 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.streaming.parts.top import KnownAbove, NoisyAbove, cell_rows
 
-__all__ = ["check_known", "coupling_of", "known_sums", "own_errors", "together_at_most"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

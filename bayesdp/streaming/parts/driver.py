@@ -20,8 +20,6 @@ from bayesdp.streaming.parts.checkpoint import SUMS, Standing, save
 from bayesdp.streaming.parts.runners import Runner, Task
 from bayesdp.streaming.parts.top import NoisyAbove, split_noise
 
-__all__ = ["Driver"]
-
 type Ints = npt.NDArray[np.int64]
 
 _START, _TASK, _DRIVER = range(3)

@@ -47,8 +47,6 @@ from bayesdp.streaming.parts.mixing import mixing_of
 from bayesdp.streaming.parts.result import tree_of_parts
 from bayesdp.streaming.parts.runners import Task, running
 
-__all__ = ["fit_parts"]
-
 
 def fit_parts(
     parts: Mapping[Any, Source],

@@ -23,8 +23,6 @@ from bayesdp.streaming.budget import Plan
 from bayesdp.streaming.parts.top import PartTerm
 from bayesdp.streaming.recording import named_queries
 
-__all__ = ["Built", "Job"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

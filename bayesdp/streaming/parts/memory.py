@@ -14,8 +14,6 @@ from bayesdp.inference.memory import available_memory
 from bayesdp.queries import Query
 from bayesdp.streaming.budget import Budget, Plan
 
-__all__ = ["PartMemory", "check_driver", "check_worker"]
-
 
 @dataclass(frozen=True)
 class PartMemory:

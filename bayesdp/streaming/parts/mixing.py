@@ -15,8 +15,6 @@ from bayesdp.inference.diagnostics import rhat_limits
 from bayesdp.streaming.parts.checkpoint import SUMS, Standing
 from bayesdp.streaming.parts.top import NoisyAbove
 
-__all__ = ["Mixing", "mixing_of"]
-
 _ENOUGH = 40.0
 """Effective draws of a sum of a part, below which the spread of what depends on it is not to be trusted (a ninth of itself off)."""
 

@@ -15,8 +15,6 @@ from bayesdp.queries import Query
 from bayesdp.streaming.parts.checkpoint import Standing
 from bayesdp.streaming.parts.mixing import Mixing
 
-__all__ = ["tree_of_parts"]
-
 _SAID = 10
 """Parts that the message names at most."""
 

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from bayesdp._text import printable
 from bayesdp.streaming.parts.work import Failed, run_packed
 
-__all__ = ["OnDask", "Runner", "Serially", "Task", "running"]
-
 _TRIES = 5
 """How often a task is given to the cluster before it is given up."""
 

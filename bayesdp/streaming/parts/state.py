@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from bayesdp.streaming.cells import Kept
 
-__all__ = ["PartState", "packed_arrays", "unpacked_arrays"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 

@@ -28,8 +28,6 @@ from bayesdp.hierarchies.structure import sum_parts
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 
-__all__ = ["KnownAbove", "NoisyAbove", "PartTerm", "above", "cell_dims", "cell_rows", "parts_axis", "split_noise"]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]

@@ -10,8 +10,6 @@ from typing import Any
 from bayesdp._validate import shown
 from bayesdp.tables.office.table import PUBLISHED, STATUSES, ZERO
 
-__all__ = ["Field", "Notation"]
-
 type Field = tuple[float, int, tuple[str, ...], bool]
 """The number (NaN if there is none), the place of the status, marks of footnotes, and whether it is written as a whole number."""
 

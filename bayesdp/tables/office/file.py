@@ -14,8 +14,6 @@ from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, nonnegative_integer, shown
 from bayesdp.storage.csv_file import CsvFile
 
-__all__ = ["office_file"]
-
 _ENCODINGS = {
     "utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16", "utf-16-le": "utf-16-le", "utf-16-be": "utf-16-be",
     "cp1252": "Windows, Western Europe", "cp1250": "Windows, Central Europe", "cp1251": "Windows, Cyrillic",

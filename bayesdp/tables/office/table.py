@@ -16,8 +16,6 @@ from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import LinearQuery, Query
 
-__all__ = ["PUBLISHED", "STATUSES", "ZERO", "OfficeTable"]
-
 STATUSES: Mapping[str, str] = MappingProxyType({
     "published": "a number was published",
     "suppressed": "the number was hidden, and why is not known: primary or complementary suppression",

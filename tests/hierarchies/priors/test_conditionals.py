@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, area_and_cell, nodes, scales, unseen, varying_shares
+from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, area_and_cell, unseen, varying_shares
 from bayesdp.hierarchies.priors.base import free_cells
 from tests.hierarchies.priors.test_updates import TREES
 
@@ -151,7 +151,7 @@ def test_a_step_draws_from_the_joint_law(monkeypatch, name, tree, step):
 
     def update(values, hyper=hyper):
         steps = Steps(STEPS[name], hyper, values)
-        for module in (varying_shares, area_and_cell, unseen, nodes, scales):
+        for module in (varying_shares, area_and_cell, unseen):
             for own in ("slice_draws", "draw_centre", "draw_variance"):
                 if hasattr(module, own):
                     monkeypatch.setattr(module, own, getattr(steps, own))

@@ -13,7 +13,7 @@ import pytensor
 import pytest
 
 import bayesdp as bdp
-from bayesdp.inference.runs import processes
+from bayesdp.inference.runs import running
 
 TABLE = {"area": list("abcdefgh"), "sex": ["f", "m"]}
 
@@ -45,7 +45,7 @@ def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
     monkeypatch.setattr(pm, "sample", looked)
     with pytensor.config.change_flags(numba__fastmath=True):
         fit(cores=1, chains=1, draws=5, tune=5)
-        processes._run((), lambda: seen.append(pytensor.config.numba__fastmath), ())
+        running._run((), lambda: seen.append(pytensor.config.numba__fastmath), ())
         assert pytensor.config.numba__fastmath
     assert seen == [False, False]
 

@@ -11,8 +11,7 @@ from scipy.stats import binom
 from bayesdp._random import seed_state
 from bayesdp.lattices.coupling.basis_law import BasisLaw
 from bayesdp.lattices.coupling.conditional import new_pieces
-from bayesdp.lattices.coupling.coupled_updates import coupled_sweep
-from bayesdp.lattices.coupling.coupling import couple, gibbs, meeting_times, suggest_lag
+from bayesdp.lattices.coupling.coupling import couple, coupled_sweep, gibbs, meeting_times, suggest_lag
 from bayesdp.lattices.coupling.upper_limit import clopper_pearson, least_limit, upper_limits
 from benchmarks.paper_sampler import coupled
 from tests.lattices.coupling.chains import Plane

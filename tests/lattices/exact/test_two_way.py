@@ -10,9 +10,16 @@ import pytest
 
 from bayesdp.lattices import sample_noise
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
-from bayesdp.lattices.exact.three_way import draw_three_way, three_way_acceptance
-from bayesdp.lattices.exact.two_row import two_row, two_row_bound, two_row_ratio
-from bayesdp.lattices.exact.two_way import TwoWay, draw_two_way, two_way, two_way_acceptance
+from bayesdp.lattices.exact.pieces import draw_three_way, three_way_acceptance
+from bayesdp.lattices.exact.two_way import (
+    TwoWay,
+    draw_two_way,
+    two_row,
+    two_row_bound,
+    two_row_ratio,
+    two_way,
+    two_way_acceptance,
+)
 from tests.lattices.oracles import LEVEL, lattice_points, law_on, one_way, pvalue, two_way_margins
 
 

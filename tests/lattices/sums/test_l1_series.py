@@ -12,9 +12,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
 from bayesdp.lattices.parts import General, Table, lattice_parts
 from bayesdp.lattices.sums import shell_counts
-from bayesdp.lattices.sums.circuits import circuit_lengths
-from bayesdp.lattices.sums.four_rows import four_row_shells
-from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, l1_series
+from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, circuit_lengths, four_row_shells, l1_series
 from bayesdp.lattices.sums.normaliser import l1_log_sum
 from bayesdp.lattices.sums.shell_counts import l1_shells
 from bayesdp.queries import LinearQuery, Margins, Totals

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from bayesdp import mechanisms as m
-from bayesdp.mechanisms.bounded.intervals import combine_syntheses, proportion_interval
+from bayesdp.mechanisms.bounded.multiple_synthesis import combine_syntheses, proportion_interval
 from bayesdp.mechanisms.bounded.rules import all_but_one, consistent_tree, rescale, tree_levels, tree_sums
 
 NAMES = ["a", "b", "c", "d"]

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesdp.hulls.programs import gauge_program
+from bayesdp.hulls.base import gauge_program
 from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, LatticeKNorm, LatticeLaplace, NoiseLaw, SemiKNorm, parse_law
 from bayesdp.queries import LinearQuery, Margins, Totals

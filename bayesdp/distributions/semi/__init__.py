@@ -1,1 +1,0 @@
-"""Noise in the norm of Semi-DP, as a PyMC distribution."""
