@@ -164,3 +164,22 @@ def test_what_offices_write_for_hidden_numbers_is_declared_once_for_all_files(re
     assert bool(hidden[1].sel(SA4="102", sex="M", age="15_19"))
     measured = tables[4].measured(bdp.noise.CellKey(max_deviation=3, variance=2.0))
     assert int(measured.unmeasured.sum()) == 1
+
+
+@pytest.mark.parametrize(
+    ("law", "within"),
+    [(bdp.noise.CellKey(max_deviation=3, variance_at_most=9.0, not_smaller_than=3), 66), (bdp.noise.RandomRounding(3), 63)],
+    ids=["cell key", "rounding"],
+)  # fmt: skip
+def test_a_cell_above_its_total_is_named(tmp_path, law, within):
+    """The cell may be off by 3 (2, rounded), the total likewise: 6 (4) apart is possible, 12 is not, whatever is hidden beside it."""
+
+    def release(cell):
+        path = tmp_path / "t.csv"
+        path.write_text(f"area,sex,n\np,M,{cell}\np,F,np\np,P,60\nq,M,9\nq,F,6\nq,P,15\n")
+        cells, areas = read_office_csv(path, symbols={"np": "suppressed"}, totals={"sex": "P"})
+        return bdp.Release.from_published(cells.query.frame, [cells.measured(law), areas.measured(law)])
+
+    assert len(release(within).measurements) == 2
+    with pytest.raises(ValueError, match=r"contradict each other by their laws: .* area=p 72 and 60 \(impossible\)"):
+        release(72)
