@@ -39,7 +39,8 @@ def working_population(
     within : str or sequence of str
         Beginnings of the codes that are read: ``"7"``, the Northern Territory, ``"8"``, the Australian Capital Territory, ``"701"``.
     folder : path, optional
-        With files named as in the office's DataPack, ``2016Census_W01A_AUS_SA3.csv``; by default states 7 and 8, without SA2.
+        With files named as in the office's DataPack, ``2016Census_W01A_AUS_SA3.csv``, or parts of them, with more of a name
+        before ``.csv``; by default states 7 and 8, without SA2.
 
     Returns
     -------
@@ -73,7 +74,11 @@ def working_population(
         raise ValueError(f"levels and within must name one or more, in digits, got {levels!r} and {within!r}")
     with as_file(files("bayesdp.datasets").joinpath("abs_2016")) as extract:
         place = extract if folder is None else Path(folder)
-        parts = {code: [place / f"2016Census_W01{i}_AUS_{own}.csv" for i in "AB"] for code, own in chosen.items()}
+        names = {code: [f"2016Census_W01{part}_AUS_{own}" for part in "AB"] for code, own in chosen.items()}
+        parts = {
+            code: [path for name in both for path in sorted(place.glob(f"{name}*.csv")) or [place / f"{name}.csv"]]
+            for code, both in names.items()
+        }
         smallest, *larger = chosen
         tables = read_office_csv(
             parts[smallest],
