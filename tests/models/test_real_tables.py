@@ -153,3 +153,17 @@ def test_sums_of_tenures_that_were_left_out(electorates):
     draws = flat(fit(electorates.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 5}))
     for level in (0.5, 0.9, 0.95):
         assert within_three_deviations(electorates.predict(hidden, draws, level))
+
+
+@pytest.mark.slow
+def test_larger_areas_that_were_left_out(work):
+    """Given SA3 of the Australian Capital Territory only: 840 numbers of SA4 and of the state, some known for certain."""
+    given, hidden = work.leave_out(bdp.datasets.working_population(within="8"), "SA4_CODE_2016", "STE_CODE_2016")
+    draws = flat(fit(work.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 15}))
+    for level in (0.5, 0.9, 0.95):
+        own, simple = work.predict(given, hidden, draws, level), work.by_hand(given, hidden, level)
+        assert own.sizes["answer"] == simple.sizes["answer"] == 840
+        assert within_three_deviations(own)
+        assert abs(float(own["held"].mean() - own["probability"].mean())) < 0.015
+        widths = [float((found["upper"] - found["lower"]).mean()) for found in (own, simple)]
+        assert widths[0] < 0.7 * widths[1]
