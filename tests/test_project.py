@@ -36,6 +36,14 @@ def test_the_licence_of_the_shipped_data_is_shipped():
     for text in ((ROOT / "bayesdp/datasets/morocco_2024.LICENSE").read_text(encoding="utf-8"), notice):
         assert "Haut-Commissariat au Plan" in text
         assert "CC BY 4.0" in text
+    for name, holder, terms in (
+        ("abs_2016", "Source: Australian Bureau of Statistics", "CC BY 2.5 AU"),
+        ("statsnz_2013", "Stats NZ", "CC BY 4.0"),
+    ):
+        for text in ((ROOT / f"bayesdp/datasets/{name}.LICENSE").read_text(encoding="utf-8"), notice):
+            assert holder in text
+            assert terms in text
+        assert f"bayesdp/datasets/{name}.LICENSE" in notice
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 These tables are public. In the examples they play the part of a confidential table, so that a
 posterior can be compared with the truth; nobody's secret is in them. Each is an
 :class:`xarray.DataArray` of int64 counts whose attributes ``title``, ``source`` and ``licence`` say
-where it is from. Functions whose names begin with ``read_`` read files that the user has: counts of the census and of demonstration
-releases of its disclosure avoidance system, which are post-processed and for comparison only, and published estimates. Functions whose
-names begin with ``noise_json_of_`` make ``noise.json`` of what other libraries say of their noise.
+where it is from. Two are releases, read as offices published them: `working_population` and `statsnz_age_by_sex`.
+Functions whose names begin with ``read_`` read files that the user has: counts of the census and of demonstration releases of its
+disclosure avoidance system, which are post-processed and for comparison only, and published estimates. Functions whose names begin
+with ``noise_json_of_`` make ``noise.json`` of what other libraries say of their noise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from bayesdp.datasets.census2010 import read_county_populations
 from bayesdp.datasets.county_demonstration import read_county_demonstration
 from bayesdp.datasets.delinquent import delinquent_children
 from bayesdp.datasets.demonstration_errors import demonstration_errors
+from bayesdp.datasets.electorates import statsnz_age_by_sex
 from bayesdp.datasets.flights import flights
 from bayesdp.datasets.gls_estimates import compare_estimates, read_gls_estimates
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
@@ -25,11 +27,12 @@ from bayesdp.datasets.noise_adapters import noise_json_of_opendp, noise_json_of_
 from bayesdp.datasets.wikimedia import read_wikimedia
 from bayesdp.datasets.wikimedia_terms import WIKIMEDIA_TERMS, WikimediaTerms
 from bayesdp.datasets.wikimedia_views import WikimediaViews
+from bayesdp.datasets.working_population import working_population
 
 __all__ = [
     "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "compare_estimates",
     "delinquent_children", "demonstration_errors", "flights", "illinois_counties", "midwest_counties", "morocco_communes",
     "morocco_totals", "noise_json_of_opendp", "noise_json_of_pipelinedp", "noise_json_of_tumult", "published_codes",
     "read_county_demonstration", "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration", "read_nmf",
-    "read_wikimedia", "synthetic_spine", "write_synthetic_nmf",
+    "read_wikimedia", "statsnz_age_by_sex", "synthetic_spine", "working_population", "write_synthetic_nmf",
 ]  # fmt: skip

@@ -90,7 +90,7 @@ WRONG = [
     (last("9" * 5000), {}, r"9'\.\.\. at area=01002, sex=M is too long"),
     (LONG + "01001,F,12\n", {}, "line 6, column 'count': area=01001, sex=F is there already, in line 2"),
     (LONG + "T,F,1\nAll,F,1\nT,M,1\n", {"totals": {"area": ["T", "All"]}},
-     "line 7, column 'count': area=All, sex=F is there already, in line 6 as area=T, sex=F"),
+     "line 7, column 'count': area=All, sex=F is there already, in line 6, column 'count' as area=T, sex=F"),
     (LONG + "T,F,1\n", {"totals": {"area": "T"}}, "1 of the 2 answers summed over 'area' have no line, for example sex=M"),
     (LONG + "01003,F,1,2\n", {}, "line 6: number of fields: 4; the header in line 1 has 3; .*double quotes"),
     (LONG + "01003,F\n", {}, "line 6: number of fields: 2; .* each line must have all fields"),

@@ -1,8 +1,8 @@
-"""The numbers of an office's file one by one: where each stands, its labels, and what it says."""
+"""The numbers of an office's files one by one: where each stands, its labels, and what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,19 +14,19 @@ from bayesdp.storage.csv_file import CsvFile
 from bayesdp.tables.office.columns import Columns
 from bayesdp.tables.office.fields import Field, Notation
 
-__all__ = ["Entries", "entries_of"]
+__all__ = ["Entries", "entries_of", "joined"]
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The values of a file, line by line, and in a line from left to right.
+    """The values of files that are one table, line by line, and in a line from left to right.
 
     Attributes
     ----------
-    file : CsvFile
-        Where they are from.
-    columns : Columns
-        What its columns hold.
+    sources : tuple of (CsvFile, Columns)
+        Where they are from, and what the columns hold; one file after the other.
+    dims : tuple of str
+        Dimensions of the table.
     labels : tuple of tuple of str
         Along each dimension, in the order in which they first appear; totals among them.
     places : tuple of numpy.ndarray of int64, each (entries,)
@@ -41,8 +41,8 @@ class Entries:
         Entry -> marks of footnotes.
     """
 
-    file: CsvFile
-    columns: Columns
+    sources: tuple[tuple[CsvFile, Columns], ...]
+    dims: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     places: tuple[npt.NDArray[np.int64], ...]
     values: npt.NDArray[np.float64]
@@ -55,17 +55,43 @@ class Entries:
         return printable(
             ", ".join(
                 f"{dim}={own[place[entry]]}"
-                for dim, own, place in zip(self.columns.dims, self.labels, self.places, strict=True)
+                for dim, own, place in zip(self.dims, self.labels, self.places, strict=True)
             )
         )
 
-    def line(self, entry: int) -> int:
-        """The line of the file that an entry stands in."""
-        return self.file.rows[entry // len(self.columns.values)][0]
+    @property
+    def where(self) -> str:
+        """The files, for messages."""
+        return printable(" and ".join(str(file.path) for file, _ in self.sources))
 
     def at(self, entry: int) -> str:
         """The file, the line and the column of an entry, for messages."""
-        return self.file.at(self.line(entry), self.file.header[self.columns.values[entry % len(self.columns.values)]])
+        for file, columns in self.sources:
+            line, column = divmod(entry, len(columns.values))
+            if line < len(file.rows):
+                break
+            entry -= len(file.rows) * len(columns.values)
+        return file.at(file.rows[line][0], file.header[columns.values[column]])
+
+
+def joined(parts: Sequence[Entries]) -> Entries:
+    """Files that hold different parts of one table, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    known: list[dict[str, int]] = [{} for _ in parts[0].dims]
+    places: list[list[npt.NDArray[np.int64]]] = [[] for _ in known]
+    marks, start = {}, 0
+    for part in parts:
+        for own, labels, at, found in zip(known, part.labels, part.places, places, strict=True):
+            found.append(np.array([own.setdefault(label, len(own)) for label in labels], dtype=np.int64)[at])
+        marks |= {start + entry: own for entry, own in part.marks.items()}
+        start += len(part.values)
+    values, codes, fractional = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "codes", "fractional")
+    )
+    sources = tuple(source for part in parts for source in part.sources)
+    labels = tuple(map(tuple, known))
+    return Entries(sources, parts[0].dims, labels, tuple(map(np.concatenate, places)), values, codes, fractional, marks)
 
 
 def entries_of(file: CsvFile, columns: Columns, notation: Notation) -> Entries:
@@ -82,15 +108,15 @@ def entries_of(file: CsvFile, columns: Columns, notation: Notation) -> Entries:
             )
         labels.append(tuple(own))
         places.append(np.repeat(np.array(where, dtype=np.int64), len(columns.values)))
-    if columns.wide:
-        header = tuple(file.header[place] for place in columns.values)
+    for header in columns.heads:
         if "" in header:
             raise ValueError(
                 f"{printable(file.path)}: column {columns.values[header.index('')] + 1} has values and no label in the header; "
                 "leave it out: ignore=['']"
             )
-        labels.append(header)
-        places.append(np.tile(np.arange(len(header), dtype=np.int64), len(file.rows)))
+        known_heads = {label: place for place, label in enumerate(dict.fromkeys(header))}
+        labels.append(tuple(known_heads))
+        places.append(np.tile([known_heads[label] for label in header], len(file.rows)))
     texts = _texts(file, columns)
     known: dict[str, Field | None] = {}
     found: list[Field | None] = []
@@ -102,8 +128,8 @@ def entries_of(file: CsvFile, columns: Columns, notation: Notation) -> Entries:
         raise ValueError(_undeclared(file, columns, notation, labels, places, texts, known))
     read = [own for own in found if own is not None]
     return Entries(
-        file,
-        columns,
+        ((file, columns),),
+        columns.dims,
         tuple(labels),
         tuple(places),
         np.array([own[0] for own in read], dtype=np.float64),
@@ -134,9 +160,8 @@ def _undeclared(
     texts_unknown = [text for text, own in known.items() if own is None]
     first = texts_unknown[0]
     nothing = np.zeros(0)
-    entries = Entries(
-        file, columns, tuple(labels), tuple(places), nothing, nothing.astype(np.int8), nothing.astype(bool), {}
-    )
+    own = ((file, columns),), columns.dims, tuple(labels), tuple(places)
+    entries = Entries(*own, nothing, nothing.astype(np.int8), nothing.astype(bool), {})
     entry = texts.index(first)
     held = "the field" if not first else repr(first) if len(first) <= 60 else repr(first[:60]) + "..."
     others = [text if len(text) <= 20 else text[:20] + "..." for text in texts_unknown[1:]]
