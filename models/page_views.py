@@ -8,9 +8,9 @@ documents). What is asked is the total of an event. Adding up what is published 
 **What an absent day means.** Its noisy number was under the threshold, also if nobody looked at the page: no views and noise are
 under it all but surely, so that one likelihood, the probability of a number under the threshold, holds for both (``absent="under"``).
 The documentation has a second reason: a page with 150 views or fewer in the world is no candidate that day, with any number up to
-150 from this country. The file does not say which it was. ``absent="unknown"`` says nothing of such days; the truth is between
-the two, and where they differ much the total of the event is not in the data. Before a page was written it had no views: begin on
-the first day that it had.
+150 from this country (``absent="no candidate"``). The file does not say which it was. Fit both, and compare: where days of an event
+are absent under a threshold of 450, they are what the answer depends on. Before a page was written it had no views: begin on the
+first day that it had.
 
 Read from top to bottom: this is how a model of such series is written. Run it with ``python models/page_views.py``, or with a file of
 yours: ``python models/page_views.py FILE PAGE FIRST LAST COUNTRY``.
@@ -32,10 +32,21 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.datasets import WikimediaTerms
 
-__all__ = ["build_model", "event_total", "make_release", "published_sum", "read_release", "true_views", "write_file"]
+__all__ = [
+    "build_model",
+    "event_total",
+    "make_release",
+    "published_sum",
+    "published_views",
+    "read_release",
+    "true_views",
+    "write_file",
+]
 
 COUNTRY = "AU"
 FIRST, LAST = "2023-01-28", "2023-02-24"
+CANDIDATES = 150
+"""Pages with this many views in the world, or fewer, were not published that day."""
 
 
 def true_views(seed: int = 2023, first: str = FIRST, last: str = LAST) -> xr.DataArray:
@@ -78,20 +89,22 @@ def read_release(
 
     Parameters
     ----------
-    absent : {"under", "unknown"}
-        What a day without a line says: its noisy number was under the threshold, or nothing.
+    absent : {"under", "no candidate"}
+        What a day without a line says: its noisy number was under the threshold, or the page had at most 150 views.
 
     Returns
     -------
     Release
         With one measurement for each law.
     """
-    if absent not in ("under", "unknown"):
-        raise ValueError(f"absent must be 'under' or 'unknown', got {absent!r}")
+    if absent not in ("under", "no candidate"):
+        raise ValueError(f"absent must be 'under' or 'no candidate', got {absent!r}")
     (file,) = bdp.tables.read_office_csv(path, value="views", missing="below_threshold")
     unknown = set(pages) - set(file.labelled["page_name"].values.tolist())
     if unknown:
-        raise ValueError(f"the file has no line of the pages {sorted(unknown)}: a page may have been under the threshold every day")
+        raise ValueError(
+            f"the file has no line of the pages {sorted(unknown)}: a page may have been under the threshold every day"
+        )
     days = [str(day.date()) for day in pd.date_range(first, last)]
     # Days on which no page at all was published have no line of their own in the file.
     views = file.labelled.sel(page_name=list(pages)).reindex(date=days)
@@ -99,15 +112,23 @@ def read_release(
     # The documents say "above"; where a line is equal to the threshold, equal numbers are published too.
     everything, parts, cells = file.labelled.min("page_name"), [], bdp.Identity(bdp.Frame.of(views))
     for terms in dict.fromkeys(of_day):
-        own = xr.DataArray([one == terms for one in of_day], {"date": days}, ("date",)).broadcast_like(views).transpose(*views.dims)
-        least = everything.sel(date=[str(d) for d in everything["date"].values if WikimediaTerms.on(str(d), country) == terms]).min()
+        own = (
+            xr.DataArray([one == terms for one in of_day], {"date": days}, ("date",))
+            .broadcast_like(views)
+            .transpose(*views.dims)
+        )
+        least = everything.sel(
+            date=[str(d) for d in everything["date"].values if WikimediaTerms.on(str(d), country) == terms]
+        ).min()
         below = terms.threshold + (0 if least == terms.threshold else 1)
         there = views.where(own)
         if absent == "under":
             parts.append(bdp.thresholded(cells, there, terms.law, below, candidates=own.values))
         elif there.notnull().any():
             parts.append(bdp.Measured(cells, there.values, terms.law, unmeasured=there.isnull().values))
-    return bdp.Release.from_published(cells.frame, parts, simulated=simulated)
+    few = np.flatnonzero(views.isnull().values) if absent == "no candidate" else np.array([], dtype=np.int64)
+    exact = [bdp.Exact(bdp.queries.cell_list(cells.frame, few), [CANDIDATES] * few.size, "<=")] if few.size else []
+    return bdp.Release.from_published(cells.frame, parts, exact, simulated=simulated)
 
 
 def make_release(seed: int | None = 1) -> bdp.Release:
@@ -119,7 +140,7 @@ def make_release(seed: int | None = 1) -> bdp.Release:
         return read_release(path, views["page_name"].values.tolist(), FIRST, LAST, simulated=seed is not None)
 
 
-def _published(release: bdp.Release) -> np.ndarray[Any, Any]:
+def published_views(release: bdp.Release) -> np.ndarray[Any, Any]:
     """Views as they were published, NaN on days that are absent."""
     values = [measured.published for measured in release.measurements]
     return np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0))
@@ -139,17 +160,19 @@ def build_model(release: bdp.Release) -> pm.Model:
 
     Notes
     -----
-    ``x[page, day]`` is negative binomial with mean ``exp(level[page])`` and shape ``exp(log_shape[page])``: days of an event differ by a gamma
-    factor that is integrated out. Given these an absent day is nothing but a count under the threshold, about as likely to be
-    small as large. Nothing is said of neighbouring days. A level that walks from day to day says more of them, and is
+    ``x[page, day]`` is negative binomial with mean ``exp(level[page])`` and shape ``exp(log_shape[page])``: days of an event differ by
+    a gamma factor that is integrated out. Given these an absent day is nothing but a count under the threshold, about as likely to
+    be small as large. Nothing is said of neighbouring days. A level that walks from day to day says more of them, and is
     slow: views and levels of absent days then have only one another.
     """
-    known = np.log(np.maximum(_published(release), 1.0))
+    known = np.log(np.maximum(published_views(release), 1.0))
     with pm.Model(coords=release.coords) as model:
         level = pm.Normal("level", np.nanmedian(known), 1.5, dims="page_name")
         log_shape = pm.Normal("log_shape", 0.0, 1.0, dims="page_name")
         ones = np.ones(release.frame.shape)
-        base = pm.NegativeBinomial.dist(mu=pm.math.exp(level)[:, None] * ones, alpha=pm.math.exp(log_shape)[:, None] * ones)
+        base = pm.NegativeBinomial.dist(
+            mu=pm.math.exp(level)[:, None] * ones, alpha=pm.math.exp(log_shape)[:, None] * ones
+        )
         x = bdp.ConfidentialCounts("x", base, dims=release.dims)
         bdp.observe(release, x)
     return model
@@ -162,7 +185,7 @@ def event_total(counts: xr.DataArray, page: str, first: str, last: str) -> xr.Da
 
 def published_sum(release: bdp.Release, page: str, first: str, last: str) -> tuple[int, int]:
     """The sum of what was published of a page and those days, and the number of days that are absent."""
-    own = release.frame.data_array(_published(release)).sel(page_name=page, date=slice(first, last))
+    own = release.frame.data_array(published_views(release)).sel(page_name=page, date=slice(first, last))
     return int(own.sum()), int(own.isnull().sum())
 
 

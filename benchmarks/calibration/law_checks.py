@@ -1,9 +1,9 @@
 """False alarms of `bayesdp.check_law`: releases that follow their laws, under eight laws.
 
-``python -m benchmarks.calibration.law_checks -o law_checks.csv`` simulates 10,000 releases of each law (a part of ``make calibration``)
-and writes a line for each; laws that the file has are not run again. A release has cells, totals of areas and the grand total, each
-with noise of its own, and exact totals of sexes; cells have means of 0, 9 or 40, so that zeros and counts near those whose rows are their
-own (cell keys, rounding) are among them.
+``python -m benchmarks.calibration.law_checks -o law_checks.csv`` simulates 10,000 releases of each law (a part of
+``make calibration``) and writes a line for each; laws that the file has are not run again. A release has cells, totals of areas and
+the grand total, each with noise of its own, and exact totals of sexes; cells have means of 0, 9 or 40, so that zeros and small
+counts, whose rows are their own (cell keys, rounding), are among them.
 """
 
 from __future__ import annotations
