@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from bayesdp.datasets.berkeley import berkeley_admissions
 from bayesdp.datasets.census2010 import read_county_populations
+from bayesdp.datasets.censuses import statsnz_age_by_sex, working_population
 from bayesdp.datasets.county_demonstration import read_county_demonstration
 from bayesdp.datasets.delinquent import delinquent_children
 from bayesdp.datasets.demonstration_errors import demonstration_errors
-from bayesdp.datasets.electorates import statsnz_age_by_sex
 from bayesdp.datasets.flights import flights
 from bayesdp.datasets.gls_estimates import compare_estimates, read_gls_estimates
 from bayesdp.datasets.midwest import illinois_counties, midwest_counties
@@ -27,7 +27,6 @@ from bayesdp.datasets.noise_adapters import noise_json_of_opendp, noise_json_of_
 from bayesdp.datasets.wikimedia import read_wikimedia
 from bayesdp.datasets.wikimedia_terms import WIKIMEDIA_TERMS, WikimediaTerms
 from bayesdp.datasets.wikimedia_views import WikimediaViews
-from bayesdp.datasets.working_population import working_population
 
 __all__ = [
     "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "compare_estimates",

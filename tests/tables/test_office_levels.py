@@ -15,6 +15,7 @@ FILES = {
     "b.csv": "SA3,F_20,F_Tot,P_15_19,P_20,P_Tot\n10201,1,2,3,4,5\n10101,6,7,8,9,10\n10102,11,12,13,14,15\n",
     "large.csv": "SA4,M_15_19,M_20,M_Tot,F_15_19,F_20,F_Tot,P_15_19,P_20,P_Tot\n"
     "101,1,2,3,4,5,6,7,8,9\n102,11,12,13,14,15,16,17,18,19\n",
+    "c.csv": "SA3,M_20\n10101,2\n",
     "all.csv": "AUS,M_15_19,M_20,M_Tot,F_15_19,F_20,F_Tot,P_15_19,P_20,P_Tot\n036,21,22,23,24,25,26,27,28,29\n",
 }
 
@@ -80,11 +81,11 @@ NAMED = {
 }
 BAD = [
     ({"large.csv": FILES["large.csv"].replace("\n102,", "\n103,")}, {},
-     r"a.csv and .*: SA3=10201 begins with no code of SA4, which are '101', '103', of .*large.csv"),
+     r"a.csv and .*: SA3=10201 begins with no codes of SA4 in .*large.csv \('101', '103'\); codes nest"),
     ({"large.csv": FILES["large.csv"] + "103,1,2,3,4,5,6,7,8,9\n"}, {},
      r"large.csv: no SA3 of .* begins with SA4='103': areas of a level are missing"),
     ({"large.csv": FILES["large.csv"] + "10,1,2,3,4,5,6,7,8,9\n"}, {},
-     r"SA3=10101 begins with 2 codes, '101', '10', of .*codes nest"),
+     r"SA3=10101 begins with 2 codes of SA4 in .*large.csv \('101', '10'\); codes nest"),
     ({"b.csv": FILES["b.csv"].replace("10102,11,12,13,14,15\n", "")}, {},
      r"a.csv and .*b.csv: \d of the 12 answers have no line, for example SA3=10102, sex=F, age=20"),
     ({"b.csv": FILES["b.csv"] + "10202,1,1,1,1,1\n"}, {},
@@ -92,14 +93,14 @@ BAD = [
     ({"b.csv": FILES["b.csv"].replace("F_20", "M_20")}, {},
      r"b.csv, line 3, column 'M_20': SA3=10101, sex=M, age=20 is there already, in .*a.csv, line 2, column 'M_20'"),
     ({"large.csv": FILES["large.csv"].replace("_15_19", "_15_24")}, {},
-     r"large.csv: '15_24' are labels of 'age' here only, elsewhere they are '15_19', '20'"),
+     r"large.csv: of 'age' '15_24' are here only, elsewhere are '15_19', '20'"),
     ({"large.csv": FILES["large.csv"].replace("SA4", "STE")}, {},
      r"large.csv: there is no column 'SA4'"),
     ({"a.csv": FILES["a.csv"].replace("M_20", "M20")}, {},
      r"finds no labels in the name of the column 'M20'; widen it, or leave the column out: ignore=\['M20'\]"),
     (NAMED | {"b.csv": NAMED["b.csv"].replace("Springs", "Spring")},
      {"groups": {"name": "SA3"}, "totals": {}, "levels": ()},
-     r"b.csv: SA3=10101 has name=Alice Spring, but name=Alice Springs in .*a.csv; files that are one table name an area alike"),
+     r"a.csv and .*b.csv, line 2: SA3=10101 has name=Alice Spring, but name=Alice Springs in line 2; a group label must follow"),
     ({"a.csv": FILES["a.csv"].replace("1,2,3,4", "1,np,3,4")}, {},
      r"a.csv, line 2, column 'M_20': 'np' at SA3=10101, sex=M, age=20 is no number"),
     ({"large.csv": FILES["large.csv"].replace("101,1,", "101,..,")}, {},
@@ -116,6 +117,9 @@ BAD = [
      "must have a named group"),
     ({}, {"layout": "long"},
      "header is for wide files"),
+    ({"b.csv": "SA3,state,M_20\n10101,1,2\n"}, {"dims": None, "layout": "long", "header": None, "levels": (), "value": "M_20",
+      "files": ("b.csv", "c.csv"), "totals": {}},
+     r"c.csv: dims are \('SA3',\), those of .*b.csv are \('SA3', 'state'\)"),
     ({}, {"files": ()},
      "path must name a file, or several, got none"),
 ]  # fmt: skip

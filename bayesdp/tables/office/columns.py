@@ -42,11 +42,6 @@ class Columns:
     flags: int | None
     heads: tuple[tuple[str, ...], ...] = ()
 
-    @property
-    def wide(self) -> bool:
-        """Whether the last dimension stands in the header."""
-        return len(self.labels) < len(self.dims)
-
 
 def columns_of(
     file: CsvFile,
@@ -81,7 +76,7 @@ def columns_of(
             )
     if flags is None:
         return found
-    if found.wide:
+    if found.heads:
         raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
     return Columns(found.dims, found.labels, found.values, file.column(flags))
 

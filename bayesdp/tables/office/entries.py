@@ -78,6 +78,9 @@ def joined(parts: Sequence[Entries]) -> Entries:
     """Files that hold different parts of one table, as one."""
     if len(parts) == 1:
         return parts[0]
+    for part in parts:
+        if part.dims != parts[0].dims:
+            raise ValueError(f"{part.where}: dims are {part.dims}, those of {parts[0].where} are {parts[0].dims}")
     known: list[dict[str, int]] = [{} for _ in parts[0].dims]
     places: list[list[npt.NDArray[np.int64]]] = [[] for _ in known]
     marks, start = {}, 0

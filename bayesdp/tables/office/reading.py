@@ -143,14 +143,9 @@ def read_office_csv(
     notation = Notation.of({} if symbols is None else symbols, footnotes, thousands, decimal)
     if missing is not None:
         choice(missing, tuple(STATUSES)[1:], "missing")
-    for name, given, example in (
-        ("levels", levels, {"district": "districts.csv"}),
-        ("groups", groups, {"region": "area"}),
-        ("totals", totals, {"area": "Total"}),
-        ("lines", lines, {"sheet": "Table 1"}),
-    ):
+    for name, given in {"levels": levels, "groups": groups, "totals": totals, "lines": lines}.items():
         if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"{name} must be a mapping, such as {example}, got {given!r}")
+            raise TypeError(f"{name} must be a mapping, with names of columns as keys, got {given!r}")
     left_out, upper = name_list(ignore, "ignore"), dict(groups or {})
     chosen = {name: pattern(text, f"lines of {name!r}", "'Table 1'") for name, text in (lines or {}).items()}
     met: set[str] = set()
@@ -165,11 +160,11 @@ def read_office_csv(
                 target, delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer, strip=strip
             )
             met.update(file.header)
-            names = dims if level is None or dims is None else [level, *dims[1:]]
+            names = [level, *dims[1:]] if level and dims else dims
             alone = len(several) == 1 and not levels  # where there are more files, each has some of the columns
             left = [name for name in left_out if alone or name in file.header]
             own_groups = {name: dim for name, dim in upper.items() if alone or name in file.header}
-            if level is not None:
+            if level:
                 left, own_groups = [*left, *own_groups], {}
             columns = columns_of(file, layout, names, value, flags, own_groups, left, header)
             found.append(entries_of(_of_lines(file, chosen), columns, notation))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from math import prod
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,41 +43,36 @@ def tables_of(
         for every, sums in zip(entries.labels, summed, strict=True)
     ]
     above = {name: _above(entries, labels[0], at, name) for name, at in levels.items() if name not in totals}
-    frame = Frame(
-        dims,
-        tuple(labels),
-        (*_groups(entries, summed, labels, groups), *((name, dims[0], codes) for name, codes in above.items())),
-    )
-    found = _by_pattern(entries, frame, dims, labels, summed, missing)
+    larger = ((name, dims[0], codes) for name, codes in above.items())
+    frame = Frame(dims, tuple(labels), (*_groups(entries, summed, labels, groups), *larger))
+    own_axes = dict(zip(dims, labels, strict=True))
+    found = _by_pattern(entries, frame, own_axes, summed, missing)
     if found[0].query.is_identity:
         published = np.where(found[0].codes == PUBLISHED, found[0].values, np.nan)
-        check_no_sum(published, dict(zip(dims, labels, strict=True)), own, entries.where)
+        check_no_sum(published, own_axes, own, entries.where)
     for name, at in levels.items():
         if name not in above and set(at.labels[0]) != {totals[name]}:
             raise ValueError(
                 f"{at.where}: totals says that {name} has one label, {totals[name]!r}; it has {shown(at.labels[0])}"
             )
-        names, codes = (name, *dims[1:]), tuple(dict.fromkeys(above.get(name, ())))
-        sums = _summed(at, names, {**{dim: own[dim] for dim in dims[1:] if dim in own}, name: ()}, some=True)
+        axes = {name: tuple(dict.fromkeys(above.get(name, ()))), **dict(list(own_axes.items())[1:])}
+        sums = _summed(at, tuple(axes), {name: (), **{dim: own[dim] for dim in axes.keys() & own.keys()}}, some=True)
         sums[0][:] = name not in above
-        found += _by_pattern(at, frame, names, [codes, *labels[1:]], sums, missing)
+        found += _by_pattern(at, frame, axes, sums, missing)
     return tuple(found)
 
 
 def _summed(entries: Entries, dims: Sequence[str], totals: Totalled, some: bool = False) -> list[npt.NDArray[np.bool_]]:
     """Which labels are totals; of `some` only, those that are not there do not matter."""
-    listed: dict[str, str | Sequence[str]] = {}
     labels_of = dict(zip(dims, entries.labels, strict=True))
+    listed: dict[str, Any] = dict(totals)
     for dim, sums in totals.items():
-        listed[dim] = sums
         if isinstance(sums, re.Pattern):
             listed[dim] = [label for label in labels_of.get(dim, ()) if sums.fullmatch(label)]
             if not listed[dim] and dim in labels_of and not some:
                 raise ValueError(f"{entries.where}: no label of {dim!r} matches totals={{{dim!r}: {sums.pattern!r}}}")
-        elif some and not isinstance(sums, str):
-            listed[dim] = [label for label in sums if label in labels_of[dim]]
-        elif some and sums not in labels_of[dim]:
-            listed[dim] = ()
+        elif some:
+            listed[dim] = [label for label in labels_of[dim] if label in ([sums] if isinstance(sums, str) else sums)]
     declared = declared_totals(listed, labels_of, entries.where)
     return [np.isin(own, declared[dim]) for dim, own in labels_of.items()]
 
@@ -88,13 +84,8 @@ def _above(entries: Entries, codes: Sequence[str], level: Entries, name: str) ->
         own = [whole for whole in level.labels[0] if code.startswith(whole)]
         if len(own) != 1:
             raise ValueError(
-                f"{entries.where}: {entries.dims[0]}={printable(code)} begins with "
-                + (
-                    f"{len(own)} codes, {shown(own)},"
-                    if own
-                    else f"no code of {name}, which are {shown(level.labels[0])},"
-                )
-                + f" of {level.where}; codes nest where each begins with that of the area it is part of"
+                f"{entries.where}: {entries.dims[0]}={printable(code)} begins with {len(own) or 'no'} codes of {name} "
+                f"in {level.where} ({shown(own or level.labels[0])}); codes nest where each begins with that of one larger area"
             )
         found += own
     empty = [whole for whole in level.labels[0] if whole not in found]
@@ -109,27 +100,24 @@ def _above(entries: Entries, codes: Sequence[str], level: Entries, name: str) ->
 def _by_pattern(
     entries: Entries,
     frame: Frame,
-    names: Sequence[str],
-    labels: Sequence[tuple[str, ...]],
+    axes: Mapping[str, Sequence[str]],
     summed: Sequence[npt.NDArray[np.bool_]],
     missing: str | None,
 ) -> list[OfficeTable]:
-    """A table for each set of dimensions that is summed over, answers labelled by `names`."""
+    """A table for each set of dimensions that is summed over, answers labelled by `axes`."""
     positions = []
-    for name, own, every, places, sums in zip(names, labels, entries.labels, entries.places, summed, strict=True):
+    for (name, own), every, places, sums in zip(axes.items(), entries.labels, entries.places, summed, strict=True):
         where = {label: i for i, label in enumerate(own)}
         odd = [label for label, total in zip(every, sums, strict=True) if not total and label not in where]
         if odd:
-            raise ValueError(
-                f"{entries.where}: {shown(odd)} are labels of {name!r} here only, elsewhere they are {shown(own)}"
-            )
+            raise ValueError(f"{entries.where}: of {name!r} {shown(odd)} are here only, elsewhere are {shown(own)}")
         positions.append(np.array([where.get(label, 0) for label in every], dtype=np.int64)[places])
     over = np.stack([sums[places] for places, sums in zip(entries.places, summed, strict=True)])
     patterns = sorted({tuple(map(bool, own)) for own in np.unique(over, axis=1).T}, key=lambda own: (sum(own), own))
     found = []
     for pattern in patterns:
         chosen = np.flatnonzero((over == np.array(pattern)[:, None]).all(axis=0))
-        kept = {name: own for name, own, total in zip(names, labels, pattern, strict=True) if not total}
+        kept = {name: own for (name, own), total in zip(axes.items(), pattern, strict=True) if not total}
         row = [own for own, total in zip(positions, pattern, strict=True) if not total]
         found.append(_table(entries, frame, kept, chosen, row, missing))
     return found
@@ -146,36 +134,26 @@ def _groups(
     for group, dim in groups.items():
         axis = entries.dims.index(dim)
         totals = {label for label, total in zip(entries.labels[axis], summed[axis], strict=True) if total}
-        known: dict[str, tuple[str, CsvFile]] = {}
-        for file, columns in entries.sources:
-            if group not in file.header:
-                continue
-            place = columns.labels[axis]
-            rows = tuple(own for own in file.rows if own[1][place] not in totals)
-            header = tuple(dim if i == place else name for i, name in enumerate(file.header))
-            here = tuple(dict.fromkeys(own[place] for _, own in rows))
-            for label, own in zip(
-                here, group_labels(replace(file, header=header, rows=rows), group, dim, here), strict=True
-            ):
-                before, other = known.setdefault(label, (own, file))
-                if before != own:
-                    raise ValueError(
-                        f"{printable(file.path)}: {printable(f'{dim}={label} has {group}={own}, but {group}={before}')} in "
-                        f"{printable(other.path)}; files that are one table name an area alike"
-                    )
-        absent = [label for label in labels[axis] if label not in known]
+        rows = tuple(
+            (line, (own[columns.labels[axis]], own[file.column(group)]))
+            for file, columns in entries.sources
+            for line, own in file.rows
+            if group in file.header and own[columns.labels[axis]] not in totals
+        )
+        absent = set(labels[axis]) - {label for _, (label, _) in rows}
         if absent:
             raise ValueError(
-                f"{entries.where}: {dim}={shown(absent)} have no {group!r} in the files that have this column"
+                f"{entries.where}: {dim}={shown(sorted(absent))} have no {group!r} in the files that have this column"
             )
-        found.append((group, dim, tuple(known[label][0] for label in labels[axis])))
+        own = group_labels(CsvFile(Path(entries.where), (dim, group), rows), group, dim, labels[axis])
+        found.append((group, dim, tuple(own)))
     return tuple(found)
 
 
 def _table(
     entries: Entries,
     frame: Frame,
-    kept: Mapping[str, tuple[str, ...]],
+    kept: Mapping[str, Sequence[str]],
     chosen: npt.NDArray[np.int64],
     positions: Sequence[npt.NDArray[np.int64]],
     missing: str | None,
@@ -223,7 +201,7 @@ def _query(frame: Frame, kept: Sequence[str]) -> Query:
 def _check_missing(
     entries: Entries,
     frame: Frame,
-    kept: Mapping[str, tuple[str, ...]],
+    kept: Mapping[str, Sequence[str]],
     row: npt.NDArray[np.int64],
     size: int,
     missing: str | None,
