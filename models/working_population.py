@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import xarray as xr
+from scipy import stats
 
 import bayesdp as bdp
 
@@ -178,7 +179,8 @@ def full_time_share(counts: xr.DataArray) -> xr.Dataset:
     people = women.sum("status")
     there = (people > 0).all([dim for dim in people.dims if dim != area])
     share = (women.sel(status="EWFT") / people.where(people > 0)).isel({area: np.flatnonzero(there.values)})
-    return xr.Dataset({"share": share, "rank": share.sizes[area] + 1 - share.rank(area)})
+    place = share.get_axis_num(area)
+    return xr.Dataset({"share": share, "rank": share.copy(data=stats.rankdata(-share.values, axis=place))})
 
 
 def _interval(grid: npt.NDArray[np.int64], mass: npt.NDArray[np.float64], level: float) -> tuple[int, int, float]:
