@@ -70,9 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=6)
     parser.add_argument("-o", "--output", type=Path, required=True, help="the CSV file")
     options = parser.parse_args(arguments)
-    lines = list(csv.DictReader(options.output.open(encoding="utf-8"))) if options.output.exists() else []
+    stored = options.output.read_text(encoding="utf-8").splitlines() if options.output.exists() else []
     asked = {"releases": str(options.releases), "seed": str(options.seed), "versions": versions()}
-    lines = [line for line in lines if asked.items() <= line.items()]
+    lines = [line for line in csv.DictReader(stored) if asked.items() <= line.items()]
     for name, law in LAWS.items():
         if any(line["law"] == name for line in lines):
             continue

@@ -573,15 +573,16 @@ def test_large_tables_take_no_time():
 
 
 @pytest.mark.parametrize("sigma", [1.5, 0.5])
-def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(sigma, tmp_path, capsys):
+def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(sigma, tmp_path):
     """4 is true: no fit ends without a word, whatever its verdict on chains is."""
     noisy_release(N.DiscreteGaussian(sigma)).to_netcdf(tmp_path / "r.nc")
     length = ["--draws", "20", "--tune", "20", "--chains", "2", "--cores", "1", "--seed", "1"]
     asked = ["fit", str(tmp_path / "r.nc"), *length, "-o", str(tmp_path / "p.nc")]
-    main(asked)
-    said = capsys.readouterr().err
-    assert said.count("not compatible with the stated law") == 1
-    assert "The noise is larger than stated" in said
+    with pytest.warns(
+        bdp.PostProcessedWarning, match="not compatible with the stated law.*The noise is larger than stated"
+    ) as told:
+        main(asked)
+    assert len([own for own in told if issubclass(own.category, bdp.PostProcessedWarning)]) == 1
     main(["report", str(tmp_path / "p.nc"), "-o", str(tmp_path / "p.html")])
     page = (tmp_path / "p.html").read_text()
     assert "Not compatible with the stated law." in page
