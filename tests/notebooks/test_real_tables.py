@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
@@ -18,24 +19,28 @@ def shown(word):
 
 
 def test_numbers_that_were_left_out_are_held():
-    for word in ('rows[f"{level:.0%}", "posterior, all"]', "electorates.predict(nz_left"):
-        for line in shown(word).splitlines():
-            if "%" not in line.split()[-2:][0] and line.split()[0] in ("50%", "90%", "95%"):
-                number, nominal, held, _ = line.split()[-4:]
-                nominal, held = (float(own.rstrip("%")) / 100 for own in (nominal, held))
-                spread = (nominal * (1 - nominal) / int(number)) ** 0.5
-                assert abs(held - nominal) < max(6 * spread, 0.02), line  # numbers of one table are not independent
+    """Within 4 standard errors of the intervals' own probability, or 1 point, as numbers of one table are not independent."""
+    for word, rows in (('rows[f"{level:.0%}", "posterior, all"]', 6), ("electorates.predict(nz_left", 3)):
+        lines = [own for own in shown(word).splitlines() if "sums of published" not in own]
+        found = [own for line in lines for own in re.findall(r"(\d+)\s+([\d.]+)%\s+([\d.]+)%\s+[\d.]+$", line)]
+        assert len(found) == rows
+        for number, nominal, held in ((int(n), float(p) / 100, float(q) / 100) for n, p, q in found):
+            assert abs(held - nominal) < max(4 * (nominal * (1 - nominal) / number) ** 0.5, 0.01)
 
 
-def test_a_total_with_absent_days_holds_the_truth():
+def test_a_total_with_absent_days_is_beside_the_sum_and_the_truth():
+    """That the truth is 7 above the second interval is said in the text."""
     lines = {
-        line.rsplit(None, 2)[0]: [int(own) for own in line.split()[-2:]]
-        for line in shown("by_day[name]").splitlines()[-4:]
+        own.rsplit(None, 2)[0].strip(): [int(n) for n in own.split()[-2:]]
+        for own in shown("by_day[name]").splitlines()[-4:]
     }
-    low, high = lines["absent: under the threshold"]
-    truth = lines["truth"][0]
-    assert low <= truth <= high
-    assert any(name.startswith("sum of what is published (4 days absent)") for name in lines)
+    (low, high), (least, most) = lines["absent: under the threshold"], lines["absent: at most 150"]
+    truth, stated = lines["truth"][0], lines["sum of what is published (4 days absent)"][0]
+    assert low < high < most
+    assert low < least < stated + 150
+    assert abs(truth - (low + high) / 2) < 4 * (high - low) / 3.29  # within four standard deviations
+    words = "".join("".join(own["source"]) for own in CELLS if own["cell_type"] == "markdown")
+    assert ("the truth is above both intervals" in words) == (truth > most)
 
 
 def test_the_law_is_not_refuted_and_another_one_is():
@@ -58,4 +63,4 @@ def test_false_alarms_are_those_that_are_stored():
     lines = shown("law_checks.csv").splitlines()
     for row in rows:
         line = next(own for own in lines if own.startswith(row["law"]))
-        assert line.split()[-5:-1] == [row[name] for name in row if name.startswith("p <=")]
+        assert line.removeprefix(row["law"]).split()[1:5] == [row[name] for name in row if name.startswith("p <=")]
