@@ -115,6 +115,7 @@ calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, and hier
 	  --output notebooks/data/calibration_matrix.csv
 	$(BIN)/python -m benchmarks.calibration.hierarchy --workers 2 --folder .cache/calibration \
 	  --output notebooks/data/calibration_hierarchy.csv
+	$(BIN)/python -m benchmarks.calibration.law_checks --output notebooks/data/law_checks.csv
 
 notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree
 	$(BIN)/python notebooks/run.py --twice --store

@@ -55,8 +55,9 @@ def read_wikimedia(
       `DiscreteLaplace` (which it calls geometric) and `DiscreteGaussian`. The documentation says Laplace and Gaussian.
     * For the days from 2023 the documentation states both rho = 0.015 and a "noise scale" of 10. The first ten views of a
       device are protected, each changes one count by one: noise of standard deviation sigma then has rho = 10 / (2 sigma^2),
-      so that rho = 0.015 means ``sigma = 18.26``, and 10 is the number of views. A sigma of 10 would have rho = 0.05. The law
-      here is that of sigma = 18.26; whoever knows better states `terms`.
+      so that rho = 0.015 means ``sigma = 18.26``, and 10 is the number of views. A sigma of 10 would have rho = 0.05. The
+      README's error of 35.7 at 95 % agrees: 1.96 x 18.26 = 35.8, where a sigma of 10 has 19.6. So the law here is that of
+      sigma = 18.26; whoever knows better states `terms`.
     * The rows of medium and higher risk began on 15 February 2024. Their rho and thresholds are as others report them, who read
       the present documentation; which country had which risk on which day is in no file. Countries that were not always of lower
       risk are refused until `terms` says which they had.

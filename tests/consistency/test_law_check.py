@@ -18,6 +18,10 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.consistency import _differences, law_check
 from bayesdp.streaming import fitting
+from benchmarks.calibration.law_checks import COLUMNS, UNIFORM, false_alarms, published
+from benchmarks.calibration.law_checks import LAWS as ALL_LAWS
+from benchmarks.calibration.law_checks import TABLE as AREAS
+from benchmarks.calibration.law_checks import main as simulate
 
 N = bdp.noise
 LABELS = {"county": [f"c{i}" for i in range(8)], "sex": ["f", "m"]}
@@ -161,24 +165,6 @@ def test_what_bounded_laws_cannot_have_given():
 # ------------------------------------------------------------------------------------------------ the law of differences
 
 LAW_4 = N.DiscreteGaussian(sigma=4.0)
-UNIFORM = N.TransitionTable(range(-3, 4), [[0, 0, 0, 1, 0, 0, 0]] * 3 + [[1 / 7] * 7], period=1)
-ALL_LAWS = {
-    "gaussian": N.Gaussian(4.0),
-    "discrete gaussian": N.DiscreteGaussian(1.5),
-    "laplace": N.Laplace(3.0),
-    "discrete laplace": N.DiscreteLaplace(1.0),
-    "rounding at random": N.RandomRounding(3),
-    "cell keys": N.CellKey(max_deviation=3, variance_at_most=4),
-    "uniform": UNIFORM,
-    "rounding": N.ConventionalRounding(5),
-}
-AREAS = {"area": [f"a{i}" for i in range(15)], "sex": ["f", "m"]}
-
-
-def published(table, queries, counts, law, rng, stated=None):
-    """Answers as a law gives them, stated to be of another one."""
-    drawn = law.draw_answers(rng, queries, counts)
-    return [bdp.Measured(query, own, stated or law) for query, own in zip(queries, drawn, strict=True)]
 
 
 def all_margins(table):
@@ -287,33 +273,52 @@ def test_a_chi_square_of_noise_that_is_not_normal():
 # -------------------------------------------------------------------------------------------------- levels of the p-value
 
 
-def false_alarms(law, runs, seed):
-    """Shares of p-values of at most 5 %, 1 % and 1e-4, with counts near those whose rows are their own, zeros, and exact sums."""
-    rng, p = np.random.default_rng(seed), np.empty(runs)
-    queries = all_margins(AREAS)
-    for run in range(runs):
-        x = rng.poisson(rng.choice([0, 9, 40], size=(15, 2)))
-        measured = published(AREAS, [queries[0], queries[1], queries[3]], x, law, rng)
-        p[run] = law_check(measured, [bdp.Exact(queries[2], x.sum(axis=0))]).pvalue
-    return [float(np.mean(p <= level)) for level in (0.05, 0.01, 1e-4)]
-
-
 @pytest.mark.parametrize("law", ALL_LAWS.values(), ids=ALL_LAWS)
 def test_false_alarms(law):
     """At most at the level, but for three standard errors (1 in 700); the chance of one at 1e-4 is below 1 %."""
-    rates = false_alarms(law, 80, seed=5)
-    assert rates[0] <= 0.05 + 3 * np.sqrt(0.05 / 80)
-    assert rates[2] == 0
+    p = false_alarms(law, 80, seed=5)
+    assert np.mean(p <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 80)
+    assert p.min() > 1e-4
+
+
+STORED = Path(__file__).parents[2] / "notebooks/data/law_checks.csv"
+
+
+def test_false_alarms_of_many_releases_as_stored():
+    """10,000 releases of each of eight laws: at 1e-4 one is expected, and more than 6 have a chance of 1e-4."""
+    stored = pd.read_csv(STORED, index_col="law")
+    assert (stored["releases"] == 10_000).all()
+    for level in (0.05, 0.01, 1e-3):
+        assert (stored[f"p <= {level:g}"] <= 10_000 * level + 3 * np.sqrt(10_000 * level)).all()
+    assert (stored["p <= 0.0001"] <= 6).all()
+    assert set(stored.index) <= set(ALL_LAWS)
+    if missing := sorted(set(ALL_LAWS) - set(stored.index)):
+        pytest.xfail(f"not simulated yet, run python -m benchmarks.calibration.law_checks: {missing}")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", ALL_LAWS.values(), ids=ALL_LAWS)
-def test_false_alarms_in_many_releases(law):
-    """10,000 releases each: at 1e-4 one is expected, and more than 6 have a chance of 1e-4."""
-    rates = false_alarms(law, 10_000, seed=6)
-    for rate, level in zip(rates[:2], (0.05, 0.01), strict=True):
-        assert rate <= level + 3 * np.sqrt(level / 10_000)
-    assert rates[2] * 10_000 <= 6
+@pytest.mark.parametrize("law", ALL_LAWS)
+def test_the_stored_false_alarms_are_those_of_this_version(law):
+    """All of them again; a p-value beside a level may be on the other side of it elsewhere."""
+    if law not in (everything := pd.read_csv(STORED, index_col="law")).index:
+        pytest.xfail("not simulated yet")
+    stored = everything.loc[law]
+    p = false_alarms(ALL_LAWS[law], 10_000, int(stored["seed"]))
+    assert p.min() == pytest.approx(stored["smallest"], rel=1e-2)
+    for level in (0.05, 0.01, 1e-3, 1e-4):
+        assert abs((p <= level).sum() - stored[f"p <= {level:g}"]) <= 2
+
+
+def test_simulations_are_stored_and_not_made_again(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "checks.csv"
+    assert simulate(["-n", "2", "-o", str(path)]) == 0
+    first = path.read_text()
+    assert first.splitlines()[0] == ",".join(COLUMNS)
+    assert len(first.splitlines()) == 1 + len(ALL_LAWS)
+    monkeypatch.setattr("benchmarks.calibration.law_checks.false_alarms", None)  # not called
+    assert simulate(["-n", "2", "-o", str(path)]) == 0
+    assert path.read_text() == first
+    assert capsys.readouterr().out.count("of 2") == len(ALL_LAWS)
 
 
 @pytest.mark.parametrize("decimals", [0, 2])
@@ -435,6 +440,45 @@ def test_totals_that_are_sums_of_published_cells_are_no_measurements(law):
     assert found.table["spread"].tolist() == [0.0]
 
 
+ONS = {"area": [f"a{i}" for i in range(200)], "sex": ["f", "m"], "age": [str(i) for i in range(6)]}
+MOSTLY_LEFT = N.TransitionTable(
+    range(-3, 4),
+    [[0, 0, 0, 1, 0, 0, 0], *[[0, 0, 0, 0.9, 0.1, 0, 0]] * 2, [0.01, 0.02, 0.04, 0.86, 0.04, 0.02, 0.01]],
+    period=1,
+)
+"""An office that changes one count in seven."""
+
+
+@pytest.mark.parametrize("law", [N.CellKey(max_deviation=3, variance_at_most=2, not_smaller_than=3), MOSTLY_LEFT])
+@pytest.mark.parametrize("summed", [True, False])
+def test_a_table_as_that_of_the_ons_adds_up(law, summed):
+    """All margins, small areas and zeros: sums of the cells, or of their own."""
+    rng = np.random.default_rng(2021)
+    x = rng.poisson(rng.choice([0.5, 8, 60, 300], (200, 1, 1)) * np.ones((200, 2, 6)))
+    queries = [
+        bdp.Identity(ONS),
+        bdp.Margins(ONS, ["area", "sex"]),
+        bdp.Margins(ONS, ["area"]),
+        bdp.Margins(ONS, ["age"]),
+        bdp.Totals(ONS),
+    ]
+    measured = published(ONS, queries, x, law, rng)
+    if summed:
+        measured = [bdp.Measured(own.query, own.query.apply(measured[0].values), law) for own in measured]
+    release = bdp.Release(measured[0].query.frame, tuple(measured), ())
+    found = bdp.check_law(release)
+    if not summed:
+        assert found.warning is None
+        return
+    assert found.pvalue < 1e-4
+    assert "are no measurements of their own, leave them out" in found.warning
+    assert (found.table["spread"].dropna() == 0.0).all()
+    with pytest.raises(ValueError, match="say nothing new: leave them out"):
+        bdp.Release.from_published(ONS, measured)
+    with pytest.warns(bdp.PostProcessedWarning, match="are no measurements of their own"):
+        observed(release)
+
+
 def test_what_is_impossible_is_named():
     law = N.CellKey(max_deviation=2, variance=1.5)
     x = np.full((15, 2), 100)
@@ -530,6 +574,23 @@ def test_large_tables_take_no_time():
     assert time.perf_counter() - start < 5.0
     assert found.pvalue > 1e-3
     assert len(found.groups) == 28
+
+
+@pytest.mark.parametrize("sigma", [1.5, 0.5])
+def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(sigma, tmp_path):
+    """4 is true: no fit ends without a word, whatever its verdict on chains is."""
+    noisy_release(N.DiscreteGaussian(sigma)).to_netcdf(tmp_path / "r.nc")
+    length = ["--draws", "20", "--tune", "20", "--chains", "2", "--cores", "1", "--seed", "1"]
+    asked = ["fit", str(tmp_path / "r.nc"), *length, "-o", str(tmp_path / "p.nc")]
+    with pytest.warns(
+        bdp.PostProcessedWarning, match="not compatible with the stated law.*The noise is larger than stated"
+    ) as told:
+        main(asked)
+    assert len([own for own in told if issubclass(own.category, bdp.PostProcessedWarning)]) == 1
+    main(["report", str(tmp_path / "p.nc"), "-o", str(tmp_path / "p.html")])
+    page = (tmp_path / "p.html").read_text()
+    assert "Not compatible with the stated law." in page
+    assert "Differences of published sums beside what the law says." in page
 
 
 def test_import_says_so(tmp_path, capsys):

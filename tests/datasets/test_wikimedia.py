@@ -237,3 +237,16 @@ def test_missing_candidates_contribute_their_probability(day):
     )
     (unknown,) = views.censored(candidates=mask)
     np.testing.assert_array_equal(unknown.unmeasured, [[False, False], [False, True]])
+
+
+def test_terms_of_a_country_on_a_day():
+    assert WikimediaTerms.on("2023-02-05", "AU") == WIKIMEDIA_TERMS["laplace-30"]
+    assert WikimediaTerms.on("2023-02-06", "AU") == WIKIMEDIA_TERMS["gaussian-lower"]
+    assert WikimediaTerms.on("2023-06-19", "AU") == WIKIMEDIA_TERMS["laplace-30"]  # made later
+    sigma = WIKIMEDIA_TERMS["gaussian-lower"].law.sigma
+    assert 10 / (2 * sigma**2) == pytest.approx(0.015)
+    assert 1.96 * sigma == pytest.approx(35.7, abs=0.1)  # the README's error at 95 %
+    with pytest.raises(ValueError, match="terms of 'EG'"):
+        WikimediaTerms.on("2024-03-01", "EG")
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        WikimediaTerms.on("yesterday", "AU")
