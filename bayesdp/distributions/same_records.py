@@ -29,6 +29,7 @@ from pymc.logprob.abstract import _logprob
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
 from bayesdp.distributions.independent.tulap_of_counts import are_free
+from bayesdp.distributions.perturbed.base import places
 from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes
@@ -86,6 +87,20 @@ class SameRecordsRV(UnmergedRV):
         inner = [own.type() for own in (x, *others)]
         found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
         return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
+
+    def repeated(self, rows: Any, x: Any, *others: Any) -> list[Any]:
+        """Where answers that repeat one before them stand in the flat rows of an unknown law: of all parts, and of the known ones."""
+        found, tables = [], iter(others[len(self.parts) :])
+        for part, data in zip(self.parts, others, strict=False):
+            sets, own = part.shared > 0, isinstance(part.law, UnknownPerturbation) and next(tables) is rows
+            numbers, mu = data.flatten()[np.flatnonzero(sets[part.published])], answers(part.query, x, sets).flatten()
+            found.append(places(part.law.transitions, numbers, mu) if own else pt.zeros_like(mu) - 1)
+        several = [pt.zeros(0, dtype="int64")] * 2
+        for place, count in enumerate((len(self.parts), self.known)):
+            if count:
+                _, again, order = _classes(self.parts[:count], x, others[:count])
+                several[place] = pt.concatenate(found[:count])[order][1:][again]
+        return several
 
 
 class SameRecords(Distribution):
