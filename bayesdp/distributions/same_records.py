@@ -88,18 +88,20 @@ class SameRecordsRV(UnmergedRV):
         found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
         return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
 
-    def repeated(self, rows: Any, x: Any, *others: Any) -> list[Any]:
-        """Where answers that repeat one before them stand in the flat rows of an unknown law: of all parts, and of the known ones."""
-        found, tables = [], iter(others[len(self.parts) :])
+    def repeated(self, rows: Any, law: UnknownPerturbation, x: Any, *others: Any) -> list[Any]:
+        """Where answers that repeat one before them stand in the flat rows of a law: of all parts, and of the known ones."""
+        numbers, mu, own, tables = [], [], [], iter(others[len(self.parts) :])
         for part, data in zip(self.parts, others, strict=False):
-            sets, own = part.shared > 0, isinstance(part.law, UnknownPerturbation) and next(tables) is rows
-            numbers, mu = data.flatten()[np.flatnonzero(sets[part.published])], answers(part.query, x, sets).flatten()
-            found.append(places(part.law.transitions, numbers, mu) if own else pt.zeros_like(mu) - 1)
+            sets, unknown = part.shared > 0, isinstance(part.law, UnknownPerturbation)
+            numbers.append(data.flatten()[np.flatnonzero(sets[part.published])])
+            mu.append(answers(part.query, x, sets).flatten())
+            own.append(np.full(np.count_nonzero(sets), unknown and next(tables) is rows))
         several = [pt.zeros(0, dtype="int64")] * 2
         for place, count in enumerate((len(self.parts), self.known)):
             if count:
                 _, again, order = _classes(self.parts[:count], x, others[:count])
-                several[place] = pt.concatenate(found[:count])[order][1:][again]
+                found = places(law.transitions, pt.concatenate(numbers[:count]), pt.concatenate(mu[:count]))
+                several[place] = pt.switch(np.concatenate(own[:count]), found, -1)[order][1:][again]
         return several
 
 

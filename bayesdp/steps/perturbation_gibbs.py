@@ -109,20 +109,24 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table
     """Find the answers whose likelihood is a product of the rows, and what else depends on them."""
     rows = model.values_to_rvs[value]
     law = rows.owner.op.law
-    known, counted, repeated = [rows], [], []
+    known, values, mu = [rows], [], []
+    counted, repeated = [pt.zeros(0, dtype="int64")], [pt.zeros(0, dtype="int64")]
     for rv in model.observed_RVs:
         op, inputs = rv.owner.op, rv.owner.inputs
         if isinstance(op, PerturbedRV) and op.table(rv) is rows:
-            counted.append(places(law.transitions, model.rvs_to_values[rv], inputs[2]).flatten())
+            published, location = pt.broadcast_arrays(model.rvs_to_values[rv], inputs[2])
+            values.append(published.flatten())
+            mu.append(location.flatten())
         elif isinstance(op, SameRecordsRV) and rows in inputs:
-            again, before = op.repeated(rows, *inputs)
+            again, before = op.repeated(rows, law, *inputs)
             counted.append(before)
             repeated.append(again)
         else:
             continue
         known.append(rv)
-    empty = pt.zeros(0, dtype="int64")
-    found = model.replace_rvs_by_values([pt.concatenate([empty, *own]) for own in (counted, repeated)])
+    if values:
+        counted.append(places(law.transitions, pt.concatenate(values), pt.concatenate(mu)))
+    found = model.replace_rvs_by_values([pt.concatenate(own) for own in (counted, repeated)])
     occurring, names = compiled(model, found, {"mode": _PLAIN} | compile_kwargs)
     others = [rv for rv in [*model.free_RVs, *model.observed_RVs, *model.potentials] if rv not in known]
     rest = log_density(model, [rv for rv in others if depends(model, rv, value)], value.name, compile_kwargs)
