@@ -66,8 +66,8 @@ def perturbed_adding_up(measurements: Iterable[Measured], exact: Iterable[ExactP
     zeros). Sums of one set are independent: an exact convolution. Those of several sets share the true counts: the chance of the least
     likely set times that of the others given it, simulated, four standard errors above. By cell keys a sum whose other parts are
     published as 0 has the people of the one that is not, and its number: it counts once. Where all that the finest numbers determine
-    agrees, a chance below `EVERYTHING` over the number of finest sets is reported, else below `_SOMETHING` over that of choices. Of a law that
-    is not known nothing is: it may be one that hardly perturbs.
+    agrees, a chance below `EVERYTHING` over the number of finest sets is reported, else below `_SOMETHING` over that of choices.
+    Nothing is of a law that is not known: it may hardly perturb.
     """
     sums = [(part, values) for part, values in exact if isinstance(part, SumPart)]
     sets = [_counts(part, values, np.ones(part.rows, dtype=np.bool_), None) for part, values in sums]
