@@ -1,9 +1,9 @@
 """A perturbation table that is not published, learnt with the counts: ``python -m benchmarks.learnt_law``.
 
-1,000 areas of 104 cells (two sexes, 13 ages, four work statuses) with all margins of each area, every number perturbed on its own by a
-law that the model does not know: 104,000 cells and 210,000 answers. ``--prior dirichlet`` draws by a law with a peak, and learns its
-rows; ``--prior max-entropy`` draws by one of the family, and learns its variance. Printed are what is learnt beside the truth, R-hat and
-effective sample sizes, seconds and memory. ``--areas``, ``--draws``, ``--tune`` and ``--sweeps`` make it smaller.
+1,000 areas of 104 cells (two sexes, 13 ages, four work statuses) with all margins of each area, every number perturbed on its own
+by a law that the model does not know: 104,000 cells and 210,000 answers. ``--prior dirichlet`` draws by a law with a peak, and
+learns its rows; ``--prior max-entropy`` draws by one of the family, and learns its variance. Printed is what is learnt beside the
+truth, with R-hat, effective sample sizes, seconds and memory. ``--areas``, ``--draws``, ``--tune``, ``--sweeps`` make it smaller.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ def learnt_law(posterior: xr.DataTree, beside: npt.ArrayLike | None = None, *, c
     beside : array_like, shape (deviations,), optional
         Probabilities of the law that is supposed, of the last row.
     counts : sequence of int, optional
-        Which rows: true counts, of which the last one stands for all larger ones; the first six and the last one by default.
+        Which rows: true counts, of which the last one stands for all larger ones; the first five after 0 and the last one by default.
     """
     draws = posterior["posterior"].dataset
     law = draws[next(str(name) for name in draws if str(name).endswith("_law"))]
     count, deviation = law.dims[-2:]
     known = law[count].values
-    wanted = [*known[1:7], known[-1]] if counts is None else list(counts)
+    wanted = [*known[1:-1][:5], known[-1]] if counts is None else list(counts)
     drawn = Figure(figsize=(7.0, 1.3 * len(wanted)), layout="constrained")
     at = law[deviation].values
     for row, axes in zip(wanted, drawn.subplots(len(wanted), sharex=True, squeeze=False)[:, 0], strict=True):

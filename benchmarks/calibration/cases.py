@@ -261,5 +261,11 @@ def _cases(mechanisms: Iterable[str]) -> tuple[Case, ...]:
     )
 
 
-CASES: tuple[Case, ...] = _cases(own for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS))
+LEARNT = [name for name, law in PERTURBED.items() if isinstance(law, noise.UnknownPerturbation)]
+"""Laws that are not known: one case of each, with more quantities than the others."""
+
+CASES: tuple[Case, ...] = (
+    *_cases(own for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS) if own not in LEARNT),
+    *(Case(name, "negative binomial", "total") for name in LEARNT),
+)
 """All cases of the stored matrix."""
