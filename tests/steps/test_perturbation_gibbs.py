@@ -120,7 +120,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c == "shared" else pytest.mark.slow) for c in CASES])
 def test_tiny_tables_by_enumeration(case: str) -> None:
     law, values, total = CASES[case]
     posterior = draws_of(model_of(released(law, values, total)), 3000, 11)
