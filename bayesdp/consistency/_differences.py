@@ -36,6 +36,7 @@ from bayesdp.consistency._general import equalities
 from bayesdp.consistency._published import grid_of
 from bayesdp.consistency._sums import Ints, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
+from bayesdp.noise import UnknownPerturbation
 from bayesdp.queries import SumPart
 
 type Floats = npt.NDArray[np.float64]
@@ -148,7 +149,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
         asked, hidden = ~measured.unmeasured.reshape(-1), measured.withheld.reshape(-1)
         low, high, which = np.full(count, -np.inf), np.full(count, np.inf), np.zeros(count, dtype=np.int64)
         sure, counted, finely, variance = asked & ~hidden, asked, True, None
-        if hasattr(law, "transitions"):
+        if hasattr(law, "transitions") and not isinstance(law, UnknownPerturbation):
             table = law.transitions
             low = np.where(sure, np.maximum(values - table.highest, 0.0), 0.0)
             high = np.where(sure, np.minimum(values - table.lowest, table.largest_count), np.inf)

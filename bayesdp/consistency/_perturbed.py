@@ -12,7 +12,7 @@ from bayesdp._text import printable
 from bayesdp.consistency._general import ExactPart
 from bayesdp.consistency._sums import meet, row_map
 from bayesdp.measurements import Measured
-from bayesdp.noise import PerturbedLaw
+from bayesdp.noise import PerturbedLaw, UnknownPerturbation
 from bayesdp.queries import SumPart
 
 type Floats = npt.NDArray[np.float64]
@@ -65,13 +65,15 @@ def perturbed_adding_up(measurements: Iterable[Measured], exact: Iterable[ExactP
     likely set times that of the others given it, simulated, four standard errors above. By cell keys a sum whose other parts are
     published as 0 has the people of the one that is not, and its number: it counts once. Where all that the finest numbers determine
     agrees, a chance below `EVERYTHING` over the number of finest sets is reported, else below `_SOMETHING` over that of choices.
+    Nothing is of a law that is not known: it may hardly perturb.
     """
     sums = [(part, values) for part, values in exact if isinstance(part, SumPart)]
     sets = [_counts(part, values, np.ones(part.rows, dtype=np.bool_), None) for part, values in sums]
     for measured in measurements:
         start, law, values = 0, measured.law, measured.values.reshape(-1)
+        unknown = not isinstance(law, PerturbedLaw) or isinstance(law, UnknownPerturbation)
         known = ~np.any([measured.unmeasured, *law.withheld(measured.values).values()], axis=0).reshape(-1)
-        for part in measured.query.parts if isinstance(law, PerturbedLaw) else ():
+        for part in () if unknown else measured.query.parts:
             own = slice(start, start := start + part.rows)
             if isinstance(part, SumPart):
                 sets.append(_counts(part, values[own], known[own], law))

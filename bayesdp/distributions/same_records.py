@@ -29,6 +29,7 @@ from pymc.logprob.abstract import _logprob
 from bayesdp.distributions.answers import answers
 from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
 from bayesdp.distributions.independent.of_counts import are_free
+from bayesdp.distributions.perturbed.base import places
 from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes
@@ -86,6 +87,22 @@ class SameRecordsRV(UnmergedRV):
         inner = [own.type() for own in (x, *others)]
         found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
         return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
+
+    def repeated(self, rows: Any, law: UnknownPerturbation, x: Any, *others: Any) -> list[Any]:
+        """Where answers that repeat one before them stand in the flat rows of a law: of all parts, and of the known ones."""
+        numbers, mu, own, tables = [], [], [], iter(others[len(self.parts) :])
+        for part, data in zip(self.parts, others, strict=False):
+            sets, unknown = part.shared > 0, isinstance(part.law, UnknownPerturbation)
+            numbers.append(data.flatten()[np.flatnonzero(sets[part.published])])
+            mu.append(answers(part.query, x, sets).flatten())
+            own.append(np.full(np.count_nonzero(sets), unknown and next(tables) is rows))
+        several = [pt.zeros(0, dtype="int64")] * 2
+        for place, count in enumerate((len(self.parts), self.known)):
+            if count:
+                _, again, order = _classes(self.parts[:count], x, others[:count])
+                found = places(law.transitions, pt.concatenate(numbers[:count]), pt.concatenate(mu[:count]))
+                several[place] = pt.switch(np.concatenate(own[:count]), found, -1)[order][1:][again]
+        return several
 
 
 class SameRecords(Distribution):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.initial_point import PointType
-from pymc.logprob.abstract import _logprob
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.util import get_random_generator
 from pytensor.compile.mode import Mode
-from pytensor.graph.replace import graph_replace
 
-from bayesdp.distributions.perturbed.base import PerturbedRV
+from bayesdp.distributions.perturbed.base import PerturbedRV, places
 from bayesdp.distributions.perturbed.by_rows import PerturbationRowsRV
 from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.noise import UnknownPerturbation
@@ -23,19 +22,24 @@ from bayesdp.steps._compiled import compiled, depends, log_density
 
 __all__ = ["PerturbationGibbs", "register"]
 
-_PLAIN = Mode(
-    linker="py", optimizer="fast_compile"
-)  # numba would compile half a minute, and save nothing of large tables
+type Ints = npt.NDArray[np.int64]
+
+_PLAIN = Mode(linker="py", optimizer="fast_compile")  # numba would compile half a minute, and save little
 
 
 class _Table(NamedTuple):
-    """The rows of one law; how often each deviation occurs at a point; the log-density of what else depends on them, or None."""
+    """The rows of one law; where answers stand in them, and those that repeat others; what else depends on them, or None."""
 
     name: str
     law: UnknownPerturbation
     occurring: Any
     inputs: list[str]
     rest: Any
+
+    def tally(self, at: Ints) -> Ints:
+        """How often each place occurs that the law has."""
+        possible = self.law.transitions.mass > 0.0
+        return np.asarray(np.bincount(at[at >= 0], minlength=possible.size).reshape(possible.shape) * possible)
 
 
 class PerturbationGibbs(BlockedStep):
@@ -83,8 +87,8 @@ class PerturbationGibbs(BlockedStep):
         """Draw every table; the point that is passed in is left as it is."""
         new, accepted = point.copy(), 0
         for table in self.tables:
-            [counts] = table.occurring(*(new[name] for name in table.inputs))
-            drawn = table.law.drawn_rows(self.rng, counts)
+            counted, repeated = (table.tally(own) for own in table.occurring(*(new[name] for name in table.inputs)))
+            drawn = table.law.drawn_rows(self.rng, counted - repeated)
             rest, threshold = table.rest, np.log1p(-self.rng.random())
             if rest is None or rest(new, drawn) - rest(new, new[table.name]) > threshold:
                 new[table.name] = drawn
@@ -105,25 +109,25 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table
     """Find the answers whose likelihood is a product of the rows, and what else depends on them."""
     rows = model.values_to_rvs[value]
     law = rows.owner.op.law
-    # The log-likelihood adds up the logarithms of the rows, each as often as it occurs. Its gradient says how often, and is read off
-    # where all entries are 1: there it is a whole number, also where an entry of the rows as they stand is 0.
-    known, total = [rows], pt.zeros(())
-    given: Any = pt.matrix("rows", dtype="float64")
+    known, values, mu = [rows], [], []
+    counted, repeated = [pt.zeros(0, dtype="int64")], [pt.zeros(0, dtype="int64")]
     for rv in model.observed_RVs:
-        op, inputs = rv.owner.op, list(rv.owner.inputs)
+        op, inputs = rv.owner.op, rv.owner.inputs
         if isinstance(op, PerturbedRV) and op.table(rv) is rows:
-            inputs[3] = given
+            published, location = pt.broadcast_arrays(model.rvs_to_values[rv], inputs[2])
+            values.append(published.flatten())
+            mu.append(location.flatten())
         elif isinstance(op, SameRecordsRV) and rows in inputs:
-            inputs = [given if one is rows else one for one in inputs]
+            again, before = op.repeated(rows, law, *inputs)
+            counted.append(before)
+            repeated.append(again)
         else:
             continue
         known.append(rv)
-        total = total + pt.sum(_logprob(op, (model.rvs_to_values[rv],), *inputs))
-    often: Any = pt.grad(total, given, disconnected_inputs="ignore")
-    counts = model.replace_rvs_by_values(
-        graph_replace([often], {given: pt.ones(law.concentrations.shape)}, strict=False)
-    )
-    occurring, names = compiled(model, counts, {"mode": _PLAIN} | compile_kwargs)
+    if values:
+        counted.append(places(law.transitions, pt.concatenate(values), pt.concatenate(mu)))
+    found = model.replace_rvs_by_values([pt.concatenate(own) for own in (counted, repeated)])
+    occurring, names = compiled(model, found, {"mode": _PLAIN} | compile_kwargs)
     others = [rv for rv in [*model.free_RVs, *model.observed_RVs, *model.potentials] if rv not in known]
     rest = log_density(model, [rv for rv in others if depends(model, rv, value)], value.name, compile_kwargs)
     return _Table(value.name, law, occurring, names, rest)

@@ -89,8 +89,13 @@ PERTURBED: dict[str, noise.NoiseLaw] = {
     "random rounding, base 5": noise.RandomRounding(5),
     "cell key": noise.CellKey(max_deviation=3, variance=1.5, not_smaller_than=2),
     "censored discrete Gaussian": noise.Censored(noise.DiscreteGaussian(2.0), below=6),
+    "unknown perturbation, Dirichlet rows": noise.UnknownPerturbation(2, concentration=1.0),
+    "unknown perturbation, maximum entropy": noise.UnknownPerturbation(3, not_smaller_than=2, prior="max-entropy"),
 }
-"""Laws of published counts that are no mechanisms here; cells and both margins are perturbed, the exact answers published beside."""
+"""Laws of published counts that are no mechanisms here; cells and both margins are perturbed, the exact answers published beside.
+
+Of a law that is not known, the rows of its table are drawn from their prior for each simulation, and ranked like the cells.
+"""
 
 SCORES = np.array([0.0, 1.0, 2.0])
 """Of the columns: what means, variances and medians are about."""
@@ -197,7 +202,10 @@ class Case:
             noisy = self._made.release(STATISTICS[self.mechanism][0](x), rng=rng)
             return truth, (Release.from_published(TABLE, exact=[exact]), noisy)
         if self.mechanism in PERTURBED:
-            return truth, self._made.release(x, rng=rng, exact=(exact,))
+            law, rows = PERTURBED[self.mechanism], None
+            if isinstance(law, noise.UnknownPerturbation):
+                rows = truth["cells_law"] = law.drawn_rows(rng)
+            return truth, self._made.release(x, rng=rng, exact=(exact,), rows=rows)
         release = self._made.release(x, rng=rng)
         if self.mechanism in INDEPENDENT:
             release = Release(release.frame, release.measurements, (exact,))
@@ -220,6 +228,8 @@ class Case:
     def run(self, n: int, seed: int, path: Path | None = None) -> tuple[Verdict, float, int]:
         """Calibrate it; the verdict, the median of the seconds a simulation took, and how many failed."""
         sampler: dict[str, Any] = {"draws": 400, "tune": 30 if self.prior == "negative binomial" else 200}
+        if isinstance(PERTURBED.get(self.mechanism), noise.UnknownPerturbation):
+            sampler["compile_kwargs"] = {"mode": "NUMBA"}  # its step is compiled once for all simulations
         own = int(np.random.SeedSequence([seed, zlib.crc32(self.name.encode())]).generate_state(1)[0])
         also = None if self.prior == "negative binomial" else {"rate and table": _rate_and_table}
         tree = sbc(
@@ -251,5 +261,15 @@ def _cases(mechanisms: Iterable[str]) -> tuple[Case, ...]:
     )
 
 
-CASES: tuple[Case, ...] = _cases(own for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS))
+LEARNT = ("unknown perturbation, Dirichlet rows",)
+"""Laws that are not known, of `PERTURBED`: one case of each, with more quantities than the others."""
+
+CASES: tuple[Case, ...] = (
+    *_cases(
+        own
+        for own in (*KEEPING, *INDEPENDENT, *PERTURBED, *STATISTICS)
+        if not isinstance(PERTURBED.get(own), noise.UnknownPerturbation)
+    ),
+    *(Case(name, "negative binomial", "total") for name in LEARNT),
+)
 """All cases of the stored matrix."""

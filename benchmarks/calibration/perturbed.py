@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import NoiseLaw
+from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Release
 
@@ -37,11 +37,12 @@ class Perturbation:
     law: NoiseLaw
     table: dict[str, list[str]]
 
-    def release(self, x: Any, *, rng: np.random.Generator, exact: tuple[Exact, ...] = ()) -> Release:
-        """Perturb a table; with the exact answers beside it, if there are any."""
+    def release(self, x: Any, *, rng: np.random.Generator, exact: tuple[Exact, ...] = (), rows: Any = None) -> Release:
+        """Perturb a table, by given rows if the law is not known; with the exact answers beside it, if there are any."""
         first, second = self.table
         queries = {"cells": Identity(self.table), "margins": Margins(self.table, [first], [second])}
-        drawn = self.law.draw_answers(rng, list(queries.values()), x)
+        used = self.law.given(rows) if isinstance(self.law, UnknownPerturbation) else self.law
+        drawn = used.draw_answers(rng, list(queries.values()), x)
         measured = [
             Measured(query, y, self.law, name=name) for (name, query), y in zip(queries.items(), drawn, strict=True)
         ]

@@ -93,8 +93,8 @@ def _row_of(table: Transitions, count: Any) -> Any:
     return pt.switch(pt.lt(count, len(table.mass)), count, first + pt.mod(count - first, period))
 
 
-def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
-    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
+def places(table: Transitions, value: Any, mu: Any) -> Any:
+    """Where published values of counts stand in the flat table of probabilities, as a tensor; -1 where that has none for them."""
     value, mu = pt.broadcast_arrays(pt.as_tensor_variable(value), mu)
     width = table.mass.shape[1]
     column = value - mu - table.lowest
@@ -104,8 +104,14 @@ def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
     if np.isfinite(table.largest_count):
         inside = inside & pt.le(mu, int(table.largest_count))
     row = _row_of(table, pt.switch(inside, mu, 0))
-    place = row * width + pt.cast(pt.switch(inside, column, 0), "int64")
-    return pt.switch(inside, log_mass.flatten()[place.flatten()].reshape(place.shape), -np.inf)
+    return pt.switch(inside, row * width + pt.cast(pt.switch(inside, column, 0), "int64"), -1)
+
+
+def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
+    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
+    place = places(table, value, mu)
+    found = log_mass.flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
+    return pt.switch(pt.ge(place, 0), found, -np.inf)
 
 
 def perturbed_distribution(law: type[PerturbedLaw]) -> Callable[[type], Any]:

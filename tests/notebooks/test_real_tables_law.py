@@ -1,0 +1,58 @@
+"""The learnt law of notebook helpers: its picture, and what is learnt from Australian tables where they are there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from benchmarks.learnt_law import LAWS, of_office, synthetic
+from notebooks.real_tables_law import learn, learnt_law, with_law
+
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
+PROFILE = SHARED / "abs2016_working_population"
+
+
+def test_picture_of_a_learnt_law() -> None:
+    law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3)
+    rng = np.random.default_rng(1)
+    rows = np.array([[law.drawn_rows(rng) for _ in range(50)] for _ in range(2)])
+    data = xr.Dataset(
+        {"cells_law": (("chain", "draw", "count", "deviation"), rows)},
+        coords={"count": law.counts, "deviation": law.deviations},
+    )
+    drawn = learnt_law(xr.DataTree.from_dict({"posterior": data}), np.full(7, 1 / 7))
+    assert [axes.get_ylabel() for axes in drawn.axes] == [*(f"count {x}" for x in range(1, 6)), "count 6 or more"]
+    heights = [bar.get_height() for bar in drawn.axes[-1].patches]
+    np.testing.assert_allclose(heights, rows[:, :, -1].mean(axis=(0, 1)))
+    [supposed] = [line for line in drawn.axes[-1].lines if line.get_label() == "supposed"]
+    np.testing.assert_allclose(supposed.get_ydata(), 1 / 7)
+
+
+def test_the_same_numbers_under_another_law() -> None:
+    release, rows, truth = synthetic(2, "dirichlet")
+    assert truth.shape == (2, 2, 13, 4)
+    assert [own.query.rows for own in release.measurements] == [208, 52, 16, 104, 4, 26, 8, 2]
+    other = with_law(release, LAWS["dirichlet"].given(rows))
+    for one, two in zip(release.measurements, other.measurements, strict=True):
+        np.testing.assert_array_equal(one.values, two.values)
+        assert np.isfinite(two.law.logp(two.values, two.query.apply(truth)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PROFILE.is_dir(), reason="the Australian tables are not here")
+def test_variance_of_the_australian_law() -> None:
+    """States 7 and 8: the law of largest entropy that fits is that of 4, the uniform one, of counts of 6 and more."""
+    law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior="max-entropy")
+    drawn = learn(of_office(PROFILE, "SA3", "78", law), draws=600, tune=200)["posterior"].dataset
+    [name] = [str(own) for own in drawn if str(own).endswith("_law")]
+    variance = drawn[f"{name}_variance"].values
+    assert float(az.rhat(variance)) < 1.05
+    last = drawn[name].values[:, :, -1].mean(axis=(0, 1))
+    assert 0.5 * np.abs(last - 1 / 7).sum() < 0.06
+    assert 3.2 < variance.mean() <= 4.0
