@@ -61,7 +61,9 @@ def released(folder: Path, states: list[str], leaves: str = "SA3") -> bdp.Releas
     for name in names:
         codes = list(dict.fromkeys(code[: _LEVELS[name]] for code in areas))
         of_parts = [code[: _LEVELS[name]] for code in before]
-        alone = np.array([of_parts.count(code) == 1 for code in codes]) if name != leaves else np.zeros(len(codes), bool)
+        alone = (
+            np.array([of_parts.count(code) == 1 for code in codes]) if name != leaves else np.zeros(len(codes), bool)
+        )
         before = codes
         for kept in product([False, True], repeat=3):
             labels = [
@@ -99,7 +101,7 @@ def main() -> None:
     release = released(given.folder, given.states, given.leaves)
     made = time.perf_counter() - began
     frame = release.frame
-    levels = {"area": bdp.Margins(frame, ["area"])} | {name: bdp.Margins(frame, [name]) for name, _, _ in frame.groups}
+    levels = {f"by_{name}": bdp.Margins(frame, [name]) for name in ("area", *(name for name, _, _ in frame.groups))}
     tree = bdp.fit_hierarchy(
         release,
         table_prior(release),
@@ -115,7 +117,9 @@ def main() -> None:
         quiet=True,
     )
     took = time.perf_counter() - began
-    print(f"{frame.shape}, {sum(int((~own.unmeasured).sum()) for own in release.measurements):,} answers, release {made:.0f} s")
+    print(
+        f"{frame.shape}, {sum(int((~own.unmeasured).sum()) for own in release.measurements):,} answers, release {made:.0f} s"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in levels:

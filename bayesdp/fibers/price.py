@@ -18,16 +18,27 @@ __all__ = ["raise_the_price"]
 
 type Ints = npt.NDArray[np.int64]
 
-_LAST, _RAISE, _GAP = 100.0, 1.05, 3.0
-"""The last price, by how much it is raised, and how many of it an answer in a gap costs at least."""
+_LAST, _TIMES, _GAP = 6.0, 100, 3.0
+"""The last price, after how many steps it is reached, and how many of it an answer in a gap costs at least."""
 
-_PATIENCE = (1, 2, 4, 8, 16, 32)
-"""The price is raised in steps that are so many times smaller, if the steps before did not lead to a table."""
+_MORE = 0.05
+"""From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
+answers in 100,000 are forbidden; one that rises for these moves what is wrong about until it meets its like."""
 
-_LOOK = 5
-"""Whether the table is possible is looked at after so many steps."""
+_LONGEST = 3_000
+"""Steps after which no more are taken."""
 
-_ENDS = (columns.WINDOW_BELOW, columns.WINDOW_ABOVE, columns.WINDOW_BENT, columns.ROW_LOWER, columns.ROW_UPPER)
+_ROOM = 12
+"""How far beyond its law an answer may go: longer lines take longer to draw from."""
+
+_ENDS = (
+    columns.WINDOW_BELOW,
+    columns.WINDOW_ABOVE,
+    columns.ROW_LOWER,
+    columns.ROW_UPPER,
+    columns.WINDOW_BENT,
+    columns.WINDOW_WEIGHT,
+)
 
 
 def raise_the_price(state: State, move: Callable[[], object], first: float = 0.1) -> bool:
@@ -35,34 +46,35 @@ def raise_the_price(state: State, move: Callable[[], object], first: float = 0.1
     # `move`: a tenth of a sweep or so. `first`: the first price of a unit beyond the end of a law. Rows without windows, and
     # limits of single cells, stay as they are.
     rows = np.flatnonzero(state.rows[:, columns.WINDOW_LENGTH] > 0.0)
-    laws, ends = state.windows.copy(), state.rows[np.ix_(rows, _ENDS)]
+    places = np.ix_(rows, _ENDS)
+    laws, ends, costs = state.windows.copy(), state.rows[places], state.rows[places]
+    below, above = np.isneginf(ends[:, :2]).T
+    low = state.rows[rows, columns.WINDOW_LOW]
+    high = low + state.rows[rows, columns.WINDOW_LENGTH] - 1.0
     forbidden = laws <= IMPOSSIBLE / 2.0
     least = float(laws[~forbidden].min(initial=0.0))
+    costs[:, 4] = 1.0
     try:
-        state.rows[np.ix_(rows, _ENDS[2:])] = [1.0, -np.inf, np.inf]
-        for patience in _PATIENCE:
-            times = int(np.log(_LAST / first) / np.log(_RAISE) * patience)
-            for tried, price in enumerate(np.geomspace(first, _LAST, times)):
-                state.windows[forbidden] = least - _GAP * price
-                for column, own in zip(_ENDS[:2], ends.T[:2], strict=True):
-                    state.rows[rows, column] = np.where(np.isneginf(own), -price, own)
-                move()
-                if tried % _LOOK == 0 and _possible(state, rows, ends, forbidden):
-                    return True
+        for tried in range(_LONGEST):
+            price = first * (_LAST / first) ** min(tried / _TIMES, 1.0)
+            value = state.rows[rows, columns.VALUE]
+            state.windows[forbidden] = least - _GAP * price
+            costs[below, 0], costs[above, 1] = -price, -price
+            costs[below, 2] = np.minimum(low - _ROOM, value)[below]
+            costs[above, 3] = np.maximum(high + _ROOM, value)[above]
+            state.rows[places] = costs
+            move()
+            value = state.rows[rows, columns.VALUE]
+            gap = forbidden[
+                state.rows[rows, columns.WINDOW_START].astype(np.int64)
+                + (np.clip(value, low, high) - low).astype(np.int64)
+            ]
+            wrong = (below & (value < low)) | (above & (value > high)) | gap
+            if not wrong.any():
+                return True
+            if tried >= _TIMES:
+                costs[wrong, 5] += _MORE
         return False
     finally:
         state.windows[:] = laws
-        state.rows[np.ix_(rows, _ENDS)] = ends
-
-
-def _possible(state: State, rows: Ints, ends: npt.NDArray[np.float64], forbidden: npt.NDArray[np.bool_]) -> bool:
-    """Whether no answer is beyond an end of its law, or in a gap of it."""
-    own = state.rows[rows]
-    value, low = own[:, columns.VALUE], own[:, columns.WINDOW_LOW]
-    length = own[:, columns.WINDOW_LENGTH]
-    below, above = value < low, value >= low + length
-    if np.any(below & np.isneginf(ends[:, 0])) or np.any(above & np.isneginf(ends[:, 1])):
-        return False
-    inside = ~(below | above)
-    place = (own[:, columns.WINDOW_START] + value - low)[inside].astype(np.int64)
-    return not forbidden[place].any()
+        state.rows[places] = ends
