@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled
+from bayesdp._jit import compiled, inside
 from bayesdp._random import exponential
 from bayesdp.fibers.kernel.state import (
     IMPOSSIBLE,
@@ -30,6 +30,7 @@ from bayesdp.fibers.kernel.state import (
     WINDOW_LENGTH,
     WINDOW_LOW,
     WINDOW_START,
+    WINDOW_WEIGHT,
     State,
 )
 from bayesdp.fibers.kernel.sweep import sweep
@@ -37,22 +38,26 @@ from bayesdp.fibers.kernel.sweep import sweep
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_RAISE, _GAP, _LAST = 1.05, 3.0, 200.0
-"""How the price rises at each step, how many units a number in a gap costs, and the price above which no step is left."""
+_LAST, _TIMES, _GAP = 12.0, 120, 3.0
+"""The last price, after how many steps it is reached, and how many of it an answer in a gap costs."""
 
-_PATIENCE = (1, 2, 4, 8, 16, 32)
-"""Where nothing was found, the price rises again, so many times more slowly."""
+_MORE = 0.05
+"""From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
+answers in 100,000 are forbidden; one that rises for these moves what is wrong about until it meets its like."""
 
-_LOOK = 5
-"""Whether the table is possible is looked at after so many steps."""
+_LONGEST = 3_000
+"""Steps after which no more are taken."""
+
+_ROOM = 12
+"""How far beyond its law an answer may go: longer lines take longer to draw from."""
 
 _FALLING = np.geomspace(6.0, 1.0, 25)
-"""The prices of a way. Of the small tables of the tests that no line joins, a way changed one in 2 to one in 20."""
+"""The prices of a way. Of the small tables of the tests that no lines join, a way changed one in 2 to one in 20."""
 
 STAGES = 2 * len(_FALLING)
 """How often a way moves the table."""
 
-_ENDS = (WINDOW_BELOW, WINDOW_ABOVE, WINDOW_BENT, ROW_LOWER, ROW_UPPER)
+_ENDS = (WINDOW_BELOW, WINDOW_ABOVE, WINDOW_BENT, ROW_LOWER, ROW_UPPER, WINDOW_WEIGHT)
 
 
 class _Laws(NamedTuple):
@@ -70,7 +75,7 @@ class _Priced:
 
     def __init__(self, state: State) -> None:
         self._state, self._windows = state, state.windows.copy()
-        rows = np.flatnonzero(state.rows[:, WINDOW_LENGTH] > 0.0)
+        rows = np.flatnonzero(state.rows[:, WINDOW_LENGTH] > 0.0)  # measured, by a law that is tabulated
         self._places = np.ix_(rows, _ENDS)
         self._ends = state.rows[self._places]
         forbidden = self._windows <= IMPOSSIBLE / 2.0
@@ -78,7 +83,7 @@ class _Priced:
         self.laws = _Laws(rows, *(self._ends[:, :2] == -np.inf).T.copy(), forbidden, least)
 
     def __enter__(self) -> _Laws:
-        self._state.rows[self._places[0], _ENDS[2:]] = [1.0, -np.inf, np.inf]
+        self._state.rows[self._places[0], _ENDS[2:5]] = [1.0, -np.inf, np.inf]
         return self.laws
 
     def __exit__(self, *_: object) -> None:
@@ -90,13 +95,12 @@ def raise_the_price(state: State, move: Callable[[], object], first: float = 0.1
     """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
     # `move`: a tenth of a sweep or so. `first`: the first price of a unit beyond the end of a law.
     with _Priced(state) as laws:
-        for patience in _PATIENCE:
-            times = int(np.log(_LAST / first) / np.log(_RAISE) * patience)
-            for tried, price in enumerate(np.geomspace(first, _LAST, times)):
-                _set_price(price, laws, state)
-                move()
-                if tried % _LOOK == 0 and _units(laws, state) == 0.0:
-                    return True
+        for tried in range(_LONGEST):
+            _set_price(first * (_LAST / first) ** min(tried / _TIMES, 1.0), laws, state)
+            _set_room(laws, state)
+            move()
+            if _charge_more(_MORE if tried >= _TIMES else 0.0, laws, state) == 0.0:
+                return True
     return False
 
 
@@ -116,12 +120,12 @@ def _way(none: Ints, prices: Floats, moves: int, family: int, concave: bool, law
     log_ratio, last = 0.0, prices[0]
     for stage in range(2 * len(prices)):
         price = prices[min(stage, 2 * len(prices) - 1 - stage)]
-        log_ratio += (last - price) * _units(laws, state)
+        log_ratio += (last - price) * _charge_more(0.0, laws, state)
         _set_price(price, laws, state)
         if sweep(none, moves, family, concave, state) < 0:
             return -np.inf
         last = price
-    return log_ratio if _units(laws, state) == 0.0 else -np.inf
+    return log_ratio if _charge_more(0.0, laws, state) == 0.0 else -np.inf
 
 
 @compiled
@@ -138,16 +142,38 @@ def _set_price(price: float, laws: _Laws, state: State) -> None:
 
 
 @compiled
-def _units(laws: _Laws, state: State) -> float:
-    """How many times the price the table costs."""
-    units = 0.0
+def _set_room(laws: _Laws, state: State) -> None:
+    """Limit how far beyond its law an answer may go, from where it is."""
     for i in range(len(laws.rows)):
-        j = laws.rows[i]
-        at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
-        if at < 0.0 and laws.below[i]:
-            units -= at
-        elif at > last and laws.above[i]:
-            units += at - last
-        if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
-            units += _GAP
+        row = state.rows[laws.rows[i]]
+        if laws.below[i]:
+            row[ROW_LOWER] = min(row[WINDOW_LOW] - _ROOM, row[VALUE])
+        if laws.above[i]:
+            row[ROW_UPPER] = max(row[WINDOW_LOW] + row[WINDOW_LENGTH] - 1.0 + _ROOM, row[VALUE])
+
+
+@compiled
+def _charge_more(more: float, laws: _Laws, state: State) -> float:
+    """Add to the weight of answers that are forbidden; how many units the table costs."""
+    total = 0.0
+    for i in range(len(laws.rows)):
+        units = _units_of(i, laws, state)
+        if units > 0.0:
+            state.rows[laws.rows[i], WINDOW_WEIGHT] += more
+        total += units
+    return total
+
+
+@inside
+def _units_of(i: int, laws: _Laws, state: State) -> float:
+    """How many times the price an answer costs."""
+    j = laws.rows[i]
+    at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
+    units = 0.0
+    if at < 0.0 and laws.below[i]:
+        units = -at
+    elif at > last and laws.above[i]:
+        units = at - last
+    if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
+        units += _GAP
     return units

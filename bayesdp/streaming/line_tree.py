@@ -64,6 +64,8 @@ class LineTree:
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure = structure
         self.lines = LineChain(target, rng, max(int(structure.free.sum()), 1))
+        system = target.fiber.system
+        self.lines.load(np.clip(np.rint(target.guide()).astype(np.int64), system.lower, system.upper))
         self._swept = 0
 
     @property
@@ -85,14 +87,11 @@ class LineTree:
         self.lines.set_prior(weights, shapes)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
-        """Begin at a possible table far from those of other chains."""
+        """Begin at a possible table far from those of other chains; the prior is set, and the table that of the published cells."""
         fiber, guide = self.lines.target.fiber, self.lines.target.guide()
         small = fiber.frame.size <= _PROGRAM
         if small or fiber.invariants.rank:
-            start = fiber.find_point(guide.reshape(fiber.frame.shape), self.lines.target.gaps).reshape(-1)
-        else:
-            start = np.clip(np.rint(guide).astype(np.int64), fiber.system.lower, fiber.system.upper)
-        self.lines.load(start)
+            self.lines.load(fiber.find_point(guide.reshape(fiber.frame.shape), self.lines.target.gaps).reshape(-1))
         if not self.lines.disperse() and not small:
             raise ValueError(
                 "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "

@@ -134,6 +134,8 @@ class OneChain:
 
     def _begin(self, chain: TreeChain | LineTree) -> None:
         """Start at a random table, far from those of other chains."""
+        if isinstance(chain, LineTree):
+            self._set(chain, self.prior.start(self.structure, chain.table))
         chain.begin_apart(self.rng)
         self.groups = chain.groups
         self.ends = ends_of(self.groups, chain.table)

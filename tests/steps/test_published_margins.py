@@ -173,12 +173,12 @@ def test_ways_from_exact_draws(name):
 
 @pytest.mark.parametrize("name", APART)
 def test_lines_alone_do_not_join_tables(name, monkeypatch):
-    """Why there are ways: from the first table lines reach a part of the possible ones only."""
+    """Why there are ways: from the least likely table lines reach a part of the possible ones only."""
     case = CASES[name]
     tables, probability = case.posterior()
     monkeypatch.setattr(count_chains, "TEMPERED", 0)
     chain = case.chain()
-    chain.begin(tables[0], scatter=False)
+    chain.begin(tables[np.argmin(probability)], scatter=False)
     draws = np.empty((100, tables.shape[1]), dtype=np.int64)
     for own in draws:
         chain.move(100)
@@ -201,9 +201,11 @@ def test_a_chain_with_learnt_shares(name):
     assert np.isclose(chain.shares.sum(), 1.0)
     assert chain.shares.min() > 0.0
     assert not np.allclose(chain.state.cumulative, chain.target.moves.cumulative)
-    draws = np.empty((STARTS, tables.shape[1]), dtype=np.int64)
+    apart = name in APART  # fewer draws, further apart: ways are taken now and then
+    draws = np.empty((STARTS // 4 if apart else STARTS, tables.shape[1]), dtype=np.int64)
     for own in draws:
-        chain.move(40)
+        for _ in range(25 if apart else 1):
+            chain.move(40)
         own[:] = chain.counts
     assert min(p_values(draws, tables, probability)) > LEVEL
 

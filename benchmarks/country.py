@@ -1,0 +1,139 @@
+"""Published tables of a country, each number perturbed on its own: ``python -m benchmarks.country FOLDER --states 1 2 --leaves SA2``.
+
+The working population of the Australian census of 2016 (Australian Bureau of Statistics, Working Population Profile W01,
+CC BY 2.5 AU; the files of the DataPack are in the folder): sex by 13 ages by 4 statuses, with all margins, of areas of several levels.
+It streams a posterior of the finest level (`bayesdp.fit_hierarchy`) under all published numbers, and prints seconds, the smallest
+effective sample size and the largest R-hat of the totals of each level, and of all cells, and the largest resident memory.
+The law of the office is not published: deviations are uniform from -3 to 3 for counts of 6 and more, and below that those with
+the largest entropy and mean 0 among 0 and 3, 4, ... An area that is the only part of another has its keys, and its numbers: they are
+left out at the higher level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+import warnings
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import bayesdp as bdp
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
+
+__all__ = ["LAW", "main", "released", "table_prior"]
+
+_LEVELS = {"SA2": 9, "SA3": 5, "SA4": 3, "STE": 1}
+"""Levels, the finest first, with the length of their codes, which nest by prefix."""
+
+_SEXES = ["M", "F"]
+_AGES = [f"{age}_{age + 4}" for age in range(15, 75, 5)] + ["75ov"]
+_WORK = ["EWFT", "EWPT", "EAFW", "EHW_NS"]
+LAW = bdp.noise.TransitionTable(
+    range(-3, 4),
+    bdp.noise.CellKey(max_deviation=3, variance_at_most=4.0, not_smaller_than=3).transitions.mass,
+)
+"""What is supposed of the office's law: see above."""
+
+
+def _numbers(folder: Path, level: str) -> pd.DataFrame:
+    """The numbers of a level, a row an area."""
+    ending = "SA2_states_1_2" if level == "SA2" else level
+    halves = [pd.read_csv(folder / f"2016Census_W01{half}_AUS_{ending}.csv") for half in "AB"]
+    found = halves[0].merge(halves[1], on=halves[0].columns[0])
+    return found.set_index(found.columns[0]).rename(index=str)
+
+
+def released(folder: Path, states: list[str], leaves: str = "SA3") -> bdp.Release:
+    """The release of some states with all levels above the leaves."""
+    names = list(_LEVELS)[list(_LEVELS).index(leaves) :]
+    tables = {name: _numbers(folder, name) for name in names}
+    areas = [code for code in tables[leaves].index if code[0] in states]
+    frame: dict[str, Any] = {"area": areas, "sex": _SEXES, "age": _AGES, "work": _WORK}
+    for name in names[1:]:
+        frame[name] = ("area", [code[: _LEVELS[name]] for code in areas])
+    parts, before = [], areas
+    for name in names:
+        codes = list(dict.fromkeys(code[: _LEVELS[name]] for code in areas))
+        of_parts = [code[: _LEVELS[name]] for code in before]
+        alone = (
+            np.array([of_parts.count(code) == 1 for code in codes]) if name != leaves else np.zeros(len(codes), bool)
+        )
+        before = codes
+        for kept in product([False, True], repeat=3):
+            labels = [
+                own if keep else [total]
+                for own, total, keep in zip((_SEXES, _AGES, _WORK), ("P", "Tot", "Tot"), kept, strict=True)
+            ]
+            columns = ["_".join(own) for own in product(*labels)]
+            more = [dim for dim, keep in zip(("sex", "age", "work"), kept, strict=True) if keep]
+            query = bdp.Margins(frame, ["area" if name == leaves else name, *more])
+            values = tables[name].loc[codes, columns].to_numpy(dtype=np.float64, copy=True)
+            values[alone] = np.nan
+            if not alone.all():
+                values = values.reshape(query.shape)
+                parts.append(bdp.Measured(query, values, LAW, unmeasured=np.isnan(values)))
+    return bdp.Release.from_published(frame, parts, adding_up="warn")
+
+
+def table_prior(release: bdp.Release) -> FixedNegativeBinomial:
+    """Counts vary about the mean of the published ones of their kind."""
+    cells = next(own.values for own in release.measurements if own.query.is_identity)
+    return FixedNegativeBinomial(mean=cells.mean(axis=0) + 0.5, shape=0.8)
+
+
+def main() -> None:
+    """Run it, and print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--states", nargs="+", default=["7"])
+    parser.add_argument("--leaves", default="SA3", choices=list(_LEVELS)[:2])
+    for name, default in (("draws", 1000), ("tune", 200), ("thin", 1), ("chains", 2), ("cores", 2), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--journal")
+    given = parser.parse_args()
+    began = time.perf_counter()
+    release = released(given.folder, given.states, given.leaves)
+    made = time.perf_counter() - began
+    frame = release.frame
+    levels = {f"by_{name}": bdp.Margins(frame, [name]) for name in ("area", *(name for name, _, _ in frame.groups))}
+    tree = bdp.fit_hierarchy(
+        release,
+        table_prior(release),
+        record=levels,
+        draws=given.draws,
+        tune=given.tune,
+        thin=given.thin,
+        chains=given.chains,
+        cores=given.cores,
+        random_seed=given.seed,
+        journal=given.journal,
+        resume=given.journal is not None,
+        quiet=True,
+    )
+    took = time.perf_counter() - began
+    print(
+        f"{frame.shape}, {sum(int((~own.unmeasured).sum()) for own in release.measurements):,} answers, release {made:.0f} s"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in levels:
+            ess, rhat = (tree["diagnostics"][f"{name}_{what}"].values for what in ("ess_bulk", "rhat"))
+            print(f"{name}: smallest bulk ESS {np.nanmin(ess):.0f}, largest R-hat {np.nanmax(rhat):.4f}")
+    rhat, ess = tree["cells"]["rhat"].values, tree["cells"]["ess"].values
+    apart = np.isposinf(rhat).sum()
+    print(
+        f"cells: {np.isfinite(rhat).sum():,} free, largest R-hat {np.nanmax(rhat):.3f}, {np.nansum(rhat > 1.05)} above 1.05, "
+        f"{apart} frozen apart, smallest ESS {np.nanmin(ess):.0f}, 5% quantile {np.nanquantile(ess, 0.05):.0f}"
+    )
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
+    print(f"{took:.0f} s in all, {memory:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()
