@@ -261,7 +261,7 @@ def _cases(mechanisms: Iterable[str]) -> tuple[Case, ...]:
     )
 
 
-LEARNT = ("unknown perturbation, Dirichlet rows",)
+LEARNT = ("unknown perturbation, Dirichlet rows", "unknown perturbation, maximum entropy")
 """Laws that are not known, of `PERTURBED`: one case of each, with more quantities than the others."""
 
 CASES: tuple[Case, ...] = (
