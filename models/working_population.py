@@ -35,7 +35,9 @@ def leave_out(release: bdp.Release, *levels: str) -> tuple[bdp.Release, list[bdp
 
 def without_areas(release: bdp.Release, areas: Sequence[str]) -> tuple[bdp.Release, list[bdp.Measured]]:
     """The release without all 210 numbers of some of its smallest areas, and what was published of these."""
-    smallest, kept, out = release.dims[0], [], []
+    smallest = release.dims[0]
+    kept: list[bdp.Measured] = []
+    out: list[bdp.Measured] = []
     for own in release.measurements:
         if smallest not in own.query.dims:
             kept.append(own)
