@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -129,11 +130,12 @@ def predict(left_out: Sequence[bdp.Measured], counts: npt.NDArray[np.int64], lev
     """
     flat, rows = counts.reshape(len(counts), -1), []
     for own in left_out:
+        law: Any = own.law
         sums = (own.query.matrix.astype(np.int64) @ flat.T).T
         for i in np.flatnonzero(~own.unmeasured.reshape(-1)):
             found, times = np.unique(sums[:, i], return_counts=True)
             grid = np.arange(max(found[0] - 3, 0), found[-1] + 4)
-            mass = times @ np.exp(own.law.log_each(grid, found[:, None])) / len(flat)
+            mass = times @ np.exp(law.log_each(grid, found[:, None])) / len(flat)
             ends = np.searchsorted(np.cumsum(mass), [0.5 - level / 2 - 1e-9, 0.5 + level / 2 - 1e-9])
             low, high = np.minimum(ends, len(grid) - 1)
             rows.append((grid[low], grid[high], own.values.reshape(-1)[i], mass[low : high + 1].sum()))
@@ -145,7 +147,7 @@ def predict(left_out: Sequence[bdp.Measured], counts: npt.NDArray[np.int64], lev
 
 if __name__ == "__main__":
     # Totals of both sexes are left out (with them those of all ages), then sums of kinds of tenures, of those stated, and of all.
-    cases = [(bdp.datasets.statsnz_age_by_sex(), (1, 4, 5, 7))]
+    cases: list[tuple[bdp.Release, tuple[int, ...]]] = [(bdp.datasets.statsnz_age_by_sex(), (1, 4, 5, 7))]
     cases += [(tenures(path), (1, 2, 3)) for path in sys.argv[1:2]]
     for published, left in cases:
         given, hidden = leave_out(published, *left)

@@ -35,7 +35,9 @@ def leave_out(release: bdp.Release, *levels: str) -> tuple[bdp.Release, list[bdp
 
 def without_areas(release: bdp.Release, areas: Sequence[str]) -> tuple[bdp.Release, list[bdp.Measured]]:
     """The release without all 210 numbers of some of its smallest areas, and what was published of these."""
-    smallest, kept, out = release.dims[0], [], []
+    smallest = release.dims[0]
+    kept: list[bdp.Measured] = []
+    out: list[bdp.Measured] = []
     for own in release.measurements:
         if smallest not in own.query.dims:
             kept.append(own)
@@ -95,7 +97,8 @@ def _persons(release: bdp.Release) -> npt.NDArray[np.float64]:
         others = np.array([np.nansum(found[np.array(codes) == code]) for code in codes])
         missing = np.array([(np.isnan(found) & (np.array(codes) == code)).sum() for code in codes])
         found = np.where(np.isnan(found), (whole - others) / np.maximum(missing, 1), found)
-    return np.maximum(found, 1.0)
+    people: npt.NDArray[np.float64] = np.maximum(found, 1.0)
+    return people
 
 
 def predict(
@@ -136,9 +139,9 @@ def predict(
         sums, about = _sums(own.query, flat), _sums(own.query, keys)
         for i in np.flatnonzero(~own.unmeasured.reshape(-1)):
             same = np.array([people.get(key, -1) for people, key in zip(known, about[:, i].tolist(), strict=True)])
-            grid = np.arange(max(sums[:, i].min() - 9, 0), sums[:, i].max() + 10)  # laws reach no farther
+            grid = np.arange(max(int(sums[:, i].min()) - 9, 0), int(sums[:, i].max()) + 10)  # laws reach no farther
             free, times = np.unique(sums[same < 0, i], return_counts=True)
-            mass = times @ np.exp(own.law.log_each(grid, free[:, None])) + (same[:, None] == grid).sum(axis=0)
+            mass = times @ _mass(own.law, grid, free[:, None]) + (same[:, None] == grid).sum(axis=0)
             rows.append((*_interval(grid, mass / mass.sum(), level), own.values.reshape(-1)[i]))
     return _held(rows)
 
@@ -160,7 +163,7 @@ def by_hand(release: bdp.Release, left_out: Sequence[bdp.Measured], level: float
             values = parts[tuple(kept)].values[codes == code]
             deviations = np.ones(1)
             for _ in range(len(values) + 1):
-                deviations = np.convolve(deviations, np.exp(own.law.log_each(np.arange(91, 110), 100)))
+                deviations = np.convolve(deviations, _mass(own.law, np.arange(91, 110), 100))
             grid = np.arange(len(deviations)) - len(deviations) // 2
             low, high, probability = _interval(grid, deviations, level)
             for total, published in zip(values.sum(axis=0).reshape(-1), np.reshape(whole, -1), strict=True):
@@ -183,6 +186,12 @@ def full_time_share(counts: xr.DataArray) -> xr.Dataset:
         lambda own: rankdata(-own, axis=-1, method="min"), share, input_core_dims=[[area]], output_core_dims=[[area]]
     )
     return xr.Dataset({"share": share, "rank": rank})
+
+
+def _mass(law: Any, values: Any, counts: Any) -> npt.NDArray[np.float64]:
+    """Probabilities of published numbers given counts."""
+    found: npt.NDArray[np.float64] = np.exp(law.log_each(values, counts))
+    return found
 
 
 def _interval(grid: npt.NDArray[np.int64], mass: npt.NDArray[np.float64], level: float) -> tuple[int, int, float]:

@@ -133,7 +133,11 @@ def statsnz_age_by_sex(electorates: str = "general", law: NoiseLaw | None = None
     """
     sheet = _SHEETS[choice(electorates, tuple(_SHEETS), "electorates")]
     electorate, age, sex = dims = ["row_header2", "row_header3", "col_header2"]
-    every = {electorate: f"Total {electorates} electorates", age: re.compile("Total people, .*"), sex: "Total people"}
+    every: dict[str, str | re.Pattern[str]] = {
+        electorate: f"Total {electorates} electorates",
+        age: re.compile("Total people, .*"),
+        sex: "Total people",
+    }
     with as_file(files("bayesdp.datasets").joinpath("statsnz_2013/age_sex_by_electorate.csv")) as path:
         tables = read_office_csv(
             path,

@@ -49,7 +49,7 @@ def tables_of(
     found = _by_pattern(entries, frame, own_axes, summed, missing)
     if found[0].query.is_identity:
         published = np.where(found[0].codes == PUBLISHED, found[0].values, np.nan)
-        check_no_sum(published, own_axes, own, entries.where)
+        check_no_sum(published, own_axes, dict.fromkeys(own, ""), entries.where)
     for name, at in levels.items():
         if name not in above and set(at.labels[0]) != {totals[name]}:
             raise ValueError(
@@ -167,8 +167,8 @@ def _table(
             "column that holds no labels is left out: ignore=[...]"
         )
     row = np.zeros(chosen.size, dtype=np.int64)
-    for own, places in zip(kept.values(), positions, strict=True):
-        row = row * len(own) + places[chosen]
+    for labels, places in zip(kept.values(), positions, strict=True):
+        row = row * len(labels) + places[chosen]
     order = np.argsort(row, kind="stable")
     twice = np.flatnonzero(np.diff(row[order]) == 0)
     if twice.size:
