@@ -145,7 +145,7 @@ def predict(left_out: Sequence[bdp.Measured], counts: npt.NDArray[np.int64], lev
 
 if __name__ == "__main__":
     # Totals of both sexes are left out (with them those of all ages), then sums of kinds of tenures, of those stated, and of all.
-    cases = [(bdp.datasets.statsnz_age_by_sex(), (1, 4, 5, 7))]
+    cases: list[tuple[bdp.Release, tuple[int, ...]]] = [(bdp.datasets.statsnz_age_by_sex(), (1, 4, 5, 7))]
     cases += [(tenures(path), (1, 2, 3)) for path in sys.argv[1:2]]
     for published, left in cases:
         given, hidden = leave_out(published, *left)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import xarray as xr
-from scipy import stats
+from scipy.stats import rankdata
 
 import bayesdp as bdp
 
@@ -35,7 +35,9 @@ def leave_out(release: bdp.Release, *levels: str) -> tuple[bdp.Release, list[bdp
 
 def without_areas(release: bdp.Release, areas: Sequence[str]) -> tuple[bdp.Release, list[bdp.Measured]]:
     """The release without all 210 numbers of some of its smallest areas, and what was published of these."""
-    smallest, kept, out = release.dims[0], [], []
+    smallest = release.dims[0]
+    kept: list[bdp.Measured] = []
+    out: list[bdp.Measured] = []
     for own in release.measurements:
         if smallest not in own.query.dims:
             kept.append(own)
@@ -179,8 +181,10 @@ def full_time_share(counts: xr.DataArray) -> xr.Dataset:
     people = women.sum("status")
     there = (people > 0).all([dim for dim in people.dims if dim != area])
     share = (women.sel(status="EWFT") / people.where(people > 0)).isel({area: np.flatnonzero(there.values)})
-    place = share.get_axis_num(area)
-    return xr.Dataset({"share": share, "rank": share.copy(data=stats.rankdata(-share.values, axis=place))})
+    rank = xr.apply_ufunc(
+        lambda own: rankdata(-own, axis=-1, method="min"), share, input_core_dims=[[area]], output_core_dims=[[area]]
+    )
+    return xr.Dataset({"share": share, "rank": rank})
 
 
 def _interval(grid: npt.NDArray[np.int64], mass: npt.NDArray[np.float64], level: float) -> tuple[int, int, float]:

@@ -83,7 +83,8 @@ def joined(parts: Sequence[Entries]) -> Entries:
             raise ValueError(f"{part.where}: dims are {part.dims}, those of {parts[0].where} are {parts[0].dims}")
     known: list[dict[str, int]] = [{} for _ in parts[0].dims]
     places: list[list[npt.NDArray[np.int64]]] = [[] for _ in known]
-    marks, start = {}, 0
+    marks: dict[int, tuple[str, ...]] = {}
+    start = 0
     for part in parts:
         for own, labels, at, found in zip(known, part.labels, part.places, places, strict=True):
             found.append(np.array([own.setdefault(label, len(own)) for label in labels], dtype=np.int64)[at])
@@ -93,8 +94,8 @@ def joined(parts: Sequence[Entries]) -> Entries:
         np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "codes", "fractional")
     )
     sources = tuple(source for part in parts for source in part.sources)
-    labels = tuple(map(tuple, known))
-    return Entries(sources, parts[0].dims, labels, tuple(map(np.concatenate, places)), values, codes, fractional, marks)
+    every = tuple(tuple(own) for own in known)
+    return Entries(sources, parts[0].dims, every, tuple(map(np.concatenate, places)), values, codes, fractional, marks)
 
 
 def entries_of(file: CsvFile, columns: Columns, notation: Notation) -> Entries:

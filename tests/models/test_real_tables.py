@@ -1,0 +1,169 @@
+"""Predictions of published numbers that were left out, of two censuses: as many as should be are in their intervals."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", ROOT.parent / "shared/data"))
+TENURES = SHARED / "statsnz2013/tenure_by_electorate.csv"
+ABS = SHARED / "abs2016_working_population"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "models" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def work():
+    return load("working_population")
+
+
+@pytest.fixture(scope="module")
+def electorates():
+    return load("electorates")
+
+
+def fit(model, **how):
+    with model:
+        tree = bdp.sample(chains=2, cores=1, random_seed=1, progressbar=False, quiet=True, **how)
+    return tree["posterior"].dataset["x"].values
+
+
+def flat(draws):
+    return draws.reshape(-1, *draws.shape[2:])
+
+
+LAW = bdp.noise.CellKey(max_deviation=3, variance_at_most=9.0, not_smaller_than=3)
+
+
+def toy(larger):
+    frame = bdp.Frame.of({"SA3": ["11", "12"], "sex": ["M", "F"], "SA4": ("SA3", ["1", "1"])})
+    parts = [
+        (bdp.Identity(frame), [[40, 0], [30, 9]]),
+        (bdp.Margins(frame, ["SA3"]), [40, 38]),
+        (bdp.Margins(frame, ["SA4", "sex"]), [larger]),
+    ]
+    return bdp.Release.from_published(frame, [bdp.Measured(query, values, LAW) for query, values in parts])
+
+
+def test_predictions_of_a_table_that_is_known(work):
+    """Given the counts, a number is uniform within 3 of its count; about the same people, it is that which was published."""
+    given, hidden = work.leave_out(toy([71, 9]), "SA4")
+    assert [own.query.dims for own in given.measurements] == [("SA3", "sex"), ("SA3",)]
+    counts = np.array([[[41, 0], [29, 10]]] * 5)
+    for level, half in ((0.5, 2), (0.9, 3)):  # of 7 numbers: quantiles .25 and .75, .05 and .95
+        own = work.predict(given, hidden, counts, level)
+        assert own["lower"].values.tolist() == [70 - half, 9]
+        assert own["upper"].values.tolist() == [70 + half, 9]
+        np.testing.assert_allclose(own["probability"].values, [(2 * half + 1) / 7, 1], rtol=1e-9)
+        assert own["held"].values.tolist() == [True, True]
+    assert not work.predict(given, work.leave_out(toy([74, 9]), "SA4")[1], counts, 0.9)["held"].values[0]
+
+
+def test_sums_by_hand(work):
+    """Two published parts and a whole: the law of three deviations, 343 equally likely cases."""
+    given, hidden = work.leave_out(toy([71, 9]), "SA4")
+    own = work.by_hand(given, hidden, 0.9)
+    cases = np.add.outer(np.add.outer(np.arange(-3, 4), np.arange(-3, 4)), np.arange(-3, 4)).reshape(-1)
+    low, high = np.quantile(cases, [0.05, 0.95], method="inverted_cdf")
+    assert own["lower"].values.tolist() == [70 + low, 9 + low]
+    assert own["upper"].values.tolist() == [70 + high, 9 + high]
+    np.testing.assert_allclose(own["probability"], np.mean((low <= cases) & (cases <= high)), rtol=1e-12)
+    assert own["smallest"].values.tolist() == [30, 0]
+
+
+def test_all_numbers_of_an_area_are_left_out(work):
+    release = bdp.datasets.working_population(levels=["SA3", "SA4"], within="701")
+    given, hidden = work.without_areas(release, ["70103"])
+    assert sum(int((~own.unmeasured).sum()) for own in hidden) == 210
+    assert sum(int(own.unmeasured.sum()) for own in given.measurements) == 210
+    cells = release.measurements[0].labelled.sel(SA3_CODE_2016="70103")
+    np.testing.assert_array_equal(np.asarray(hidden[0].values)[2], cells)
+    assert [own.query.dims[0] for own in given.measurements][8:] == ["SA4_CODE_2016"] * 8
+    # What is left of the SA4 for the area that is not published: 55,... less the three others.
+    totals = {own.query.dims: own.values for own in release.measurements}
+    left = int(totals["SA4_CODE_2016",][0]) - int(totals["SA3_CODE_2016",][[0, 1, 3]].sum())
+    assert work._persons(given).tolist()[2] == left
+
+
+def test_full_time_share_of_women(work):
+    frame = {
+        "SA3_CODE_2016": ["a", "b", "c"],
+        "sex": ["M", "F"],
+        "age": ["50_54", *work.OVER_55],
+        "status": ["EWFT", "EWPT"],
+    }
+    counts = xr.DataArray(np.ones((1, 3, 2, 6, 2), dtype=int), dims=("draw", *frame), coords=frame)
+    counts[0, 0, 1, 1:, 0] = 3  # area a: 15 full time, 5 part time
+    counts[0, 2, 1, 1:] = 0  # area c: nobody
+    found = work.full_time_share(counts)
+    assert found["SA3_CODE_2016"].values.tolist() == ["a", "b"]
+    assert found["share"].values.tolist() == [[0.75, 0.5]]
+    assert found["rank"].values.tolist() == [[1, 2]]
+
+
+@pytest.mark.skipif(not TENURES.is_file(), reason="no file of tenures; BAYESDP_SHARED_DATA names its folder")
+def test_tenures_with_sums_of_kinds(electorates):
+    release = electorates.tenures(TENURES)
+    assert release.frame.shape == (64, 10)
+    cells, kinds, stated, people = (own.values for own in release.measurements)
+    # Auckland Central, as the file has it.
+    assert cells[0].tolist()[:3] == [6954, 5010, 285]
+    assert kinds[0].tolist()[:3] == [12252, 31047, 7293]
+    assert (stated[0, 0], people[0]) == (50595, 55218)
+    for own in release.measurements[1:]:
+        sums = (own.query.matrix @ cells.reshape(-1)).reshape(own.values.shape)
+        assert np.abs(np.where(own.unmeasured, 0, sums - own.values)).max() <= 2 * 7
+
+
+def within_three_deviations(own):
+    """Hits against the sum of the intervals' probabilities, as if numbers were independent: false alarms below 1 %."""
+    p = own["probability"].values
+    return abs(own["held"].values.sum() - p.sum()) <= 3 * np.sqrt((p * (1 - p)).sum()) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sheet", ["general", "Māori"])
+def test_totals_of_electorates_that_were_left_out(electorates, sheet):
+    """Totals of both sexes and of all electorates, of which the posterior has seen none: in intervals of 50, 90 and 95 %."""
+    given, hidden = electorates.leave_out(bdp.datasets.statsnz_age_by_sex(sheet), 1, 4, 5, 7)
+    draws = flat(fit(electorates.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 5}))
+    for level in (0.5, 0.9, 0.95):
+        assert within_three_deviations(electorates.predict(hidden, draws, level))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TENURES.is_file(), reason="no file of tenures; BAYESDP_SHARED_DATA names its folder")
+def test_sums_of_tenures_that_were_left_out(electorates):
+    given, hidden = electorates.leave_out(electorates.tenures(TENURES), 1, 2, 3)
+    draws = flat(fit(electorates.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 5}))
+    for level in (0.5, 0.9, 0.95):
+        assert within_three_deviations(electorates.predict(hidden, draws, level))
+
+
+@pytest.mark.slow
+def test_larger_areas_that_were_left_out(work):
+    """Given SA3 of the Australian Capital Territory only: 840 numbers of SA4 and of the state, some known for certain."""
+    given, hidden = work.leave_out(bdp.datasets.working_population(within="8"), "SA4_CODE_2016", "STE_CODE_2016")
+    draws = flat(fit(work.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 15}))
+    for level in (0.5, 0.9, 0.95):
+        own, simple = work.predict(given, hidden, draws, level), work.by_hand(given, hidden, level)
+        assert own.sizes["answer"] == simple.sizes["answer"] == 840
+        assert within_three_deviations(own)
+        assert abs(float(own["held"].mean() - own["probability"].mean())) < 0.015
+        widths = [float((found["upper"] - found["lower"]).mean()) for found in (own, simple)]
+        assert widths[0] < 0.7 * widths[1]
