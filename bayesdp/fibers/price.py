@@ -80,7 +80,8 @@ class _Priced:
         self._ends = state.rows[self._places]
         forbidden = self._windows <= IMPOSSIBLE / 2.0
         least = float(self._windows[~forbidden].min(initial=0.0))
-        self.laws = _Laws(rows, *(self._ends[:, :2] == -np.inf).T.copy(), forbidden, least)
+        below, above = np.isneginf(self._ends[:, :2]).T.copy()
+        self.laws = _Laws(rows, below, above, forbidden, least)
 
     def __enter__(self) -> _Laws:
         self._state.rows[self._places[0], _ENDS[2:5]] = [1.0, -np.inf, np.inf]

@@ -31,7 +31,7 @@ __all__ = ["COLUMNS", "LAWS", "LEVELS", "TABLE", "false_alarms", "main", "publis
 type Floats = npt.NDArray[np.float64]
 
 TABLE = {"area": [f"a{i}" for i in range(15)], "sex": ["f", "m"]}
-UNIFORM = noise.TransitionTable(range(-3, 4), [[0, 0, 0, 1, 0, 0, 0]] * 3 + [[1 / 7] * 7], period=1)
+UNIFORM = noise.TransitionTable(tuple(range(-3, 4)), ((0, 0, 0, 1, 0, 0, 0),) * 3 + ((1 / 7,) * 7,), period=1)
 LAWS: Mapping[str, NoiseLaw] = {
     "gaussian": noise.Gaussian(4.0),
     "discrete gaussian": noise.DiscreteGaussian(1.5),
