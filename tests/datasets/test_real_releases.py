@@ -67,6 +67,7 @@ def test_the_extract_of_the_abs_is_what_the_office_published():
     assert bdp.datasets.working_population(folder=ABS) == shipped
 
 
+@pytest.mark.slow
 @needs_files
 def test_the_country_down_to_sa2_is_read():
     """The codes of 1,042 areas nest; a state of which no area is there is named."""

@@ -83,6 +83,7 @@ def test_the_file_that_is_written_has_what_is_above_the_threshold(views, tmp_pat
     assert (truth.values[np.isnan(off)] < 600).all()
 
 
+@pytest.mark.slow
 def test_the_total_of_an_event_holds_the_truth(views):
     release, event = views.make_release(seed=7), ("A storm", "2023-02-03", views.LAST)
     with views.build_model(release):
