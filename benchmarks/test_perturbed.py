@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from unittest import mock
 
 import arviz as az
 import numpy as np
@@ -11,6 +12,9 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
+from bayesdp.fibers import precise
+from bayesdp.fibers import target as targets
+from benchmarks.country import LAW
 from benchmarks.perturbed_runs import large
 from benchmarks.perturbed_tables import by_hand, ours, perturbed
 
@@ -55,3 +59,54 @@ def test_against_counts_summed_out_by_hand(benchmark, enter):
     enter("20 x 3, cells only: ESS a second of the mean, true counts drawn", here / seconds, "")
     enter("20 x 3, cells only: ESS a second of the mean, summed out by hand, NUTS", there / other_seconds, "")
     enter("20 x 3, cells only: drawn / summed out", (here / seconds) / (there / other_seconds), "times")
+
+
+def _line_chain(release, families):
+    """The kernel of a release, with directions that keep published sums or without."""
+    kept = precise.precise_sets if families else lambda *given: ()
+    with mock.patch.object(targets, "precise_sets", kept), pm.Model(coords=release.coords):
+        base = pm.NegativeBinomial.dist(mu=50.0, alpha=0.8)
+        bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=release.dims))
+        table = bdp.inference.FiberGibbs().tables[0]
+    chain = table.chain
+    chain.reseed(np.random.default_rng(1))
+    chain.begin(table.value.reshape(-1), scatter=True)
+    for _ in range(300):
+        chain.move(2)
+        chain.learn()
+    chain.settle()
+    return chain
+
+
+def _drawn(chain, draws, sweeps):
+    """Tables, and microseconds a move."""
+    began = time.process_time()
+    tables = np.empty((draws, len(chain.counts)))
+    for own in tables:
+        chain.move(sweeps)
+        own[:] = chain.counts
+    moves = draws * sweeps * chain.target.fiber.invariants.dimension
+    return tables, (time.process_time() - began) / moves * 1e6
+
+
+@pytest.mark.benchmark(group="perturbed tables")
+def test_all_margins_with_and_without_families(benchmark, enter):
+    """11 areas of the Australian census, all 210 numbers of each perturbed: directions by sets of dimensions, and without them."""
+    release = bdp.datasets.working_population(LAW, levels=["SA3"], within="7")
+    chains = {families: _line_chain(release, families) for families in (True, False)}
+    tables, cost = benchmark.pedantic(_drawn, (chains[True], 1_000, 10), rounds=1, warmup_rounds=0)
+    before, cost_before = _drawn(chains[False], 1_000, 10)
+    moves = 1_000 * 10 * chains[True].target.fiber.invariants.dimension
+    rates = []
+    for drawn, own in ((tables, cost), (before, cost_before)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sizes = az.ess(drawn.T[:, None, :], chain_axis=1, draw_axis=2, method="bulk")
+        rates.append(np.nan_to_num(sizes) / (moves * own * 1e-6))
+    moved = tables.std(axis=0) > 0
+    for rate, words in zip(rates, ("families", "without"), strict=True):
+        enter(f"ABS, 11 areas: smallest ESS of a cell a second, {words}", float(rate[moved].min()), "")
+        enter(f"ABS, 11 areas: 5 % quantile of cells a second, {words}", float(np.quantile(rate[moved], 0.05)), "")
+    enter("ABS, 11 areas: a move, families", cost, "us", at_most=0.6)
+    enter("ABS, 11 areas: a move, without", cost_before, "us")
+    enter("ABS, 11 areas: cells that moved with families only", float((moved & (before.std(axis=0) == 0)).sum()), "")
