@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bayesdp._random import seed_state
 from bayesdp.fibers.kernel.donors import move_donors
 from bayesdp.fibers.kernel.occupied import donors_of
-from bayesdp.fibers.kernel.state import FAMILIES, NOISY
+from bayesdp.fibers.kernel.state import FAMILIES, IMPOSSIBLE, NOISY, WINDOW_ABOVE, WINDOW_BELOW, WINDOW_LENGTH
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.fibers.price import fall_and_rise, raise_the_price
 from bayesdp.fibers.target import Target
@@ -156,8 +156,12 @@ class Chain:
 
     @property
     def walled(self) -> bool:
-        """Whether laws of the noise forbid answers, each of which counts for itself."""
-        return not len(self.state.laws) and any(term.windows is not None for term in self.target.terms)
+        """Whether laws of the noise forbid values of sums of cells, each of which counts for itself."""
+        state = self.state
+        sums = np.bincount(state.indices, minlength=len(state.rows)) > 1
+        rows = state.rows[sums & (state.rows[:, WINDOW_LENGTH] > 0.0)]
+        ends = bool(np.isneginf(rows[:, [WINDOW_BELOW, WINDOW_ABOVE]]).any())
+        return not len(state.laws) and len(rows) > 0 and (ends or bool((state.windows <= IMPOSSIBLE / 2.0).any()))
 
     def temper(self, moves: int) -> bool:
         """Look for a table behind walls, by lines within softer ones (`bayesdp.fibers.price`); whether one was taken."""
