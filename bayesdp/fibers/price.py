@@ -18,7 +18,7 @@ __all__ = ["raise_the_price"]
 
 type Ints = npt.NDArray[np.int64]
 
-_LAST, _TIMES, _GAP = 6.0, 100, 3.0
+_LAST, _TIMES, _GAP = 12.0, 120, 3.0
 """The last price, after how many steps it is reached, and how many of it an answer in a gap costs at least."""
 
 _MORE = 0.05
