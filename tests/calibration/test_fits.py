@@ -6,6 +6,7 @@ import io
 import os
 import re
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from rich.console import Console
 
 import bayesdp as bdp
 from bayesdp.calibration import fit_many
-from bayesdp.calibration import sbc as progress_module
 from bayesdp.calibration.fits import Fits, _Fit
 from bayesdp.calibration.runners import DIED
 from bayesdp.calibration.sbc import followed
@@ -193,6 +193,7 @@ def test_bad_arguments():
 def test_progress_counts_what_came_and_what_failed(monkeypatch):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)
+    progress_module = sys.modules["bayesdp.calibration.sbc"]  # the package has a function of this name
     original = progress_module.Progress
     monkeypatch.setattr(progress_module, "Progress", lambda *columns: original(*columns, console=console))
     records = [{"number": 0}, {"number": 1, "error": "no"}, {"number": 2}]

@@ -131,7 +131,7 @@ def test_gaussian_meets_its_renyi_divergences(query, neighbours):
 def test_gaussian_with_the_exact_profile():
     mechanism = DiscreteGaussian(COUNTY, epsilon=1.0, delta=0.0072487768, neighbours="add-remove")
     assert mechanism.sigma == pytest.approx(2.0, abs=1e-8)  # checks.md
-    assert discrete_gaussian_delta(1.0, mechanism.sigma) <= 0.0072487768
+    assert discrete_gaussian_delta(1.0, mechanism.sigma) <= 0.0072487768 * (1.0 + 1e-14)  # up to rounding of the sums
     (row,) = mechanism.guarantee.pairs
     assert row.loss["epsilon"] <= 1.0
     assert row.loss["epsilon"] == pytest.approx(1.0)

@@ -39,7 +39,10 @@ def solved(deviations: np.ndarray, variance: float) -> np.ndarray:
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert found.success
+    assert found.status in (
+        0,
+        8,
+    )  # 8: no step of the solver gains more than rounding loses, which depends on the processor
     return found.x
 
 
@@ -118,7 +121,10 @@ def relaxed(deviations: np.ndarray, variance: float) -> np.ndarray:
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert found.success
+    assert found.status in (
+        0,
+        8,
+    )  # 8: no step of the solver gains more than rounding loses, which depends on the processor
     return found.x
 
 
