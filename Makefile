@@ -1,6 +1,6 @@
 # make install   set up .venv with the locked dependencies (every other target does it when needed)
 # make demo      two real tables from release to posterior, with an HTML report for each
-# make test      the tests, without the slow ones; make test-full runs all of them
+# make test      the tests of the mathematics; make test-system those of kills, disks and packages; make test-full all of them
 # make lint      style, types and import rules
 # make help      all targets
 #
@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
-.PHONY: help install lock dist demo test test-full test-lowest lint $(LINTS) bench calibration notebooks notebooks-quick fuzz docs clean
+.PHONY: help install lock dist demo test test-system test-full test-lowest lint $(LINTS) bench calibration notebooks notebooks-quick fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -70,8 +70,11 @@ demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML re
 # --------------------------------------------------------------------------------------------------------- checks
 
 # A file's tests stay in one process: what they share is compiled once.
-test: $(INSTALLED) ## the tests without the slow ones, and the slowest durations
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_OPTIONS)
+test: $(INSTALLED) ## the tests without the slow ones and those of test-system, and the slowest durations
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not system" $(PYTEST_OPTIONS)
+
+test-system: $(INSTALLED) ## kills, signals, full disks, journals, mutated files, clusters, packages
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "system and not slow" tests $(PYTEST_OPTIONS)
 
 test-full: $(INSTALLED) ## all the tests, the slow ones included, with coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term $(PYTEST_OPTIONS)

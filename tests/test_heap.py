@@ -8,6 +8,8 @@ import pytest
 
 from bayesdp._heap import give_back
 
+pytestmark = pytest.mark.system
+
 HOLES = """
 import numpy as np
 from bayesdp._heap import give_back

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import bayesdp
 from bayesdp._numba import stamp_of
+
+pytestmark = pytest.mark.system
 
 OUTER = """
 from bayesdp._numba import nb

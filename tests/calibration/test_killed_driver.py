@@ -12,7 +12,10 @@ from bayesdp.calibration.runners import on_dask
 from tests.calibration.cluster import SCRIPT, SECONDS, N, driver, killed, records, seeded, started, wait_for, work_left
 
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc"),
+    pytest.mark.system,
+]
 
 
 @pytest.fixture(scope="module")

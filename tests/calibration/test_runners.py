@@ -9,6 +9,8 @@ import pytest
 from bayesdp.calibration.runners import DIED, in_processes, on_dask, serially
 from bayesdp.calibration.sbc import choose_runner
 
+pytestmark = pytest.mark.system
+
 
 def square(number):
     if number == 3:

@@ -15,6 +15,8 @@ import pytest
 import bayesdp
 from bayesdp.cli.users_file import warn_of_open_caches
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(bayesdp.__file__).resolve().parents[1]
 DRAW = (
     "import numpy as np\n"

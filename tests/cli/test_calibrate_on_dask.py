@@ -12,7 +12,10 @@ from tests.calibration.cluster import killed, records, started, wait_for, work_l
 from tests.cli.test_calibrate import MODEL
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc"),
+    pytest.mark.system,
+]
 
 
 @pytest.mark.slow

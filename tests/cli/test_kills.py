@@ -18,7 +18,10 @@ from tests.cli.conftest import MARGINS, NOISY, TABLE
 from tests.cli.kills import PLACES, Ended, Job
 from tests.cli.test_calibrate import MODEL
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc"),
+    pytest.mark.system,
+]
 
 IMPORT = ["import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o"]
 SIZES = ["--chains", "2", "--draws", "200", "--tune", "50", "--seed", "1", "--quiet"]

@@ -17,6 +17,8 @@ import xarray as xr
 from bayesdp.inference.runs import recorded
 from bayesdp.inference.runs.journal import DrawJournal
 
+pytestmark = pytest.mark.system
+
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
 FIT = (
     "fit",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
     "import netcdf", "import folder", "release netcdf", "release folder", "fit", "test", "calibrate", "calibrate journal",

@@ -18,6 +18,8 @@ from bayesdp.cli.errors import interrupt_status, terminating_signals
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import replacing
 
+pytestmark = pytest.mark.system
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 

@@ -16,6 +16,8 @@ import pytest
 import bayesdp as bdp
 from bayesdp.cli import main, parser
 
+pytestmark = pytest.mark.interpreted
+
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs" / "how-to"
 PAGES = sorted(path for path in GUIDES.glob("*.md") if path.name != "index.md")

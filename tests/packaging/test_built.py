@@ -20,6 +20,8 @@ import pytest
 
 import bayesdp
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]

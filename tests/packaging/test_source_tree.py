@@ -13,6 +13,8 @@ import pytest
 
 import bayesdp
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 
 # The dependencies are found as they are installed; whatever makes bayesdp importable from there (an editable install,

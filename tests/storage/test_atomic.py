@@ -29,6 +29,8 @@ from bayesdp.storage import (
 from tests.storage.examples import lattice, several
 from tests.storage.writers import write_folder
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

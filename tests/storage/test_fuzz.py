@@ -36,7 +36,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = 200
 
 # The process of pytest may have a thread that waits for messages; a fork that only reads a file does not need it.
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.system,
+]
 
 
 def test_no_file_does_harm(tmp_path):

@@ -27,6 +27,8 @@ from bayesdp.storage.object_headers import stored_attributes
 from bayesdp.storage.raw_bytes import RawBytes
 from tests.storage.examples import lattice
 
+pytestmark = pytest.mark.system
+
 SECONDS, MEGABYTES = 4.0, 300.0
 """Twice the promised time: the machines of continuous integration are slow, and busy."""
 

@@ -20,6 +20,8 @@ from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from tests.storage.changed_fields import at, mutants
 from tests.storage.examples import EXAMPLES
 
+pytestmark = pytest.mark.system
+
 COUNTS = np.array([[4, 7, 2], [5, 0, 9]])
 SQUARE = {"sex": ["men", "women"], "admission": ["yes", "no"]}
 MADE = {

@@ -17,6 +17,8 @@ from bayesdp.privacy import PairLoss
 from bayesdp.release import Release
 from tests.storage.changed_fields import at, mutants
 
+pytestmark = pytest.mark.system
+
 NAMES = ["a", "b", "c", "d"]
 COUNTS = [5, 10, 15, 20]
 UNIT = (0.0, 1.0)

@@ -20,6 +20,8 @@ from bayesdp.release import Measured, Release
 from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
 from tests.storage.changed_fields import at, mutants
 
+pytestmark = pytest.mark.system
+
 COUNTS = np.array([[4, 7, 2], [5, 0, 9]])
 TOTAL, BOTH = INVARIANTS["total"], INVARIANTS["both margins"]
 

@@ -13,6 +13,8 @@ from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.streaming import journal as journals
 from tests.streaming.cases import FRAME, MEAN, PRIOR, SHAPE, small_release
 
+pytestmark = pytest.mark.system
+
 RELEASE = small_release()
 GIVEN = {
     "record": {"areas": bdp.Margins(FRAME, ["county", "race"])},

@@ -28,6 +28,8 @@ from bayesdp.inference.runs.journal_file import MAGIC
 from bayesdp.inference.runs.step_state import checked_state, restore_state, state_bytes
 from bayesdp.storage.records import pack, scan, unpack
 
+pytestmark = pytest.mark.system
+
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 DRAWS, TUNE = 60, 40
 RUN = {

@@ -15,6 +15,8 @@ import pytest
 import bayesdp as bdp
 from bayesdp.inference.runs import running
 
+pytestmark = pytest.mark.system
+
 TABLE = {"area": list("abcdefgh"), "sex": ["f", "m"]}
 
 

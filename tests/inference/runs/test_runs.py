@@ -21,6 +21,8 @@ from bayesdp.inference.runs import progress
 from bayesdp.inference.runs.progress import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
 
+pytestmark = pytest.mark.system
+
 FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
 QUICK = {"draws": 600, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 

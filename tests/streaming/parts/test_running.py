@@ -20,6 +20,8 @@ from bayesdp.streaming.parts import driver
 from bayesdp.streaming.parts.checkpoint import NAME
 from tests.streaming.parts.cases import PRIOR, country
 
+pytestmark = pytest.mark.system
+
 SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "quiet": True}
 
 
