@@ -23,7 +23,8 @@ def runs(tmp_path_factory) -> dict[str, dict]:
     return json.loads(done.stdout)
 
 
-pytestmark = [pytest.mark.slow  # tests/cli/test_short_disk.py tries all outputs, the sampling left out, pytest.mark.system]
+# tests/cli/test_short_disk.py tries all outputs, the sampling left out.
+pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 WITHOUT_ROOM = (
     "fit, no room for more than the draws", "fit, no room for the output", "fit, no room for either",

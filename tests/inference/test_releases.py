@@ -25,6 +25,8 @@ from tests.inference.oracle import (
     three_counties,
 )
 
+pytestmark = pytest.mark.interpreted
+
 
 class TestReleases:
     """Everything that may be published about a table."""
