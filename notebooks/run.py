@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--store", action="store_true", help="write the outputs into the notebooks")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time, each in a process (default: 1)")
     options = parser.parse_args(arguments)
-    paths = options.notebooks or sorted(FOLDER.glob("*.ipynb"))
+    paths = options.notebooks or sorted(FOLDER.glob("*.ipynb"), reverse=True)  # the longest are among the last
     if not paths:
         print(f"no notebooks in {FOLDER}", file=sys.stderr)
         return 1

@@ -33,7 +33,7 @@ def _linker(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     import pytensor  # only here: many a test has no use for it
 
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+    with pytensor.config.change_flags(linker="py"):
         yield
 
 
