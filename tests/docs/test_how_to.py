@@ -16,8 +16,6 @@ import pytest
 import bayesdp as bdp
 from bayesdp.cli import main, parser
 
-pytestmark = pytest.mark.interpreted
-
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs" / "how-to"
 PAGES = sorted(path for path in GUIDES.glob("*.md") if path.name != "index.md")
@@ -71,6 +69,7 @@ def test_the_options_it_mentions_exist(page):
             assert re.search(rf"(?<![\w-]){re.escape(option)}\b", known), f"{page.name}: bayesdp {name} has no {option}"
 
 
+@pytest.mark.system
 def test_the_commands_from_published_files_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "notebooks" / "data", "notebooks/data")

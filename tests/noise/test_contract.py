@@ -49,7 +49,12 @@ def test_mass(name: str, check) -> None:
     check(*_mass(name))
 
 
-@pytest.mark.parametrize("check", USE_CHECKS, ids=lambda own: own.__name__.removeprefix("check_"))
+# Sampling checks the whole way; the other checks, with tests/fibers/kernel/test_law.py, imply what it draws.
+_SAMPLED = ("check_short_run", "check_calibration")
+_USES = [pytest.param(own, marks=[pytest.mark.system] * (own.__name__ in _SAMPLED)) for own in USE_CHECKS]
+
+
+@pytest.mark.parametrize("check", _USES, ids=lambda own: own.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", LAWS)
 def test_use(name: str, check) -> None:
     check(*_fitted(name))
