@@ -48,13 +48,24 @@ def test_the_licence_of_the_shipped_data_is_shipped():
 
 @pytest.mark.parametrize(
     "target",
-    ["install", "demo", "dist", "test", "test-full", "test-lowest", "fuzz", "lint", "bench", "notebooks", "lock"],
+    [
+        *("install", "demo", "dist", "test", "test-system", "test-full", "test-lowest"),
+        *("fuzz", "lint", "bench", "notebooks", "lock"),
+    ],
 )
 def test_contributors_are_told_about_targets_that_exist(target):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     assert f"make {target}" in contributing
+
+
+def test_continuous_integration_leaves_out_slow_tests_only():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for target, marks in (("test", "not slow and not system"), ("test-system", "system and not slow")):
+        assert re.search(rf'^{target}: .*\n.* -m "{marks}"', makefile, re.MULTILINE)
+        assert re.search(rf"^step {target} run_tests {target}$", run, re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "bayesdp").iterdir()), ids=lambda path: path.name)
