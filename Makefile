@@ -123,9 +123,8 @@ calibration: $(INSTALLED) ## every mechanism x 2 priors x 2 invariants, and hier
 notebooks: $(INSTALLED) ## run every notebook in full, twice, and store the outputs if the numbers agree
 	$(BIN)/python notebooks/run.py --twice --store
 
-# Each kernel would compile its graphs for half a minute, to evaluate them for seconds: Python evaluates them instead.
 notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws; nothing is stored; tests find the kernels it compiles
-	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" PYTENSOR_FLAGS=linker=py,optimizer=fast_compile BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py --jobs 2
+	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" BAYESDP_QUICK=1 $(BIN)/python notebooks/run.py --jobs 2
 
 docs: $(INSTALLED) ## the site in build/site, from docs/, the notebooks and the package itself; warnings and dead links are errors
 	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" $(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site

@@ -26,8 +26,6 @@ from tests.noise.contract.examples import LINE, TABLE, Example, example_of, vari
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.contract.use_checks import RATE, TABLES
 
-pytestmark = pytest.mark.interpreted
-
 FACTORS = (0.8, 1.0, 1.25)
 PAGE = Path(__file__).parents[2] / "docs/how-to/unknown-noise.md"
 

@@ -14,8 +14,6 @@ from bayesdp import noise
 from bayesdp.steps.terms import read_model
 from tests.inference.oracle import LINE, assert_posterior, posterior_of, sample, tables_of
 
-pytestmark = pytest.mark.interpreted
-
 LAWS = [
     (noise.TruncatedLaplace(2.0, (0.0, 9.0)), [0.4, 8.6, 3.3]),
     (noise.BoundaryInflatedLaplace(2.0, (0.0, 9.0)), [0.0, 9.0, 3.3]),

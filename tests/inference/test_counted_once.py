@@ -18,8 +18,6 @@ from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
 from tests.registering import only_here
 
-pytestmark = pytest.mark.interpreted
-
 TABLE = {"area": ["a", "b", "c"], "kind": ["only"]}
 VALUES, TOTAL, SIGMA, MEAN = np.array([3, 0, 9]), 11, 1.5, 4.0
 

@@ -13,8 +13,6 @@ from pymc.step_methods import STEP_METHODS
 
 import bayesdp as bdp
 
-pytestmark = pytest.mark.interpreted
-
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ENTRIES.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(.*?)` \| ((?:works|refuses) \| (?:works|refuses)) \|$", PAGE, re.MULTILINE))
 

@@ -14,8 +14,6 @@ from bayesdp import noise
 from bayesdp.hulls.base import gauge_program
 from tests.inference.oracle import assert_posterior, log_poisson, posterior_of, sample, tables_of
 
-pytestmark = pytest.mark.interpreted
-
 SQUARE = {"row": ["p", "q", "r"], "column": ["low", "mid", "high"]}
 TABLE = np.array([[2, 0, 1], [1, 2, 0], [0, 1, 2]])
 

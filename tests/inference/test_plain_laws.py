@@ -26,8 +26,6 @@ from tests.inference.oracle import (
     tables_of,
 )
 
-pytestmark = pytest.mark.interpreted
-
 RATE = np.array([1.0, 2.0, 3.0])
 NOISY = np.array([4.37, -0.81, 3.5])
 SCALES = np.array([1.5, 0.7, 4.0])

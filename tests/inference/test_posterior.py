@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
-import pytest
 from scipy import special, stats
 
 import bayesdp as bdp
@@ -25,8 +24,6 @@ from tests.inference.oracle import (
     tables_of,
     three_counties,
 )
-
-pytestmark = pytest.mark.interpreted
 
 
 class TestFastFamilies:

@@ -25,8 +25,6 @@ from tests.inference.oracle import (
     three_counties,
 )
 
-pytestmark = pytest.mark.interpreted
-
 
 class TestReleases:
     """Everything that may be published about a table."""

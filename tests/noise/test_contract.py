@@ -18,8 +18,6 @@ from tests.noise.contract.mass_checks import MASS_CHECKS
 from tests.noise.contract.masses import Mass, mass_of
 from tests.noise.contract.use_checks import USE_CHECKS, Fitted, fitted
 
-pytestmark = pytest.mark.interpreted
-
 LAWS = [*noise.law_names().split(", "), *variants()]
 
 

@@ -18,8 +18,6 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 
-pytestmark = pytest.mark.interpreted
-
 LINE = {"county": ["p", "q", "r"]}
 RATE = np.array([2.0, 4.0, 3.0])
 TABLES = np.array([own for own in itertools.product(range(13), repeat=3) if sum(own) == 12])

@@ -16,8 +16,6 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.steps import movement
 from bayesdp.steps.count_chains import SweepChain
 
-pytestmark = pytest.mark.interpreted
-
 
 def _model(
     shape: tuple[int, ...], margins: float | None = 0.5, prior: Any = None, keep: int = 2, rest: bool = False

@@ -16,8 +16,6 @@ from bayesdp.mechanisms import CanonicalNoise
 from bayesdp.privacy.canonical import Tulap
 from bayesdp.steps.table import CountTable
 
-pytestmark = pytest.mark.interpreted
-
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
 TOTAL = bdp.Totals(TABLE)
 QUIET = {"nuts_sampler": "pymc", "cores": 1, "progressbar": False, "quiet": True}

@@ -19,8 +19,6 @@ from bayesdp.steps.terms import read_model
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.registering import only_here
 
-pytestmark = pytest.mark.interpreted
-
 
 @dataclass(frozen=True, eq=False)
 class Slipped(bdp.noise.NoiseLaw):

@@ -13,8 +13,6 @@ from scipy import integrate, stats
 
 from bayesdp import distributions, noise
 
-pytestmark = pytest.mark.interpreted
-
 NAMES = [
     "TruncatedLaplace",
     "BoundaryInflatedLaplace",

@@ -14,8 +14,6 @@ import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.distributions.exact_answers import OFF_FIBER
 
-pytestmark = pytest.mark.interpreted
-
 LABELS = {"area": ["Alpha", "Beta"]}
 PUBLISHED = np.array([30, 45])
 LAW = noise.RandomRounding(3)

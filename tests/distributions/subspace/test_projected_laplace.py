@@ -23,8 +23,6 @@ from bayesdp.noise.subspace.rows import log_gram, row_basis
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
 
-pytestmark = pytest.mark.interpreted
-
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 ROWS = Invariants(Margins(frame_of(3, 4), ["d0"]))
 CASES = [

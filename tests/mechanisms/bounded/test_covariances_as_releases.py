@@ -24,8 +24,6 @@ from bayesdp.mechanisms.bounded.covariance_elements import element_frame, variab
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.report.page import page
 
-pytestmark = pytest.mark.interpreted
-
 NAMES = ["height", "weight"]
 TRUTH = np.array([[1.0, 0.5], [0.5, 2.0]])
 MATRIX = m.CovarianceMatrix(3.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)

@@ -27,8 +27,6 @@ from bayesdp.noise import RescaledLaplace
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.report.page import page
 
-pytestmark = pytest.mark.interpreted
-
 N, NAMES = 12, ["rents", "owns", "other", "none"]
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 """The same graphs without numba's seconds of compilation."""

@@ -19,8 +19,6 @@ from bayesdp import mechanisms as m
 from bayesdp.composition import as_one, joint_release
 from bayesdp.report.page import page
 
-pytestmark = pytest.mark.interpreted
-
 N = 50
 SHARE = m.TruncatedLaplace(1.0, 1 / N, (0, 1))
 PAIR = m.BoundaryInflatedLaplace(1.0, 1 / N, (0, 1), names=["commutes", "rents"])

@@ -21,8 +21,6 @@ from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
 
-pytestmark = pytest.mark.interpreted
-
 LABELS = {"sex": ["f", "m"], "age": ["young", "old"]}
 TRUTH = np.array([[4, 1], [0, 7]])
 RATE = 3.0
