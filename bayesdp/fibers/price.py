@@ -49,6 +49,10 @@ answers in 100,000 are forbidden; one that rises for these moves what is wrong a
 _LONGEST = 3_000
 """Steps after which no more are taken."""
 
+_AGAIN = 500
+"""Where answers about the same records may differ, the price begins anew after so many: of 100 starts of 11 Australian areas all end
+within 3,000 steps, 71 without."""
+
 _ROOM = 12
 """How far beyond its law an answer may go: longer lines take longer to draw from."""
 
@@ -97,17 +101,17 @@ class _Priced:
 def raise_the_price(state: State, move: Callable[[], object], differing: Callable[[], bool]) -> bool:
     """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
     # `move`: a tenth of a sweep or so. `differing`: whether answers about the same records have different numbers.
-    dear = 1.0  # what differing answers cost, which have no weights of their own
+    again = _AGAIN if len(state.differing) else _LONGEST
     with _Priced(state) as laws:
         for tried in range(_LONGEST):
-            _set_price(_FIRST * (_LAST / _FIRST) ** min(tried / _TIMES, 1.0), laws, state)
+            step = tried % again
+            if step == 0:
+                state.rows[laws.rows, WINDOW_WEIGHT] = 1.0
+            _set_price(_FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), laws, state)
             _set_room(laws, state)
-            state.differing[:] *= dear
             move()
-            if _charge_more(_MORE if tried >= _TIMES else 0.0, laws, state) == 0.0:
-                if not differing():
-                    return True
-                dear += _MORE
+            if _charge_more(_MORE if step >= _TIMES else 0.0, laws, state) == 0.0 and not differing():
+                return True
     return False
 
 
