@@ -174,23 +174,16 @@ class Chain:
     def disperse(self, sweeps: int = 5) -> bool:
         """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.
 
-        Where they forbid answers, these cost a price, which rises (`bayesdp.fibers.price`); answers about the same records may have
-        different numbers at first. Elsewhere the noise is flattened for a few sweeps.
+        Where they forbid answers, these cost a price, which rises (`bayesdp.fibers.price`); so do answers about the same records with
+        different numbers. Elsewhere the noise is flattened for a few sweeps.
         """
         moves = max(self.target.fiber.invariants.dimension, 1)
         walls = any(term.windows is not None for term in self.target.terms)
         if walls:
             start = self.counts.copy()
             tenth = max(moves // 10, 10)
-            state = self.state
-            if len(state.laws):
-                self.state = state._replace(laws=np.zeros_like(state.laws))
-                self.load(self.counts.copy())
-                raise_the_price(self.state, lambda: self.sweep(tenth))
-                self.state = state
             self.load(self.counts.copy())
-            first = 3.0 if len(state.laws) else 0.1
-            if raise_the_price(self.state, lambda: self.sweep(tenth), first) and not self.differing:
+            if raise_the_price(self.state, lambda: self.sweep(tenth), lambda: self.differing):
                 return True
             self.load(start)
         self.target.set_noise(self.state, self._scales, self._values, temper=0.25)

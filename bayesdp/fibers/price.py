@@ -38,8 +38,9 @@ from bayesdp.fibers.kernel.sweep import sweep
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_LAST, _TIMES, _GAP = 12.0, 120, 3.0
-"""The last price, after how many steps it is reached, and how many of it an answer in a gap costs."""
+_FIRST, _LAST, _TIMES, _GAP = 0.1, 12.0, 120, 3.0
+"""The first and the last price, after how many steps this is reached, and how many of it an answer costs that is in a gap, or has
+another number than one about the same records."""
 
 _MORE = 0.05
 """From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
@@ -47,6 +48,10 @@ answers in 100,000 are forbidden; one that rises for these moves what is wrong a
 
 _LONGEST = 3_000
 """Steps after which no more are taken."""
+
+_AGAIN = 500
+"""Where answers about the same records may differ, the price begins anew after so many: of 100 starts of 11 Australian areas all end
+within 3,000 steps, 71 without."""
 
 _ROOM = 12
 """How far beyond its law an answer may go: longer lines take longer to draw from."""
@@ -74,7 +79,7 @@ class _Priced:
     """The laws of a state, within which forbidden answers have a price; afterwards they are as they were."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._windows = state, state.windows.copy()
+        self._state, self._windows, self._differing = state, state.windows.copy(), state.differing.copy()
         rows = np.flatnonzero(state.rows[:, WINDOW_LENGTH] > 0.0)  # measured, by a law that is tabulated
         self._places = np.ix_(rows, _ENDS)
         self._ends = state.rows[self._places]
@@ -89,18 +94,23 @@ class _Priced:
 
     def __exit__(self, *_: object) -> None:
         self._state.windows[:] = self._windows
+        self._state.differing[:] = self._differing
         self._state.rows[self._places] = self._ends
 
 
-def raise_the_price(state: State, move: Callable[[], object], first: float = 0.1) -> bool:
+def raise_the_price(state: State, move: Callable[[], object], differing: Callable[[], bool]) -> bool:
     """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
-    # `move`: a tenth of a sweep or so. `first`: the first price of a unit beyond the end of a law.
+    # `move`: a tenth of a sweep or so. `differing`: whether answers about the same records have different numbers.
+    again = _AGAIN if len(state.differing) else _LONGEST
     with _Priced(state) as laws:
         for tried in range(_LONGEST):
-            _set_price(first * (_LAST / first) ** min(tried / _TIMES, 1.0), laws, state)
+            step = tried % again
+            if step == 0:
+                state.rows[laws.rows, WINDOW_WEIGHT] = 1.0
+            _set_price(_FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), laws, state)
             _set_room(laws, state)
             move()
-            if _charge_more(_MORE if tried >= _TIMES else 0.0, laws, state) == 0.0:
+            if _charge_more(_MORE if step >= _TIMES else 0.0, laws, state) == 0.0 and not differing():
                 return True
     return False
 
@@ -132,6 +142,7 @@ def _way(none: Ints, prices: Floats, moves: int, family: int, concave: bool, law
 @compiled
 def _set_price(price: float, laws: _Laws, state: State) -> None:
     """Put a price on each unit beyond the end of a law, and on gaps."""
+    state.differing[:] = -_GAP * price
     for place in range(len(laws.forbidden)):
         if laws.forbidden[place]:
             state.windows[place] = laws.least - _GAP * price

@@ -192,6 +192,11 @@ class Target:
         """What the tabulated log-masses forbid between their ends, which are limits of the fiber; None where they have no gaps."""
         return Gaps.of(self.terms)
 
+    @property
+    def walls_alone(self) -> bool:
+        """Whether nothing but noise and limits of single cells forbids a table."""
+        return not len(self.fiber.system.names) and not self._limits[0].shape[0]
+
     @cached_property
     def _limits(self) -> tuple[sp.csr_array, Floats, Floats]:
         """Rows with limits, and these, but those that rows with windows that end say already."""

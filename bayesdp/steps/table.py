@@ -94,6 +94,8 @@ class CountTable:
             try:
                 if self.sweeps is not None:
                     point = self.sweeps.near(0, scatter=0.0)
+                elif (found := self._priced_table()) is not None:
+                    point = found
                 else:
                     point = fiber.find_point(guide, gaps).reshape(-1)
             except ValueError as error:
@@ -110,6 +112,19 @@ class CountTable:
                     ) from error
             self._start = point
         return self._start
+
+    def _priced_table(self) -> Ints | None:
+        """A table of the fiber that the laws of the noise allow, found by a price; None where none was, or no law forbids any."""
+        guide, fiber, lines = self.target.guide(), self.target.fiber, self._lines
+        if all(term.windows is None for term in self.target.terms):
+            return None
+        with told_while_compiling():
+            lines.ready()
+        if self.target.walls_alone:
+            lines.load(np.clip(np.rint(guide).astype(np.int64), fiber.system.lower, self.chain.upper))
+        else:
+            lines.load(np.minimum(fiber.find_point(guide).reshape(-1), self.chain.upper))
+        return lines.counts.copy() if lines.disperse() else None
 
     @property
     def exact_conditional(self) -> bool:

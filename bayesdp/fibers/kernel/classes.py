@@ -21,7 +21,7 @@ import numpy.typing as npt
 from bayesdp._jit import compiled, inside
 from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.ratios import log_ratio, windowed
-from bayesdp.fibers.kernel.state import IMPOSSIBLE, NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
+from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
 
 __all__ = ["close_classes", "draw_joined", "gather_classes", "open_classes", "turn_cell"]
 
@@ -185,9 +185,9 @@ def _lead(k: int, always: int, leads: int, cells_int: Ints, rows: Floats, indptr
 
 @inside
 def _joined_mass(k: int, differing: int, cells_int: Ints, rows: Floats, windows: Floats, indptr: Ints, indices: Ints, cells: Ints,
-                 steps: Ints, count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints,
+                 steps: Ints, count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, each: float,
                  found: int) -> float:  # fmt: skip
-    """The log-mass of the rows after k steps; `differing` rows differ where no cell is empty."""
+    """The log-mass of the rows after k steps; `differing` rows differ where no cell is empty, with the log-mass `each`."""
     leads = LEADS
     for i in range(count):
         if cells_int[cells[i], X] + k * steps[i] == 0:
@@ -195,7 +195,7 @@ def _joined_mass(k: int, differing: int, cells_int: Ints, rows: Floats, windows:
     if leads == LEADS_EMPTY:
         differing = _lead(k, ZERO, leads, cells_int, rows, indptr, indices, cells, steps, count, mark, codes, laws, slots,
                           met_rows, found)  # fmt: skip
-    total = IMPOSSIBLE * differing
+    total = each * differing
     for t in range(found):
         if met_rows[leads, t]:
             j = met_rows[ROW, t]
@@ -207,7 +207,7 @@ def _joined_mass(k: int, differing: int, cells_int: Ints, rows: Floats, windows:
 def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
                 windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
                 met_steps: Floats, rows_met: int, curvature: float, slope: float, weights: Floats, indptr: Ints, indices: Ints,
-                mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, found: int) -> int:  # fmt: skip
+                mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, each: float, found: int) -> int:  # fmt: skip
     """Draw a step along a direction that meets `found` rows of classes; the first `rows_met` of `met` are the other rows.
 
     From the whole interval, which the windows of the rows bound; where that is too long, one slice-sampling update.
@@ -223,7 +223,7 @@ def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: 
         height = log_ratio(k, family, cells_int, cells_float, rows, groups, windows, cells, steps, count, met, met_steps, rows_met,
                            curvature, slope)  # fmt: skip
         height += _joined_mass(k, differing, cells_int, rows, windows, indptr, indices, cells, steps, count, mark, codes, laws,
-                               slots, met_rows, found)  # fmt: skip
+                               slots, met_rows, each, found)  # fmt: skip
         if scanned:
             weights[tried] = height
             largest = max(largest, height)

@@ -177,7 +177,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                 others += 1
         k = draw_joined(low, high, family, cells_int, cells_float, rows, groups, windows, generator, cells, steps, count, met,
                         met_steps, others, curvature, slope, weights, indptr, indices, mark, state.codes, laws, state.slots,
-                        met_rows, joined)  # fmt: skip
+                        met_rows, state.differing[0], joined)  # fmt: skip
         close_classes(k, cells_int, rows, indptr, indices, cells, steps, count, mark, state.codes, laws, state.classes,
                       state.slots, met_rows, joined)  # fmt: skip
     elif straight:

@@ -114,14 +114,15 @@ class State(NamedTuple):
     groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
     windows: Floats  # tabulated log-masses of rows, one after the other; only read
     generator: npt.NDArray[np.uint64]  # state of the random generator; written by every draw, shape (4,)
-    # `codes`, `laws`, `classes`, `slots`, `met_rows`: rows that count once where they are about the same records: codes of the
-    # cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`). Empty where
-    # there are none.
+    # `codes`, `laws`, `classes`, `slots`, `met_rows`, `differing`: rows that count once where they are about the same records: codes
+    # of the cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`); the
+    # log-mass of one that has another number than its class, shape (1,). Empty where there are none.
     codes: Ints
     laws: Ints
     classes: Ints
     slots: Ints
     met_rows: Ints
+    differing: Floats
     scratch_int: Ints  # with `scratch_float`: work space, cut into a `Line`
     scratch_float: Floats
     dense: Ints  # work space that is zero between moves, shape (cells,)
@@ -190,6 +191,7 @@ def new_state(
         classes=np.zeros_like(laws),
         slots=np.zeros((2 ** (2 * len(laws)).bit_length(), 3), dtype=np.int64),
         met_rows=np.zeros((6, met if len(laws) else 0), dtype=np.int64),
+        differing=np.full(min(len(laws), 1), IMPOSSIBLE),
         # cells, entries, touched cells and moving counts of a direction; rows met; a mark for each row
         scratch_int=np.zeros(4 * support + met + seen.shape[0], dtype=np.int64),
         # tabulated weights; the cells of one direction side by side; moving values of the rows met, their entries
