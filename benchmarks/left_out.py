@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pymc as pm
 import xarray as xr
 
 import bayesdp as bdp
+from bayesdp._chains import chain_statistics
 from models import electorates, working_population
 
 __all__ = ["INTERVALS", "larger_areas", "main", "new_zealand", "smaller_areas"]
@@ -46,10 +48,12 @@ _TABLES = {"totals": (1, 4, 5, 7), "margins": (2, 3, 4, 5, 6, 7), "both": (1, 2,
 _TENURES = {"totals": (3,), "margins": (1, 2), "both": (1, 2, 3)}
 """Tables that are left out, by place: those of both sexes, or of all tenures; those of one or no other dimension; all but cells."""
 
+_CASES = ("new-zealand", "larger", "smaller")
+
 type Counts = npt.NDArray[np.int64]
 
 
-def larger_areas(folder: Path | None, state: str, how: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def larger_areas(folder: Path | None, state: str, how: dict[str, int]) -> Iterator[dict[str, Any]]:
     """SA4 and a state, from their SA3."""
     everything = _working(folder, ["SA3", "SA4", "STE"], [state])
     codes = np.array(everything.frame.labels[0])
@@ -65,7 +69,7 @@ def larger_areas(folder: Path | None, state: str, how: dict[str, Any]) -> Iterat
     for some in parts:
         release = _working(folder, ["SA3", "SA4"], some)
         given, hidden = working_population.leave_out(release, "SA4_CODE_2016")
-        counts, rhat = _fit(working_population.build_model(given, variation=0.4), how)
+        counts, rhat = _fit(working_population.build_model(given, variation=0.4), **how)
         worst = max(worst, rhat)
         drawn |= dict(zip(given.frame.labels[0], np.moveaxis(counts, 1, 0), strict=True))
         judged.append(_larger(given, hidden, counts, [code for code in some if len(by_sa4[code]) > 1]))
@@ -81,12 +85,24 @@ def _working(folder: Path | None, levels: list[str], within: Sequence[str]) -> b
     return bdp.datasets.working_population(folder=folder, levels=levels, within=list(within))
 
 
-def _fit(model: Any, how: dict[str, Any]) -> tuple[Counts, float]:
-    """Draws of a table, chains together, and the largest R-hat."""
+def _fit(model: Any, draws: int, tune: int, sweeps: int) -> tuple[Counts, float]:
+    """Draws of a table, chains together, and the largest R-hat; without all that `bayesdp.sample` says of them, which takes longer."""
     with model:
-        tree = bdp.sample(chains=2, cores=1, random_seed=1, progressbar=False, quiet=True, **how)
-    counts = tree["posterior"].dataset["x"].values
-    return counts.reshape(-1, *counts.shape[2:]), float(np.nanmax(tree["diagnostics"].dataset["x_rhat"].values))
+        step = bdp.inference.FiberGibbs(sweeps=sweeps)
+        tree = pm.sample(
+            draws,
+            tune=tune,
+            chains=2,
+            cores=1,
+            step=step,
+            random_seed=1,
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+        )
+    counts = tree["posterior"]["x"].values
+    rhat = chain_statistics(counts.reshape(*counts.shape[:2], -1)).rhat
+    return counts.reshape(-1, *counts.shape[2:]), float(np.nanmax(rhat[np.isfinite(rhat)]))
 
 
 def _larger(given: bdp.Release, hidden: list[bdp.Measured], counts: Counts, several: list[str]) -> pd.DataFrame:
@@ -125,15 +141,17 @@ def _lines(own: xr.Dataset, simple: xr.Dataset | None, level: float, cluster: An
     )
 
 
-def smaller_areas(folder: Path, state: str, how: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def smaller_areas(folder: Path, state: str, how: dict[str, int]) -> Iterator[dict[str, Any]]:
     """SA2 in turn, from their siblings and the SA3 that they are in."""
     release = _working(folder, ["SA2", "SA3"], _SA2_OF[state])
-    members = pd.Series(release.frame.labels[0]).groupby([str(code)[:5] for code in release.frame.labels[0]]).apply(list)
+    members = (
+        pd.Series(release.frame.labels[0]).groupby([str(code)[:5] for code in release.frame.labels[0]]).apply(list)
+    )
     judged, worst = [], 1.0
     for turn in range(max(map(len, members))):
         areas = [own[turn] for own in members if turn < len(own)]
         given, hidden = working_population.without_areas(release, areas)
-        counts, rhat = _fit(working_population.build_model(given, variation=0.4), how)
+        counts, rhat = _fit(working_population.build_model(given, variation=0.4), **how)
         worst = max(worst, rhat)
         area = np.concatenate([_first(own, own.values)[~own.unmeasured.reshape(-1)] for own in hidden])
         for level in INTERVALS:
@@ -164,7 +182,7 @@ def _left(given: bdp.Release, hidden: list[bdp.Measured], level: float) -> xr.Da
     return xr.Dataset({name: ("answer", column) for name, column in zip(names, np.array(rows).T, strict=True)})
 
 
-def new_zealand(folder: Path | None, how: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def new_zealand(folder: Path | None, how: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Sums that were left out, from cells and other sums; both sheets of age by sex, and tenures if there is a folder."""
     cases = {own: (bdp.datasets.statsnz_age_by_sex(own), _TABLES) for own in ("general", "Māori")}
     if folder is not None:
@@ -172,7 +190,7 @@ def new_zealand(folder: Path | None, how: dict[str, Any]) -> Iterator[dict[str, 
     for part, (release, tables) in cases.items():
         for name, left in tables.items():
             given, hidden = electorates.leave_out(release, *left)
-            counts, rhat = _fit(electorates.build_model(given, variation=0.4), how)
+            counts, rhat = _fit(electorates.build_model(given, variation=0.4), **how)
             judged = []
             electorate = release.dims[0]
             for level in INTERVALS:
@@ -204,13 +222,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--cases", nargs="*", default=list(_CASES), choices=_CASES)
     parser.add_argument("--states", nargs="*", default=list("123456789"))
     for name, default in (("draws", 250), ("tune", 150), ("sweeps", 12), ("sweeps-of-parts", 40)):
         parser.add_argument(f"--{name}", type=int, default=default)
     own = parser.parse_args(arguments)
     abs_ = own.folder / "abs2016_working_population"
-    how: dict[str, Any] = {"draws": own.draws, "tune": own.tune, "fiber_gibbs": {"sweeps": own.sweeps}}
-    longer = how | {"fiber_gibbs": {"sweeps": own.sweeps_of_parts}}
+    how: dict[str, int] = {"draws": own.draws, "tune": own.tune, "sweeps": own.sweeps}
+    longer = how | {"sweeps": own.sweeps_of_parts}
     rows: list[dict[str, Any]] = []
 
     def take(found: Iterator[dict[str, Any]]) -> None:
@@ -222,12 +241,12 @@ def main(arguments: list[str] | None = None) -> None:
         if own.output is not None:
             pd.DataFrame(rows).to_csv(own.output, index=False, float_format="%.5g")
 
-    take(new_zealand(own.folder / "statsnz2013", how))
-    for state in own.states:
+    if "new-zealand" in own.cases:
+        take(new_zealand(own.folder / "statsnz2013", how))
+    for state in own.states if "larger" in own.cases else []:
         take(larger_areas(abs_, state, how))
-    for state in _SA2_OF:
-        if state in own.states:
-            take(smaller_areas(abs_, state, longer))
+    for state in set(own.states) & set(_SA2_OF) if "smaller" in own.cases else []:
+        take(smaller_areas(abs_, state, longer))
 
 
 if __name__ == "__main__":
