@@ -48,20 +48,65 @@ def test_cells_of_frozen_chains(name):
         assert at_rest_of(case.released, model, tables[[i, i]]) == (one | open_).tolist()
 
 
-LAW = bdp.noise.TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 1.0}, 2: {1: 1.0}, 3: {-3: 0.5, 0: 0.5}, 4: {-1: 0.5, 1: 0.5}})
-"""An odd one: 0 is published of 0, 1 and 3, not of 2; 3 of 2, 3, 4 and more."""
+GAPS = bdp.noise.TransitionTable.by_count(
+    {
+        0: {0: 1.0},
+        1: {-1: 0.5, 1: 0.5},
+        2: {0: 1.0},
+        3: {-3: 0.5, 0: 0.5},
+        4: {-2: 0.5, 0: 0.5},
+        5: {-1: 0.5, 0: 0.5},
+        6: {-1: 0.5, 0: 0.5},
+    },
+    period=1,
+)
+"""A 2 is published of 1, 2 and 4, a 0 of 0, 1 and 3, a 5 of 5 and 6, and a 6 of 6 and 7."""
 
 
-def small(cells, rows):
+def pair(total):
+    """Two cells published as 2 and 0, and their sum; beside them two that move."""
     frame = {"a": ["a0", "a1"], "b": ["b0", "b1"]}
-    parts = [(bdp.Identity(frame), cells), (bdp.Margins(frame, ["a"]), rows)]
-    return bdp.Release.from_published(frame, [bdp.Measured(q, y, LAW) for q, y in parts], adding_up="warn")
+    parts = [(bdp.Identity(frame), [[2, 0], [5, 8]]), (bdp.Margins(frame, ["a"]), [total, 13])]
+    return bdp.Release.from_published(frame, [bdp.Measured(q, y, GAPS) for q, y in parts], adding_up="warn")
 
 
-def enumerated(release):
-    tables = np.array(list(product(range(9), repeat=4)))
+def tables_of(release):
+    tables = np.array(list(product(range(10), repeat=4)))
     possible = np.ones(len(tables), dtype=bool)
     for own in release.measurements:
         answers = tables @ own.query.matrix.toarray().T.astype(int)
-        possible &= np.isfinite(own.law.log_each(own.values.reshape(-1), answers)).all(axis=1)
+        possible &= np.isfinite(GAPS.log_each(own.values.reshape(-1), answers)).all(axis=1)
     return tables[possible]
+
+
+@pytest.mark.filterwarnings("ignore::bayesdp.PostProcessedWarning")
+@pytest.mark.parametrize(("total", "told"), [(6, False), (5, True)])
+def test_cells_that_cannot_move_are_not_told_of_and_cells_that_can_are(total, told):
+    """Of a published sum of 6 the cells are 4 and 3; of one of 5 they are 4 and 1, or 2 and 3, which no single cell leads to."""
+    release = pair(total)
+    tables = tables_of(release)
+    pairs = [list(own) for own in np.unique(tables[:, :2], axis=0).tolist()]
+    assert pairs == ([[2, 3], [4, 1]] if told else [[4, 3]])
+    model = model_of(release)
+    with model:
+        tree = bdp.sample(300, tune=20, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
+    assert "never did" not in tree["diagnostics"].attrs["message"]
+    tree["posterior"]["x"][:, :, 0] = pairs[-1]  # as if chains had stayed there
+    message = annotate(tree, model)["diagnostics"].attrs["message"]
+    assert ("never did" in message) == told, message
+
+
+def test_an_area_of_zeros_is_no_stuck_chain():
+    """People there are possible, and improbable: nothing published is above 0. Cells elsewhere that stay are told of."""
+    frame = {"area": ["empty", "full"], "b": ["b0", "b1", "b2"]}
+    law = bdp.noise.CellKey(max_deviation=3, variance_at_most=9.0, not_smaller_than=3)
+    parts = [(bdp.Identity(frame), [[0, 0, 0], [31, 40, 55]]), (bdp.Margins(frame, ["area"]), [0, 127])]
+    release = bdp.Release.from_published(frame, [bdp.Measured(query, values, law) for query, values in parts])
+    model = model_of(release, [[1e-4], [40.0]])
+    with model:
+        tree = bdp.sample(400, tune=100, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
+    assert (tree["posterior"]["x"].values[:, :, 0] == 0).all()  # a count above 0 has probability 2e-4 at most
+    assert "never did" not in tree["diagnostics"].attrs["message"]
+    assert tree["diagnostics"].attrs["verdict"] != "not converged"
+    tree["posterior"]["x"][:, :, 1, 0] = tree["posterior"]["x"].values[0, 0, 1, 0]
+    assert "never did" in annotate(tree, model)["diagnostics"].attrs["message"]
