@@ -55,8 +55,7 @@ type Counts = npt.NDArray[np.int64]
 
 def larger_areas(folder: Path | None, state: str, how: dict[str, int]) -> Iterator[dict[str, Any]]:
     """SA4 and a state, from their SA3."""
-    everything = _working(folder, ["SA3", "SA4", "STE"], [state])
-    codes = np.array(everything.frame.labels[0])
+    codes = np.array(_working(folder, ["SA3"], [state]).frame.labels[0])
     by_sa4 = pd.Series(codes).groupby([str(code)[:3] for code in codes]).apply(list)
     parts: list[list[str]] = [[]]
     for code, own in by_sa4.items():
@@ -74,8 +73,8 @@ def larger_areas(folder: Path | None, state: str, how: dict[str, int]) -> Iterat
         drawn |= dict(zip(given.frame.labels[0], np.moveaxis(counts, 1, 0), strict=True))
         judged.append(_larger(given, hidden, counts, [code for code in some if len(by_sa4[code]) > 1]))
     yield from _rows("ABS", state, "SA4", pd.concat(judged), worst)
-    given, hidden = working_population.leave_out(_working(folder, ["SA3", "STE"], [state]), "STE_CODE_2016")
     if len(by_sa4) > 1:
+        given, hidden = working_population.leave_out(_working(folder, ["SA3", "STE"], [state]), "STE_CODE_2016")
         counts = np.stack([drawn[code] for code in given.frame.labels[0]], axis=1)
         # One area: its eight tables are the clusters.
         yield from _rows("ABS", state, "state", _larger(given, hidden, counts, [state]), worst)
