@@ -56,12 +56,12 @@ type Counts = npt.NDArray[np.int64]
 def larger_areas(folder: Path | None, state: str, how: dict[str, int]) -> Iterator[dict[str, Any]]:
     """SA4 and a state, from their SA3."""
     codes = np.array(_working(folder, ["SA3"], [state]).frame.labels[0])
-    by_sa4 = pd.Series(codes).groupby([str(code)[:3] for code in codes]).apply(list)
+    by_sa4 = _grouped(codes.tolist(), 3)
     parts: list[list[str]] = [[]]
     for code, own in by_sa4.items():
-        if len(parts[-1]) and sum(len(by_sa4[other]) for other in parts[-1]) + len(own) > _TOGETHER:
+        if parts[-1] and sum(len(by_sa4[other]) for other in parts[-1]) + len(own) > _TOGETHER:
             parts.append([])
-        parts[-1].append(str(code))
+        parts[-1].append(code)
     drawn: dict[str, Counts] = {}
     judged: list[pd.DataFrame] = []
     worst = 1.0
@@ -78,6 +78,14 @@ def larger_areas(folder: Path | None, state: str, how: dict[str, int]) -> Iterat
         counts = np.stack([drawn[code] for code in given.frame.labels[0]], axis=1)
         # One area: its eight tables are the clusters.
         yield from _rows("ABS", state, "state", _larger(given, hidden, counts, [state]), worst)
+
+
+def _grouped(codes: Sequence[Any], length: int) -> dict[str, list[str]]:
+    """Areas by the beginning of their codes."""
+    found: dict[str, list[str]] = {}
+    for code in codes:
+        found.setdefault(str(code)[:length], []).append(str(code))
+    return found
 
 
 def _working(folder: Path | None, levels: list[str], within: Sequence[str]) -> bdp.Release:
@@ -143,9 +151,7 @@ def _lines(own: xr.Dataset, simple: xr.Dataset | None, level: float, cluster: An
 def smaller_areas(folder: Path, state: str, how: dict[str, int]) -> Iterator[dict[str, Any]]:
     """SA2 in turn, from their siblings and the SA3 that they are in."""
     release = _working(folder, ["SA2", "SA3"], _SA2_OF[state])
-    members = (
-        pd.Series(release.frame.labels[0]).groupby([str(code)[:5] for code in release.frame.labels[0]]).apply(list)
-    )
+    members = list(_grouped(list(release.frame.labels[0]), 5).values())
     judged, worst = [], 1.0
     for turn in range(max(map(len, members))):
         areas = [own[turn] for own in members if turn < len(own)]
@@ -208,11 +214,11 @@ def _rows(case: str, part: str, left_out: str, judged: pd.DataFrame, rhat: float
     for level, own in judged.groupby("interval"):
         apart = (own["held"] - own["nominal"]).groupby(own["cluster"]).sum()
         row: dict[str, Any] = {"case": case, "part": part, "left_out": left_out, "interval": level, "numbers": len(own)}
-        row |= own[["nominal", "held", "width"]].mean().to_dict()
+        row |= {name: float(own[name].mean()) for name in ("nominal", "held", "width")}
         row |= {"sd": float(np.sqrt((apart**2).sum())) / len(own), "rhat": rhat, "large": int(own["large"].sum())}
         if own["large"].any():
             large = own[own["large"]].drop(columns=["interval", "cluster", "large"]).mean()
-            row |= {name if name.startswith("sums") else f"large_{name}": value for name, value in large.items()}
+            row |= {name if name.startswith("sums") else f"large_{name}": large[name] for name in map(str, large.index)}
         yield row
 
 

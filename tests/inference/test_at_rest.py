@@ -25,8 +25,10 @@ def model_of(release, mean=RATE):
 def at_rest_of(release, model, ends):
     """Of chains that stay where they are."""
     draws = np.stack([[own.reshape(release.frame.shape)] * 3 for own in ends])
-    free = np.ones(release.frame.shape, dtype=bool)
-    return at_rest(model, "x", xr.DataArray(draws, dims=("chain", "draw", *release.dims)), free).reshape(-1).tolist()
+    cells = np.eye(release.frame.size, dtype=bool).reshape(
+        -1, *release.frame.shape
+    )  # after one that is held no other is looked at
+    return [at_rest(model, "x", xr.DataArray(draws, dims=("chain", "draw", *release.dims)), own).any() for own in cells]
 
 
 def kinds(tables, own):
