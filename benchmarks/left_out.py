@@ -70,12 +70,12 @@ def larger_areas(folder: Path | None, state: str, how: dict[str, int]) -> Iterat
         given, hidden = working_population.leave_out(release, "SA4_CODE_2016")
         counts, rhat = _fit(working_population.build_model(given, variation=0.4), **how)
         worst = max(worst, rhat)
-        drawn |= dict(zip(given.frame.labels[0], np.moveaxis(counts, 1, 0), strict=True))
+        drawn |= dict(zip(map(str, given.frame.labels[0]), np.moveaxis(counts, 1, 0), strict=True))
         judged.append(_larger(given, hidden, counts, [code for code in some if len(by_sa4[code]) > 1]))
     yield from _rows("ABS", state, "SA4", pd.concat(judged), worst)
     if len(by_sa4) > 1:
         given, hidden = working_population.leave_out(_working(folder, ["SA3", "STE"], [state]), "STE_CODE_2016")
-        counts = np.stack([drawn[code] for code in given.frame.labels[0]], axis=1)
+        counts = np.stack([drawn[str(code)] for code in given.frame.labels[0]], axis=1)
         # One area: its eight tables are the clusters.
         yield from _rows("ABS", state, "state", _larger(given, hidden, counts, [state]), worst)
 
@@ -142,9 +142,9 @@ def _lines(own: xr.Dataset, simple: xr.Dataset | None, level: float, cluster: An
         return found.assign(large=False)
     return found.assign(
         large=simple["smallest"].values > 20,
-        sums_nominal=simple["probability"],
-        sums_held=simple["held"].astype(float),
-        sums_width=simple["upper"] - simple["lower"],
+        sums_nominal=simple["probability"].values,
+        sums_held=simple["held"].values.astype(float),
+        sums_width=(simple["upper"] - simple["lower"]).values,
     )
 
 
