@@ -29,8 +29,8 @@ type Mask = npt.NDArray[np.bool_]
 def at_rest(model: pm.Model, name: str, draws: xr.DataArray, free: Mask) -> Mask:
     """Of the free cells that never moved in any chain, those at 0 that nothing holds there, and those that can be nowhere else.
 
-    Nothing holds a cell that one of ten tables of each chain leaves other counts than 0, all other cells as they are: lines of single
-    cells are drawn from exactly, so that others are improbable. Elsewhere bounded laws make none so improbable, and the cell is told
+    Nothing holds a cell that one of a hundred tables of each chain leaves another count, all other cells as they are: lines of single
+    cells are drawn from exactly, so that others are improbable. Above 0 bounded laws make none so improbable, and the cell is told
     of. That a cell has one count in all tables within the laws (which may leave gaps) is found by integer programs, of tables of up
     to `EXACT_CELLS` cells. Under unbounded noise, and where something else depends on the counts, no cell is at rest. After the first
     cell that is not, no more are looked at.
@@ -49,7 +49,7 @@ def at_rest(model: pm.Model, name: str, draws: xr.DataArray, free: Mask) -> Mask
     reading = read_model(model, model.rvs_to_values[model[name]]) if still.size else None
     if reading is None or reading.unknown or reading.rests or any(own.windows is None for own in reading.terms):
         return rest.reshape(free.shape)
-    target, tables = kernel_target(reading), flat[:, :: -max(flat.shape[1] // 10, 1)].astype(np.int64)
+    target, tables = kernel_target(reading), flat[:, :: -max(flat.shape[1] // 100, 1)].astype(np.int64)
     reach = max((int(own.windows.length.max(initial=0)) for own in reading.terms if own.windows is not None), default=0)
     for cell in still:
         one, count = np.arange(rest.size) == cell, int(flat[0, 0, cell])
