@@ -2,7 +2,8 @@
 
 The office moves every number to a multiple of 3 next to it, totals on their own, with probabilities that it publishes. Women and men
 do not add up to people, nor ages to all ages; each published total is a measurement of its own of one table of whole numbers. Whether
-the posterior is right can be seen without the truth: leave published totals out, and predict them.
+the posterior is right can be seen without the truth: leave published totals out, and predict them. (`benchmarks/left_out.py` does so
+with totals, margins and both: of 3,959 predictions 67.6, 98.2 and 98.7 % are right, in intervals of 68.0, 98.2 and 98.7 %.)
 
 Read from top to bottom: this is how a model of such tables is written. Run it with ``python models/electorates.py``, and with the
 path of a file of tenures (``tenure_by_electorate.csv`` of the data set nzcensus2013) for the second table.

@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 
 import bayesdp as bdp
 
-__all__ = ["build_model", "by_hand", "full_time_share", "leave_out", "predict", "without_areas"]
+__all__ = ["build_model", "by_hand", "full_time_share", "leave_out", "predict", "sum_interval", "without_areas"]
 
 OVER_55 = ["55_59", "60_64", "65_69", "70_74", "75ov"]
 
@@ -129,16 +129,14 @@ def predict(
     """
     flat = counts.reshape(len(counts), -1)
     keys = np.random.default_rng(0).integers(1, 2**62, flat.shape[1]) * (flat > 0)
-    known: list[dict[int, int]] = [{0: 0} for _ in flat]  # about nobody: zeros are kept
-    for own in release.measurements:
-        there, about = ~own.unmeasured.reshape(-1), _sums(own.query, keys)
-        for people, row in zip(known, about[:, there].tolist(), strict=True):
-            people.update(zip(row, own.values.reshape(-1)[there].tolist(), strict=True))
+    there = [own for own in release.measurements if not own.unmeasured.all()]
+    stated = np.concatenate([own.values[~own.unmeasured] for own in there]).astype(np.int64)
+    about = np.hstack([_sums(own.query, keys)[:, ~own.unmeasured.reshape(-1)] for own in there])
     rows = []
     for own in left_out:
-        sums, about = _sums(own.query, flat), _sums(own.query, keys)
+        sums, same_people = _sums(own.query, flat), _published_of(about, stated, _sums(own.query, keys))
         for i in np.flatnonzero(~own.unmeasured.reshape(-1)):
-            same = np.array([people.get(key, -1) for people, key in zip(known, about[:, i].tolist(), strict=True)])
+            same = same_people[:, i]
             grid = np.arange(max(int(sums[:, i].min()) - 9, 0), int(sums[:, i].max()) + 10)  # laws reach no farther
             free, times = np.unique(sums[same < 0, i], return_counts=True)
             mass = times @ _mass(own.law, grid, free[:, None]) + (same[:, None] == grid).sum(axis=0)
@@ -161,15 +159,19 @@ def by_hand(release: bdp.Release, left_out: Sequence[bdp.Measured], level: float
         codes = np.array(dict((name, labels) for name, _, labels in release.frame.groups)[group])
         for code, whole in zip(own.query.coords[group], own.values, strict=True):
             values = parts[tuple(kept)].values[codes == code]
-            deviations = np.ones(1)
-            for _ in range(len(values) + 1):
-                deviations = np.convolve(deviations, _mass(own.law, np.arange(91, 110), 100))
-            grid = np.arange(len(deviations)) - len(deviations) // 2
-            low, high, probability = _interval(grid, deviations, level)
+            low, high, probability = sum_interval(own.law, len(values) + 1, level)
             for total, published in zip(values.sum(axis=0).reshape(-1), np.reshape(whole, -1), strict=True):
                 rows.append((total + low, total + high, probability, published))
             least += values.min(axis=0).reshape(-1).tolist()
     return _held(rows).assign(smallest=("answer", least))
+
+
+def sum_interval(law: Any, terms: int, level: float) -> tuple[int, int, float]:
+    """Limits of a sum of deviations of that many large counts, and the probability of what is between them."""
+    deviations = np.ones(1)
+    for _ in range(terms):
+        deviations = np.convolve(deviations, _mass(law, np.arange(91, 110), 100))
+    return _interval(np.arange(len(deviations)) - len(deviations) // 2, deviations, level)
 
 
 def full_time_share(counts: xr.DataArray) -> xr.Dataset:
@@ -199,6 +201,19 @@ def _interval(grid: npt.NDArray[np.int64], mass: npt.NDArray[np.float64], level:
     below = np.cumsum(mass)
     low, high = (min(int(np.searchsorted(below, p - 1e-9)), len(grid) - 1) for p in (0.5 - level / 2, 0.5 + level / 2))
     return int(grid[low]), int(grid[high]), float(mass[low : high + 1].sum())
+
+
+def _published_of(
+    about: npt.NDArray[np.int64], stated: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """For each draw and answer, the number that is published about the same people; -1 if there is none."""
+    found = np.empty_like(asked)
+    for whom, own, row in zip(about, asked, found, strict=True):
+        people, first = np.unique(whom, return_index=True)
+        at = np.minimum(np.searchsorted(people, own), len(people) - 1)
+        row[:] = np.where(people[at] == own, stated[first[at]], -1)
+    found[asked == 0] = 0  # about nobody: zeros are kept
+    return found
 
 
 def _held(rows: Sequence[tuple[Any, ...]]) -> xr.Dataset:

@@ -23,7 +23,7 @@ from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
-from bayesdp.inference.held import what_holds
+from bayesdp.inference.held import at_rest, what_holds
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import warn_replaced
 from bayesdp.release import Release
@@ -135,8 +135,8 @@ class Tables:
         self, tree: xr.DataTree, model: pm.Model, ends: Mapping[str, npt.NDArray[np.int64]]
     ) -> tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]:
         """Check that the draws are on their fibers, and add the limits of all cells."""
-        # `ends`: what `take_ends` has taken out of the tree. Returns `fixed`, for each table, which cells have one possible value;
-        # `tied`, for tables that were moved as hierarchies, the groups of which chains began at different ends.
+        # `ends`: what `take_ends` has taken out of the tree. Returns `fixed`, for each table, which cells have one possible value or
+        # are `at_rest`; `tied`, for tables that were moved as hierarchies, the groups of which chains began at different ends.
         fixed: dict[str, npt.NDArray[np.bool_]] = {}
         tied: dict[str, TiedGroups] = {}
         for name, rv in self.counts.items():
@@ -147,6 +147,8 @@ class Tables:
                 _check_members(tree, name, fiber)
             moves = movement(model, value)
             fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
+            if name in tree["posterior"].data_vars:
+                fixed[name] |= at_rest(model, name, tree["posterior"].dataset[name], ~fixed[name])
             groups = read_words(ends[name], moves.structure) if moves.structure is not None and name in ends else None
             if groups is not None:
                 tied[name] = groups

@@ -44,7 +44,7 @@ def diagnose(
     posterior : xarray.Dataset
         Draws, with dimensions chain and draw.
     determined : dict
-        For each table of counts, which cells have one possible value.
+        For each table of counts, which cells have one possible value, or never moved though nothing holds them.
     told : callable, optional
         Called now and then with the name of a variable, how many of its quantities are done, and their number.
     tied : mapping, optional

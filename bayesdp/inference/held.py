@@ -1,8 +1,9 @@
-"""What holds cells of a table that do not move: answers whose laws rule out the next count."""
+"""What holds cells of a table that do not move: answers whose laws rule out the next count; or nothing, and they have no other one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,68 @@ import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.fibers import NoiseTerm
+from bayesdp.fibers import NoiseTerm, Target
+from bayesdp.fibers.bounds import EXACT_CELLS
+from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.steps.movement import kernel_target
 from bayesdp.steps.terms import read_model
 
 _CELLS, _ANSWERS = 3, 3
 """How many cells are named, and how many of the answers that hold one."""
 
 type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+
+def at_rest(model: pm.Model, name: str, draws: xr.DataArray, free: Mask) -> Mask:
+    """Of the free cells that never moved in any chain, those at 0 that nothing holds there, and those that can be nowhere else.
+
+    Nothing holds a cell that one of a hundred tables of each chain leaves another count, all other cells as they are: lines of single
+    cells are drawn from exactly, so that others are improbable. Above 0 bounded laws make none so improbable, and the cell is told
+    of. That a cell has one count in all tables within the laws (which may leave gaps) is found by integer programs, of tables of up
+    to `EXACT_CELLS` cells. Under unbounded noise, and where something else depends on the counts, no cell is at rest. After the first
+    cell that is not, no more are looked at.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    name : str
+        Of a table of counts.
+    draws : xarray.DataArray, dimensions chain, draw and those of the table
+    free : bool array, of the table's shape
+    """
+    flat = draws.transpose("chain", "draw", ...).values.reshape(draws.sizes["chain"], draws.sizes["draw"], -1)
+    rest = np.zeros(free.size, dtype=np.bool_)
+    still = np.flatnonzero(free.reshape(-1) & (flat == flat[0, 0]).all(axis=(0, 1)))
+    reading = read_model(model, model.rvs_to_values[model[name]]) if still.size else None
+    if reading is None or reading.unknown or reading.rests or any(own.windows is None for own in reading.terms):
+        return rest.reshape(free.shape)
+    target, tables = kernel_target(reading), flat[:, :: -max(flat.shape[1] // 100, 1)].astype(np.int64)
+    reach = max((int(own.windows.length.max(initial=0)) for own in reading.terms if own.windows is not None), default=0)
+    for cell in still:
+        one, count = np.arange(rest.size) == cell, int(flat[0, 0, cell])
+        ways = ((table + k * one for k in range(1, reach + 1) for table in own) for own in tables)
+        rest[cell] = not count and all(any(_possible(target, table) for table in own) for own in ways)
+        rest[cell] |= rest.size <= EXACT_CELLS and not _elsewhere(target, one, count)
+        if not rest[cell]:
+            break
+    return rest.reshape(free.shape)
+
+
+def _possible(target: Target, table: Ints) -> bool:
+    """Whether exact answers and laws allow a table."""
+    inside, gaps = target.fiber.contains(table.reshape(target.fiber.frame.shape)), target.gaps
+    return inside and (gaps is None or not (gaps.met(table).size or gaps.further(table)))
+
+
+def _elsewhere(target: Target, one: Mask, count: int) -> bool:
+    """Whether any table has another count in a cell."""
+    for lower, upper in ((0, count - 1), (count + 1, UNBOUNDED))[count == 0 :]:
+        with suppress(ValueError):  # there is no table
+            fiber = target.fiber.with_cells_between(np.where(one, lower, 0), np.where(one, upper, UNBOUNDED))
+            fiber.find_point(target.guide(), target.gaps)
+            return True
+    return False
 
 
 def what_holds(model: pm.Model, name: str, draws: xr.DataArray, rhat: xr.DataArray) -> str:

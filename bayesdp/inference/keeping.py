@@ -44,7 +44,7 @@ class Drawn:
         Draws, releases, limits of the cells, and in the place of diagnostics the reason why there are none yet: all that a
         file needs.
     fixed : dict or None
-        For each table, which cells have one possible value; None if Ctrl-C interrupted working that out.
+        For each table, which cells have one possible value, or are at rest; None if Ctrl-C interrupted working that out.
     tied : dict
         For tables that were moved as hierarchies, the groups of which chains began at different ends.
     """
