@@ -1,10 +1,9 @@
-"""Perturbation tables that are learnt, drawn by the kernel of the counts many times a draw: counts and law depend much on each other."""
+"""Perturbation tables that are learnt, drawn by turns with the moves of the counts, on which they depend much."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt

@@ -129,7 +129,7 @@ def test_tiny_tables_by_enumeration(case: str) -> None:
     assert_enumerated(posterior, law, enumerated(law, values, total))
 
 
-@pytest.mark.parametrize("case", ["one", "shared", "entropy"])
+@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c == "shared" else pytest.mark.slow) for c in CASES])
 def test_counts_and_law_in_turns(case: str) -> None:
     """The step of the counts alone draws both: the rows are those of its last turn."""
     law, values, total = CASES[case]
@@ -139,12 +139,17 @@ def test_counts_and_law_in_turns(case: str) -> None:
     assert [own.name for own in step.tables[0]._laws] == ["noisy_law"]
     drawn: dict[str, list] = {"x": [], "noisy_law": []}
     for chain in range(2):
-        step.setup_chain(np.random.default_rng(chain), 0, 3000)
+        step.setup_chain(np.random.default_rng(chain), 0, 1500)
         point = model.initial_point()
-        own = [point := step.step(point)[0] for _ in range(3000)]
+        own = [point := step.step(point)[0] for _ in range(1500)]
         for name, draws in drawn.items():
             draws.append([one[name] for one in own])
-    posterior = xr.Dataset({name: (("chain", "draw", *"ab"[: np.ndim(own) - 2]), own) for name, own in drawn.items()})
+    posterior = xr.Dataset(
+        {
+            name: (("chain", "draw", *(f"{name}{i}" for i in range(np.ndim(own) - 2))), own)
+            for name, own in drawn.items()
+        }
+    )
     assert_enumerated(posterior, law, enumerated(law, values, total))
 
 
