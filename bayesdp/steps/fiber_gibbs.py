@@ -74,8 +74,7 @@ class FiberGibbs(TableGibbs):
     nor where answers share a key.
 
     Rows of perturbation tables that are not known (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a
-    sweep, where nothing else depends on them: on real tables as much was gained by drawing them more often, up to that, as by twice
-    the sweeps (`bayesdp.steps.learnt_laws`).
+    sweep, where nothing else depends on them (`bayesdp.steps.learnt_laws` says what that brings).
 
     Some directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
     variance, and of the spread of a cell; all of these, and of three or more that nest or cross those that differences along some
