@@ -262,7 +262,7 @@ class CountTable:
             # What was recorded before the tuning ended has been restored, and would be restored again by the next step.
             self._kept_sums = None
 
-    def _move_with_laws(self, point: Point, sweeps: int, rng: np.random.Generator) -> float:
+    def _move_with_laws(self, point: Any, sweeps: int, rng: np.random.Generator) -> float:
         """Counts given laws and laws given counts in turns; the share of moves that changed the table."""
         assert self._noise is not None
         turns, changed = TURNS * sweeps, 0.0
