@@ -4,6 +4,8 @@
 by a law that the model does not know: 104,000 cells and 210,000 answers. ``--prior dirichlet`` draws by a law with a peak, and
 learns its rows; ``--prior max-entropy`` draws by one of the family, and learns its variance. Printed is what is learnt beside the
 truth, with R-hat, effective sample sizes, seconds and memory. ``--areas``, ``--draws``, ``--tune``, ``--sweeps`` make it smaller.
+``--office FOLDER`` learns the law of the Australian tables instead, ``--above 20`` from larger numbers only. What was found is stored
+in ``notebooks/data/learnt_laws.csv`` (``--output``).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,14 @@ import arviz as az
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pymc as pm
 
 import bayesdp as bdp
+from benchmarks.calibration.table import versions
+from notebooks.real_tables_law import learn, of_australia, with_law
 
 AGES = ["15_19", *(f"{age}_{age + 4}" for age in range(20, 75, 5)), "75ov"]
 PROFILE = {"sex": ["M", "F"], "age": AGES, "work": ["EWFT", "EWPT", "EAFW", "EHW_NS"]}
 """The dimensions of an area in table W01 of the Working Population Profile."""
-
-TOTALS = {"sex": "P", "age": "Tot", "work": "Tot"}
 
 
 def queries_of(table: dict[str, list[str]]) -> dict[str, Any]:
@@ -35,31 +36,6 @@ def queries_of(table: dict[str, list[str]]) -> dict[str, Any]:
     _, *dims = table
     kept = [own for size in range(len(dims), -1, -1) for own in combinations(dims, size)]
     return {" ".join(["area", *own]): bdp.Margins(table, ["area", *own]) for own in kept}
-
-
-def of_office(folder: Path, level: str, states: str, law: bdp.noise.NoiseLaw, *, above: int = -1) -> bdp.Release:
-    """Table W01 of the areas of some states; with `above`, of the areas whose numbers are all larger than that."""
-    files = [pd.read_csv(folder / f"2016Census_W01{part}_AUS_{level}.csv", index_col=0) for part in "AB"]
-    data = pd.concat(files, axis=1)
-    data.index = data.index.astype(str)
-    data = data[data.index.str[0].isin(list(states)) & (data.min(axis=1) > above)]
-    data = data[data["P_Tot_Tot"] > 0]
-    table = {"area": list(data.index), **PROFILE}
-    measured = []
-    for name, query in queries_of(table).items():
-        asked = [PROFILE[dim] if dim in name.split() else [TOTALS[dim]] for dim in PROFILE]
-        values = data[["_".join(own) for own in product(*asked)]].to_numpy().reshape(query.shape)
-        measured.append(bdp.Measured(query, values, law, name=name))
-    return bdp.Release.from_published(table, measured)
-
-
-def model_of(release: bdp.Release, spread: float = 0.8) -> pm.Model:
-    """Each cell of an area is negative binomial around the mean of the published numbers of that cell."""
-    cells = np.asarray(release.measurements[0].values, dtype=np.float64)
-    with pm.Model(coords=release.coords) as model:
-        base = pm.NegativeBinomial.dist(mu=np.broadcast_to(cells.mean(axis=0) + 0.5, cells.shape), alpha=spread)
-        bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=release.dims))
-    return model
 
 
 PEAK = np.array([[0, 0, 1, 0, 0], [0, 0.2, 0.6, 0.2, 0], [0.05, 0.15, 0.6, 0.15, 0.05]])
@@ -86,51 +62,78 @@ def synthetic(
     return bdp.Release.from_published(table, measured, simulated=True), rows, truth
 
 
-def recovered(areas: int, prior: str, *, draws: int, tune: int, sweeps: int, seed: int = 1) -> dict[str, Any]:
-    """Fit it by two chains; what is learnt of the last row, or of the variance, beside the truth."""
-    release, rows, truth = synthetic(areas, prior)
-    began = time.perf_counter()
-    with model_of(release):
-        tree: Any = bdp.sample(
-            draws,
-            tune=tune,
-            chains=2,
-            cores=1,
-            random_seed=seed,
-            quiet=True,
-            progressbar=False,
-            fiber_gibbs={"sweeps": sweeps},
-        )
-    posterior, law = tree.posterior, LAWS[prior]
-    name = next(own for own in posterior if str(own).endswith("_law"))
-    if prior == "dirichlet":
-        learnt, true = posterior[name].values[:, :, -1], rows[-1]
+def learnt(
+    release: bdp.Release, true: npt.NDArray[np.float64] | None = None, **how: int
+) -> tuple[list[dict[str, Any]], npt.NDArray[Any]]:
+    """Fit it by two chains; what is learnt of the last row, or of the variance, a line each, and the draws of the counts."""
+    began, law = time.perf_counter(), release.measurements[0].law
+    assert isinstance(law, bdp.noise.UnknownPerturbation)
+    posterior: Any = learn(release, **how).posterior
+    name = next(str(own) for own in posterior if str(own).endswith("_law"))
+    if law.prior == "dirichlet":
+        own, named = posterior[name].values[:, :, -1], [f"p({deviation:+d})" for deviation in law.deviations]
     else:
-        learnt, true = posterior[f"{name}_variance"].values[..., None], law.variances[len(law.tables) // 2, None]
-    low, high = np.quantile(posterior["x"].values, [0.025, 0.975], axis=(0, 1))
-    return {
-        "cells": truth.size,
-        "answers": sum(own.values.size for own in release.measurements),
-        "true": np.round(true, 4).tolist(),
-        "mean": learnt.mean(axis=(0, 1)).round(4).tolist(),
-        "sd": learnt.std(axis=(0, 1)).round(4).tolist(),
-        "errors in sd": ((learnt.mean(axis=(0, 1)) - true) / learnt.std(axis=(0, 1))).round(2).tolist(),
-        "R-hat": [round(float(az.rhat(learnt[..., k])), 3) for k in range(learnt.shape[-1])],
-        "ESS": [round(float(az.ess(learnt[..., k]))) for k in range(learnt.shape[-1])],
-        "cells in their 95 % intervals": round(float(np.mean((low <= truth) & (truth <= high))), 4),
+        own, named = posterior[f"{name}_variance"].values[..., None], ["variance"]
+    about = {
+        "prior": law.prior,
+        "cells": release.frame.size,
+        "answers": sum(int((~part.unmeasured).sum()) for part in release.measurements),
+        "draws": own.shape[0] * own.shape[1],
+        "sweeps": how.get("sweeps", 1),
         "seconds": round(time.perf_counter() - began),
         "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
+    lines = []
+    for k, quantity in enumerate(named):
+        drawn = own[..., k]
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        found = {
+            "true": np.nan if true is None else true[k],
+            "mean": drawn.mean(),
+            "sd": drawn.std(),
+            "low": low,
+            "high": high,
+            "rhat": float(az.rhat(drawn)),
+            "ess": float(az.ess(drawn)),
+        }
+        rounded = {name: f"{value:.4g}" for name, value in found.items()}
+        lines.append({"quantity": quantity, **rounded, **about})
+    return lines, posterior["x"].values
+
+
+def recovered(areas: int, prior: str, **how: int) -> list[dict[str, Any]]:
+    """What is learnt of a synthetic release, beside the truth, and how many cells are in their 95 % intervals."""
+    release, rows, truth = synthetic(areas, prior)
+    law = LAWS[prior]
+    lines, draws = learnt(release, rows[-1] if prior == "dirichlet" else law.variances[[len(law.tables) // 2]], **how)
+    low, high = np.quantile(draws, [0.025, 0.975], axis=(0, 1))
+    held = f"{np.mean((low <= truth) & (truth <= high)):.4f}"
+    return [{"tables": "synthetic", **line, "cells held": held} for line in lines]
 
 
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learnt_law", description=__doc__)
     parser.add_argument("--prior", choices=LAWS, default="dirichlet")
-    for name, value in (("areas", 1000), ("draws", 300), ("tune", 100), ("sweeps", 1)):
+    parser.add_argument("--office", type=Path, help="folder of the Australian tables, in place of synthetic ones")
+    parser.add_argument("--within", default="123456789", help="their states")
+    parser.add_argument("-o", "--output", type=Path, help="a CSV file, to which lines are added")
+    for name, value in (("areas", 1000), ("above", -1), ("draws", 300), ("tune", 100), ("sweeps", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    for key, value in recovered(**vars(parser.parse_args())).items():
-        print(f"{key}: {value}")
+    given = parser.parse_args()
+    how = {"draws": given.draws, "tune": given.tune, "sweeps": given.sweeps}
+    if given.office is None:
+        lines = recovered(given.areas, given.prior, **how)
+    else:
+        law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior=given.prior)
+        release = with_law(of_australia(given.office, law, given.within), law, above=given.above)
+        named = f"Australian, states {given.within}" + (f", above {given.above}" if given.above >= 0 else "")
+        lines = [{"tables": named, **line, "cells held": ""} for line in learnt(release, **how)[0]]
+    found = pd.DataFrame(lines).assign(versions=versions())
+    print(found.T.to_string())
+    if given.output is not None:
+        before = [pd.read_csv(given.output)] if given.output.exists() else []
+        pd.concat([*before, found]).to_csv(given.output, index=False)
 
 
 if __name__ == "__main__":

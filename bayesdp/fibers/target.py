@@ -125,6 +125,10 @@ class Target:
         sizes = [0 if simple else term.rows for simple, term in zip(self.cell_terms, self.terms, strict=True)]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
+    def rows_of(self, term: int) -> slice:
+        """The general rows of a term."""
+        return slice(*self._row_starts[term : term + 2])
+
     @cached_property
     def matrix(self) -> sp.csr_array | None:
         """General rows: noisy answers that are not single cells, or have a tabulated log-mass, then limits."""

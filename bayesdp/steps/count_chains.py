@@ -162,9 +162,9 @@ class LineChain(Chain):
         if scatter:
             self.disperse()
 
-    def move(self, sweeps: int) -> float:
-        """See `CountChain`."""
-        moves = max(sweeps * self._dimension, LEAST_MOVES)
+    def move(self, sweeps: float) -> float:
+        """See `CountChain`; a sweep may be moved in parts."""
+        moves = max(int(sweeps * self._dimension), LEAST_MOVES)
         way = 2 * self._dimension
         if self._ways and uniform(self.generator) * STAGES * way < moves:  # as many lines on ways as within the walls
             self.temper(way)

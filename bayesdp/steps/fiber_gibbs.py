@@ -73,6 +73,9 @@ class FiberGibbs(TableGibbs):
     accepted or rejected (tempered transitions, `bayesdp.fibers.price`); not where something else in the model depends on the counts,
     nor where answers share a key.
 
+    Rows of perturbation tables that are not known (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a
+    sweep, where nothing else depends on them (`bayesdp.steps.learnt_laws` says what that brings).
+
     Some directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
     variance, and of the spread of a cell; all of these, and of three or more that nest or cross those that differences along some
     dimensions leave alone (two cells change no sum over a dimension in which they differ). How often each kind is

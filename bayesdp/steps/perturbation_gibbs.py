@@ -48,7 +48,7 @@ class PerturbationGibbs(BlockedStep):
     Given the counts all deviations are known, and the rows are drawn exactly: from Dirichlet laws with the concentrations plus how
     often each deviation of each row occurs, or under the prior of maximum entropy one of its tables by the products of the
     masses. Answers about the same records count once. What else in the model depends on the rows is accounted for by accepting or
-    rejecting. Another variable raises TypeError.
+    rejecting; where nothing does, the step of the counts draws them, too, in turns with its moves. Another variable raises TypeError.
 
     Parameters
     ----------

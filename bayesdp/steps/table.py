@@ -16,11 +16,15 @@ from bayesdp.steps._compiling import told_while_compiling
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 from bayesdp.steps._table_gibbs import LEAST_MOVES
 from bayesdp.steps.count_chains import CountChain, LineChain, SweepChain
+from bayesdp.steps.learnt_laws import LearntLaw, learnt_laws
 from bayesdp.steps.movement import hierarchy_of, kernel_target, said_of
 from bayesdp.steps.terms import Reading, read_model
 
 _SWEEPS = 2_000
 """In search of a first table that the laws of the noise allow."""
+
+TURNS = 5
+"""How often a sweep stops to draw laws that are learnt."""
 
 type Ints = npt.NDArray[np.int64]
 
@@ -76,6 +80,7 @@ class CountTable:
             self.chain = self.sweeps = SweepChain(self.target, structure, rng)
         else:
             self.chain = self._lines = LineChain(self.target, rng, max(reading.fiber.invariants.dimension, 1))
+        self._laws: list[LearntLaw] = learnt_laws(model, reading, self.target) if self._rest is None else []
         self._constant: list[npt.NDArray[np.float64]] | None = parameters if constant else None
         self._noise: list[npt.NDArray[np.float64]] | None = None
         self._write(parameters)
@@ -248,7 +253,7 @@ class CountTable:
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted.
 
         A sweep has as many moves as the table has degrees of freedom; that of a hierarchy has some more, and each free cell
-        takes part.
+        takes part. The rows of perturbation tables that are learnt are drawn several times a sweep, and written into the point.
         """
         self.refresh(point)
         current = point[self.name]
@@ -257,7 +262,7 @@ class CountTable:
         if self._kept_sums is not None:
             self._take_sums()
         if self._rest is None:
-            changed = self.chain.move(sweeps)
+            changed = self._move_with_laws(point, sweeps, rng) if self._laws else self.chain.move(sweeps)
             return self.value, changed, 1.0
         return self._step_and_accept(point, sweeps * self.dimension, rng)
 
@@ -271,6 +276,19 @@ class CountTable:
         if self.sweeps is not None:
             # What was recorded before the tuning ended has been restored, and would be restored again by the next step.
             self._kept_sums = None
+
+    def _move_with_laws(self, point: Any, sweeps: int, rng: np.random.Generator) -> float:
+        """Counts given laws and laws given counts in turns; the share of moves that changed the table."""
+        assert self._noise is not None
+        turns, changed = TURNS * sweeps, 0.0
+        for _ in range(turns):
+            changed += self._lines.move(sweeps / turns) / turns
+            for law in self._laws:
+                rows = law.draw(self._lines, rng)
+                point[law.name] = rows
+                for term, log_mass in law.log_masses(rows):
+                    self._noise[term] = log_mass
+        return changed
 
     def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Propose from the exact conditional of the known terms, accept on the ratio of the others."""

@@ -43,6 +43,7 @@ class Reading:
     fiber: Fiber  # from the exact parts, noise of bounded support, and the limits of the base
     # Noisy parts in a form that the kernel knows; their scale is a placeholder where it is symbolic.
     terms: tuple[NoiseTerm, ...]
+    variables: tuple[Any, ...]  # the observed variable of each term, and those of answers about the same records
     family: str | None  # the fast prior family, or None for any other base
     # Terms whose noisy answers are symbolic too: noise of which a part is a variable of the model.
     moving: tuple[int, ...]
@@ -91,14 +92,17 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     taken = {id(rv) for rv in _exact_variables(model, x)}
     found: list[Known] = []
     numbers_of: list[Any] = []
+    variables: list[Any] = []
     for rv in model.observed_RVs:
         known = kernel_term(rv.owner.op, model, rv, x, fiber)
         if known is not None:
             taken.add(id(rv))
             found.append(known)
+            variables.append(rv)
             numbers_of.append(model.rvs_to_values[rv])
     found, shared = _sharing(model, x, found, numbers_of)
     taken |= shared
+    variables += [rv for rv in model.observed_RVs if id(rv) in shared]
     base = x.owner.inputs[0]
     prior = prior_family(base)
     trials = None
@@ -126,6 +130,7 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     return Reading(
         fiber,
         tuple(known.term for known in found),
+        tuple(variables),
         family,
         moving,
         symbolic[: len(numbers)],

@@ -9,9 +9,11 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 
 import bayesdp as bdp
+from bayesdp.inference import FiberGibbs
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.perturbation_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
@@ -125,6 +127,39 @@ def test_tiny_tables_by_enumeration(case: str) -> None:
     law, values, total = CASES[case]
     posterior = draws_of(model_of(released(law, values, total)), 3000, 11)
     assert_enumerated(posterior, law, enumerated(law, values, total))
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c == "shared" else pytest.mark.slow) for c in CASES])
+def test_counts_and_law_in_turns(case: str) -> None:
+    """The step of the counts alone draws both: the rows are those of its last turn."""
+    law, values, total = CASES[case]
+    model = model_of(released(law, values, total))
+    with model:
+        step = FiberGibbs(sweeps=1, rng=np.random.default_rng(1), compile_kwargs={"mode": PYTHON})
+    assert [own.name for own in step.tables[0]._laws] == ["noisy_law"]
+    drawn: dict[str, list] = {"x": [], "noisy_law": []}
+    for chain in range(2):
+        step.setup_chain(np.random.default_rng(chain), 0, 1500)
+        point = model.initial_point()
+        own = [point := step.step(point)[0] for _ in range(1500)]
+        for name, draws in drawn.items():
+            draws.append([one[name] for one in own])
+    posterior = xr.Dataset(
+        {
+            name: (("chain", "draw", *(f"{name}{i}" for i in range(np.ndim(own) - 2))), own)
+            for name, own in drawn.items()
+        }
+    )
+    assert_enumerated(posterior, law, enumerated(law, values, total))
+
+
+def test_laws_that_something_else_depends_on_are_left_to_their_own_step() -> None:
+    law, values, total = CASES["total"]
+    with model_of(released(law, values, total)) as model:
+        pm.Potential("peak", 3.0 * model["noisy_law"][-1, 1])
+        step = FiberGibbs(rng=np.random.default_rng(1), compile_kwargs={"mode": PYTHON})
+    assert step.tables[0].exact_conditional
+    assert not step.tables[0]._laws
 
 
 def test_nothing_is_said_of_numbers_that_contradict_one_another_little() -> None:

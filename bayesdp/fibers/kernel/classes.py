@@ -23,7 +23,7 @@ from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.ratios import log_ratio, windowed
 from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
 
-__all__ = ["close_classes", "draw_joined", "gather_classes", "open_classes", "turn_cell"]
+__all__ = ["close_classes", "count_places", "draw_joined", "gather_classes", "open_classes", "turn_cell"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -100,6 +100,17 @@ def gather_classes(cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, c
     for j in range(len(rows)):
         if laws[j] > 0:
             _enter(slots, classes[j], int(rows[j, NOISY]))
+
+
+@compiled
+def count_places(first: int, last: int, lowest: int, rows: Floats, laws: Ints, classes: Ints, slots: Ints,
+                 found: Floats) -> None:  # fmt: skip
+    """Add to `found`, shape (counts, deviations), how often each deviation of each count occurs in a range of rows; a class is one."""
+    for j in range(first, last):
+        if rows[j, WINDOW_WEIGHT] > 0.0:
+            count = int(rows[j, VALUE])
+            together = slots[_slot(slots, classes[j]), ROWS] if len(laws) > 0 and classes[j] != 0 else ONE
+            found[min(count, len(found) - 1), int(rows[j, NOISY]) - count - lowest] += 1.0 / together
 
 
 @inside
