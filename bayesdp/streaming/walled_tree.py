@@ -23,6 +23,11 @@ _OPEN = 2**30
 _SMALLEST = 128
 """Tables with as many cells that may move or fewer have other moves: ways through softer walls, which these lack."""
 
+CLAIM = (
+    "no Markov basis is known for these invariants: differences along sets of axes, in one leaf or between two, are mixed with random "
+    "sums of up to 32 of them; which tables these reach, and how fast, is not proved"
+)
+
 _LAST, _TIMES, _MORE, _LONGEST_START = 12.0, 120, 0.05, 3_000
 """See `bayesdp.fibers.price`: the last price, when it is reached, what stays forbidden then costs more, and when to give up."""
 
@@ -56,7 +61,7 @@ def walls_of(target: Target, structure: Structure) -> Walls:
     leaves, cells = structure.free.shape
     answers, queries = int(structure.query_start[-1]), structure.answer_of.shape[1]
     sizes = np.array([n for i, n in enumerate(structure.frame.shape) if i != structure.axis] or [1], dtype=np.int64)
-    rows = np.zeros((structure.nodes, answers, 3), dtype=np.int32)
+    rows = np.zeros((structure.nodes, answers, 3), dtype=np.int64)
     rows[..., 1], rows[..., 2] = _OPEN, -1
     low = np.zeros((structure.nodes, answers), dtype=np.int64)
     levels = structure.path.shape[1]
@@ -81,10 +86,11 @@ def walls_of(target: Target, structure: Structure) -> Walls:
         before += len(own.log_mass)
     rows[..., 0] = -low
     grid = np.indices(sizes).reshape(len(sizes), -1)
-    keeps = np.zeros((len(sizes), queries), dtype=np.bool_)
+    labels = np.zeros((len(sizes), queries), dtype=np.int64)  # how many of an axis a query tells apart
     for axis in range(len(sizes)):
-        first = np.ravel_multi_index(np.where(np.arange(len(sizes))[:, None] == axis, 0, grid), tuple(sizes))
-        keeps[axis] = (structure.answer_of != structure.answer_of[first]).any(axis=0)
+        line = structure.answer_of[(grid == 0).sum(axis=0) + (grid[axis] > 0) >= len(sizes)]
+        labels[axis] = [len(np.unique(own)) for own in line.T]
+    keeps = labels > 1
     asked = np.zeros((levels, 1 << len(sizes), 1 + queries), dtype=np.int64)
     for level in range(levels):
         for chosen in range(asked.shape[1]):
@@ -94,13 +100,14 @@ def walls_of(target: Target, structure: Structure) -> Walls:
     most = 2 * levels * queries << len(sizes)
     return Walls(
         counts=np.zeros((leaves, cells), dtype=np.int64),
-        free=structure.free,
+        free=np.ascontiguousarray(structure.free),
         weight=np.ones((leaves, cells)),
         shape=np.ones((leaves, cells)),
-        path=structure.path,
-        leaves=np.stack(structure.node_range, axis=1),
+        path=np.ascontiguousarray(structure.path),
+        leaves=np.ascontiguousarray(np.stack(structure.node_range, axis=1)),
         sizes=sizes,
-        answer_of=structure.answer_of,
+        answer_of=np.ascontiguousarray(structure.answer_of),
+        recoded=(keeps & (labels < sizes[:, None])).any(axis=0),
         asked=asked,
         rows=rows.reshape(-1, 3),
         answers=answers,
@@ -145,7 +152,7 @@ class WalledTree:
         structure, walls = self.structure, self.walls
         walls.counts[:] = counts
         for nodes, tables in structure.tables_by_level(walls.counts):
-            sums = (tables @ structure.sums_of_cells).astype(np.int32)
+            sums = (tables @ structure.sums_of_cells)
             at = (nodes[:, None] * walls.answers + np.arange(walls.answers)).reshape(-1)
             walls.rows[at, 0] = self._zero[at] + sums.reshape(-1)
 

@@ -49,8 +49,9 @@ class Walls(NamedTuple):
     leaves: Ints  # the first leaf of a node, and the one after its last, shape (nodes, 2)
     sizes: Ints  # labels of each axis of the cells
     answer_of: Ints  # the answer that a cell counts in, of each query, shape (C, queries)
+    recoded: npt.NDArray[np.bool_]  # queries that take several labels of an axis as one, but not all
     asked: Ints  # which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries)
-    rows: npt.NDArray[np.int32]  # answers of a node follow one another, shape (nodes * answers, 3)
+    rows: Ints  # answers of a node follow one another, shape (nodes * answers, 3)
     answers: int  # of a node
     masses: Floats
     charges: Floats  # what log-masses, and prices, of a row are multiplied by, shape (nodes * answers,)
@@ -120,20 +121,22 @@ def _met(t: int, other: int, levels: int, chosen: int, count: int, price: float,
         for level in range(levels):
             node = walls.path[leaf, level]
             for at in range(1, walls.asked[level, chosen, 0] + 1):
-                query, alike, step = walls.asked[level, chosen, at], False, 1
-                while step < count:  # labels that the query recodes to one change nothing
-                    alike |= walls.answer_of[walls.cells[0], query] == walls.answer_of[walls.cells[step], query]
-                    step *= 2
-                if alike:
-                    continue
+                query = walls.asked[level, chosen, at]
+                if walls.recoded[query]:  # labels that a query takes as one change nothing
+                    alike, step = False, 1
+                    while step < count:
+                        alike |= walls.answer_of[walls.cells[0], query] == walls.answer_of[walls.cells[step], query]
+                        step *= 2
+                    if alike:
+                        continue
                 for i in range(count):
                     row = node * walls.answers + walls.answer_of[walls.cells[i], query]
-                    down = np.int64(walls.rows[row, 0])
-                    up = walls.rows[row, 1] - down
+                    down, up, way = walls.rows[row, 0], walls.rows[row, 1], sign * walls.signs[i]
+                    up -= down
                     if price > 0.0:
                         down, up = max(down + _ROOM, 0), max(up + _ROOM, 0)
-                    walls.touched[found], walls.by[found] = row, sign * walls.signs[i]
-                    if sign * walls.signs[i] > 0:
+                    walls.touched[found], walls.by[found] = row, way
+                    if way > 0:
                         low, high = max(low, -down), min(high, up)
                     else:
                         low, high = max(low, -up), min(high, down)
