@@ -61,7 +61,7 @@ def walls_of(target: Target, structure: Structure) -> Walls:
     leaves, cells = structure.free.shape
     answers, queries = int(structure.query_start[-1]), structure.answer_of.shape[1]
     sizes = np.array([n for i, n in enumerate(structure.frame.shape) if i != structure.axis] or [1], dtype=np.int64)
-    rows = np.zeros((structure.nodes, answers, 3), dtype=np.int64)
+    rows = np.zeros((structure.nodes, answers, 3), dtype=np.int32)
     rows[..., 1], rows[..., 2] = _OPEN, -1
     low = np.zeros((structure.nodes, answers), dtype=np.int64)
     levels = structure.path.shape[1]
@@ -114,6 +114,7 @@ def walls_of(target: Target, structure: Structure) -> Walls:
         masses=np.concatenate(masses),
         charges=np.ones(structure.nodes * answers),
         generator=np.ones(4, dtype=np.uint64),
+        others=np.zeros((levels, 2), dtype=np.int64),
         cells=np.zeros(1 << len(sizes), dtype=np.int64),
         signs=np.zeros(1 << len(sizes), dtype=np.int64),
         touched=np.zeros(most, dtype=np.int64),

@@ -51,12 +51,13 @@ class Walls(NamedTuple):
     answer_of: Ints  # the answer that a cell counts in, of each query, shape (C, queries)
     recoded: npt.NDArray[np.bool_]  # queries that take several labels of an axis as one, but not all
     asked: Ints  # which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries)
-    rows: Ints  # answers of a node follow one another, shape (nodes * answers, 3)
+    rows: npt.NDArray[np.int32]  # answers of a node follow one another, shape (nodes * answers, 3)
     answers: int  # of a node
     masses: Floats
     charges: Floats  # what log-masses, and prices, of a row are multiplied by, shape (nodes * answers,)
     generator: npt.NDArray[np.uint64]
-    cells: Ints  # work space: the cells of a move, and their signs
+    others: Ints  # work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2)
+    cells: Ints  # the cells of a move, and their signs
     signs: Ints
     touched: Ints  # numbers of rows, flat, and how they change
     by: Ints
@@ -64,23 +65,32 @@ class Walls(NamedTuple):
 
 
 @inlined
+def _meet(t: int, walls: Walls) -> None:
+    """Draw the other leaf of each relation, and how many levels change with it: none where there is no other."""
+    walls.others[0, 0], walls.others[0, 1] = -1, walls.path.shape[1]
+    for relation in range(1, walls.path.shape[1]):
+        node = walls.path[t, relation]
+        first, leaves = walls.leaves[node, 0], walls.leaves[node, 1] - walls.leaves[node, 0]
+        levels = 0
+        if leaves > 1:
+            other = first + below(walls.generator, leaves - 1)
+            other += other >= t
+            while walls.path[t, levels] != walls.path[other, levels]:
+                levels += 1
+            walls.others[relation, 0] = other
+        walls.others[relation, 1] = levels
+
+
+@inlined
 def _drawn(t: int, walls: Walls) -> tuple[int, int, int, int]:
-    """Draw a move: how many cells of the leaf change, the set of axes, the other leaf or -1, and how many levels change."""
+    """Draw a move of a leaf or of it and another that was drawn (`_meet`): how many cells of the leaf change, the set of axes, the other leaf or -1, and how many levels change."""
     # Every set is as likely, and one leaf as two under one node of each level: of 16 other shares, some for sets of each size, for one
     # leaf and for near or far ones, none made cells of Australian tables mix faster at the median and at 95 %. No cells: there is no move.
     axes = len(walls.sizes)
     chosen, relation = below(walls.generator, 1 << axes), below(walls.generator, walls.path.shape[1])
-    other, levels = -1, walls.path.shape[1]
-    if relation > 0:
-        node = walls.path[t, relation]
-        first, leaves = walls.leaves[node, 0], walls.leaves[node, 1] - walls.leaves[node, 0]
-        if leaves < 2:
-            return 0, 0, 0, 0
-        other = first + below(walls.generator, leaves - 1)
-        other += other >= t
-        levels = 0
-        while walls.path[t, levels] != walls.path[other, levels]:
-            levels += 1
+    other, levels = walls.others[relation, 0], walls.others[relation, 1]
+    if levels == 0:
+        return 0, 0, 0, 0
     count = 1
     walls.cells[0], walls.signs[0] = 0, 1
     for axis in range(axes):
@@ -131,7 +141,7 @@ def _met(t: int, other: int, levels: int, chosen: int, count: int, price: float,
                         continue
                 for i in range(count):
                     row = node * walls.answers + walls.answer_of[walls.cells[i], query]
-                    down, up, way = walls.rows[row, 0], walls.rows[row, 1], sign * walls.signs[i]
+                    down, up, way = np.int64(walls.rows[row, 0]), np.int64(walls.rows[row, 1]), sign * walls.signs[i]
                     up -= down
                     if price > 0.0:
                         down, up = max(down + _ROOM, 0), max(up + _ROOM, 0)
@@ -274,6 +284,7 @@ def _sum(family: int, walls: Walls) -> None:
     for way in (1, -1):
         for _ in range(parts):
             t, step = below(g, len(walls.counts)), 2 * below(g, 2) - 1
+            _meet(t, walls)
             count, chosen, other, levels = _drawn(t, walls)
             if count == 0:
                 continue
@@ -304,6 +315,7 @@ def _sum(family: int, walls: Walls) -> None:
 def sweep(moves: int, price: float, family: int, walls: Walls) -> None:
     """So many moves of each leaf, leaf after leaf: what belongs to it stays near."""
     for t in range(len(walls.counts)):
+        _meet(t, walls)
         for _ in range(moves):
             _move(t, price, family, walls)
         if price == 0.0 and t % _SELDOM == 0:
