@@ -125,7 +125,9 @@ class OneChain:
             arrays |= {f"drawn:{name}": own[:drawn] for name, own in self.hyper.items()}
         return arrays
 
-    def _restored(self, chain: TreeChain | LineTree | WalledTree, saved: dict[str, npt.NDArray[Any]]) -> dict[str, Floats]:
+    def _restored(
+        self, chain: TreeChain | LineTree | WalledTree, saved: dict[str, npt.NDArray[Any]]
+    ) -> dict[str, Floats]:
         """Put a chain where it was; its hyperparameters."""
         self.done, self.draws = int(saved["done"]), int(saved["draws"])
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))

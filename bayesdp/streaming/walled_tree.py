@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bayesdp._random import seed_state
 from bayesdp.fibers import Target
-from bayesdp.fibers.kernel.state import FAMILIES, IMPOSSIBLE
+from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
 from bayesdp.hierarchies.structure import Structure
@@ -43,7 +43,11 @@ def has_walls(target: Target, structure: Structure, smallest: int = _SMALLEST) -
         windows = term.windows
         if windows is None or term.changing or (term.laws is not None and term.laws.any()):
             return False
-        if np.isfinite(windows.below).any() or np.isfinite(windows.above).any() or windows.length.max(initial=0) > LONGEST:
+        if (
+            np.isfinite(windows.below).any()
+            or np.isfinite(windows.above).any()
+            or windows.length.max(initial=0) > LONGEST
+        ):
             return False
         for part in term.query.parts:
             level, query, rows = structure.where(part)
@@ -153,7 +157,7 @@ class WalledTree:
         structure, walls = self.structure, self.walls
         walls.counts[:] = counts
         for nodes, tables in structure.tables_by_level(walls.counts):
-            sums = (tables @ structure.sums_of_cells)
+            sums = tables @ structure.sums_of_cells
             at = (nodes[:, None] * walls.answers + np.arange(walls.answers)).reshape(-1)
             walls.rows[at, 0] = self._zero[at] + sums.reshape(-1)
 

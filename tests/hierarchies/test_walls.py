@@ -19,7 +19,12 @@ FAR = 6.5
 """Standard errors, from 25 batches (24 degrees of freedom): one comparison in a million is beyond it by chance, of some 600 in all."""
 
 WALLS = bdp.noise.TransitionTable.by_count(
-    {0: {0: 1.0}, 1: {-1: 0.2, 0: 0.4, 1: 0.3, 2: 0.1}, 2: {-2: 0.1, -1: 0.2, 0: 0.4, 1: 0.2, 2: 0.1}, 3: dict.fromkeys(range(-2, 3), 0.2)},
+    {
+        0: {0: 1.0},
+        1: {-1: 0.2, 0: 0.4, 1: 0.3, 2: 0.1},
+        2: {-2: 0.1, -1: 0.2, 0: 0.4, 1: 0.2, 2: 0.1},
+        3: dict.fromkeys(range(-2, 3), 0.2),
+    },
     period=1,
 )
 """Deviations of at most 2, zeros are kept; all alike from 3 on, so that some answers have log-masses and others do not."""
@@ -54,8 +59,12 @@ CASES = {
     "all margins": Case(TWO, ALL, WALLS, seed=7),
     "flat prior": Case(TWO, ALL, WALLS, "flat", seed=1),
     "a level without answers": Case(TWO, ALL[:8], WALLS, "poisson", seed=5),
-    "gaps": Case(ONE, [["area", "sex"], ["area"], ["region", "sex"], ["region"], []], bdp.noise.RandomRounding(3), seed=3),
-    "groups of ages": Case(AGES, [["area", "age"], ["area", "old"], ["region", "old"], ["region", "age"], ["region"], []], WALLS, seed=6),
+    "gaps": Case(
+        ONE, [["area", "sex"], ["area"], ["region", "sex"], ["region"], []], bdp.noise.RandomRounding(3), seed=3
+    ),
+    "groups of ages": Case(
+        AGES, [["area", "age"], ["area", "old"], ["region", "old"], ["region", "age"], ["region"], []], WALLS, seed=6
+    ),
 }
 
 

@@ -50,13 +50,17 @@ class Walls(NamedTuple):
     sizes: Ints  # labels of each axis of the cells
     answer_of: Ints  # the answer that a cell counts in, of each query, shape (C, queries)
     recoded: npt.NDArray[np.bool_]  # queries that take several labels of an axis as one, but not all
-    asked: Ints  # which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries)
+    asked: (
+        Ints  # which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries)
+    )
     rows: npt.NDArray[np.int32]  # answers of a node follow one another, shape (nodes * answers, 3)
     answers: int  # of a node
     masses: Floats
     charges: Floats  # what log-masses, and prices, of a row are multiplied by, shape (nodes * answers,)
     generator: npt.NDArray[np.uint64]
-    others: Ints  # work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2)
+    others: (
+        Ints  # work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2)
+    )
     cells: Ints  # the cells of a move, and their signs
     signs: Ints
     touched: Ints  # numbers of rows, flat, and how they change
@@ -83,9 +87,10 @@ def _meet(t: int, walls: Walls) -> None:
 
 @inlined
 def _drawn(t: int, walls: Walls) -> tuple[int, int, int, int]:
-    """Draw a move of a leaf or of it and another that was drawn (`_meet`): how many cells of the leaf change, the set of axes, the other leaf or -1, and how many levels change."""
-    # Every set is as likely, and one leaf as two under one node of each level: of 16 other shares, some for sets of each size, for one
-    # leaf and for near or far ones, none made cells of Australian tables mix faster at the median and at 95 %. No cells: there is no move.
+    """Draw a move: how many cells of the leaf change (0: none), the set of axes, the other leaf or -1, and how many levels change."""
+    # Every set is as likely, and one leaf as two under one node of each level. Of 16 other shares, for sets of some size, one leaf,
+    # for near or far ones, none made cells of an Australian state mix much faster, nor did those with the least sum of times in which
+    # answers of all kinds change.
     axes = len(walls.sizes)
     chosen, relation = below(walls.generator, 1 << axes), below(walls.generator, walls.path.shape[1])
     other, levels = walls.others[relation, 0], walls.others[relation, 1]
@@ -116,7 +121,7 @@ def _drawn(t: int, walls: Walls) -> tuple[int, int, int, int]:
 @inlined
 def _met(t: int, other: int, levels: int, chosen: int, count: int, price: float,
          walls: Walls) -> tuple[int, int, int, int]:  # fmt: skip
-    """List the rows that change; their number, whether they leave room, and the steps they allow. Without one if the price is below 0."""
+    """List the rows that change: how many, whether they leave room, and for which steps. Below a price of 0 they limit nothing."""
     longest = _SHORT if price > 0.0 else LONGEST
     found, low, high = 0, -longest, longest
     for side in range(1 if other < 0 else 2):
