@@ -73,8 +73,13 @@ def _meet(t: int, walls: Walls) -> None:
     """Draw the other leaf of each relation, and how many levels change with it: none where there is no other."""
     walls.others[0, 0], walls.others[0, 1] = -1, walls.path.shape[1]
     for relation in range(1, walls.path.shape[1]):
-        node = walls.path[t, relation]
-        first, leaves = walls.leaves[node, 0], walls.leaves[node, 1] - walls.leaves[node, 0]
+        first, leaves = 0, 1
+        for level in range(
+            relation, walls.path.shape[1]
+        ):  # where a node has no other leaf, one of the first above that has
+            if leaves < 2:
+                node = walls.path[t, level]
+                first, leaves = walls.leaves[node, 0], walls.leaves[node, 1] - walls.leaves[node, 0]
         levels = 0
         if leaves > 1:
             other = first + below(walls.generator, leaves - 1)
@@ -88,11 +93,12 @@ def _meet(t: int, walls: Walls) -> None:
 @inlined
 def _drawn(t: int, walls: Walls) -> tuple[int, int, int, int]:
     """Draw a move: how many cells of the leaf change (0: none), the set of axes, the other leaf or -1, and how many levels change."""
-    # Every set is as likely, and one leaf as two under one node of each level. Of 16 other shares, for sets of some size, one leaf,
-    # for near or far ones, none made cells of an Australian state mix much faster, nor did those with the least sum of times in which
-    # answers of all kinds change.
+    # One leaf is as likely as two under one node of each level, and each set of axes but the empty one, which alone changes totals and
+    # is twice as likely. Of 16 other shares none made cells of an Australian state mix much faster, nor did those with the least sum of
+    # times in which answers of all kinds change.
     axes = len(walls.sizes)
-    chosen, relation = below(walls.generator, 1 << axes), below(walls.generator, walls.path.shape[1])
+    relation, chosen = below(walls.generator, walls.path.shape[1]), below(walls.generator, (1 << axes) + 1)
+    chosen &= (1 << axes) - 1
     other, levels = walls.others[relation, 0], walls.others[relation, 1]
     if levels == 0:
         return 0, 0, 0, 0
