@@ -23,6 +23,9 @@ _OPEN = 2**30
 _SMALLEST = 128
 """Tables with as many cells that may move or fewer have other moves: ways through softer walls, which these lack."""
 
+_MOST_AXES = 4
+"""Axes of the cells of a leaf: a move along all of them changes twice two to so many cells."""
+
 CLAIM = (
     "no Markov basis is known for these invariants: differences along sets of axes, in one leaf or between two, are mixed with random "
     "sums of up to 32 of them; which tables these reach, and how fast, is not proved"
@@ -35,28 +38,26 @@ _LAST, _TIMES, _MORE, _LONGEST_START = 12.0, 120, 0.05, 3_000
 def has_walls(target: Target, structure: Structure, smallest: int = _SMALLEST) -> bool:
     """Whether these moves are for a hierarchy: windows that end on both sides, one an answer, and one of every cell that may move."""
     # Nothing is exact, and no sum has limits of its own.
-    if int(structure.free.sum()) <= smallest or target.fiber.invariants.rank or target.family == "binomial":
+    other = target.fiber.invariants.rank or structure.limited or target.family == "binomial"
+    if int(structure.free.sum()) <= smallest or other or len(structure.frame.shape) > 1 + _MOST_AXES:
         return False
     seen: set[tuple[int, int]] = set()
     cells = False
     for term in target.terms:
-        windows = term.windows
-        if windows is None or term.changing or (term.laws is not None and term.laws.any()):
+        own = term.windows
+        if own is None or term.changing or (term.laws is not None and term.laws.any()):
             return False
-        if (
-            np.isfinite(windows.below).any()
-            or np.isfinite(windows.above).any()
-            or windows.length.max(initial=0) > LONGEST
-        ):
+        if np.isfinite([own.below, own.above]).any() or own.length.max(initial=0) > LONGEST:
             return False
+        begin = 0
         for part in term.query.parts:
             level, query, rows = structure.where(part)
             if (level, query) in seen:
                 return False
             seen.add((level, query))
             if level == 0 and rows.shape[1] == structure.free.shape[1]:
-                cells = bool(term.measured.all() or len(term.query.parts) == 1)
-                cells = cells and bool((term.measured[rows] | ~structure.free).all())
+                cells = bool((term.measured[begin + rows] | ~structure.free).all())
+            begin += part.rows
     return cells
 
 
@@ -85,6 +86,13 @@ def walls_of(target: Target, structure: Structure) -> Walls:
             rows[nodes, at, 1] = np.where(known, own.length[which] - 1, _OPEN)
             rows[nodes, at, 2] = np.where(known & curved[which], own.start[which] + before, -1)
             low[nodes, at] = np.where(known, own.low[which], 0)
+            if level == 0 and where.shape[1] == cells:  # within the limits of cells
+                system = target.fiber.system
+                least, most = (structure.leaves_by_cells(own) for own in (system.lower, system.upper))
+                first = np.maximum(low[nodes, at], least)
+                rows[nodes, at, 2] += np.where(rows[nodes, at, 2] >= 0, first - low[nodes, at], 0)
+                rows[nodes, at, 1] = np.minimum(low[nodes, at] + rows[nodes, at, 1], most) - first
+                low[nodes, at] = first
             begin += part.rows
         masses.append(without_infinities(own.log_mass))
         before += len(own.log_mass)
@@ -101,7 +109,7 @@ def walls_of(target: Target, structure: Structure) -> Walls:
             own_axes = [axis for axis in range(len(sizes)) if chosen >> axis & 1]
             found = np.flatnonzero(published[level] & keeps[own_axes].all(axis=0))
             asked[level, chosen, 0], asked[level, chosen, 1 : 1 + len(found)] = len(found), found
-    most = 2 * levels * queries << len(sizes)
+    room = 2 * levels * queries << len(sizes)
     return Walls(
         counts=np.zeros((leaves, cells), dtype=np.int64),
         free=np.ascontiguousarray(structure.free),
@@ -121,8 +129,8 @@ def walls_of(target: Target, structure: Structure) -> Walls:
         others=np.zeros((levels, 2), dtype=np.int64),
         cells=np.zeros(1 << len(sizes), dtype=np.int64),
         signs=np.zeros(1 << len(sizes), dtype=np.int64),
-        touched=np.zeros(most, dtype=np.int64),
-        by=np.zeros(most, dtype=np.int64),
+        touched=np.zeros(room, dtype=np.int64),
+        by=np.zeros(room, dtype=np.int64),
         law=np.zeros((2, 2 * LONGEST + 1)),
     )
 
