@@ -10,10 +10,10 @@ left out at the higher level.
 
 New South Wales and Victoria by SA2, 108,368 cells and 261,240 numbers, two chains in two threads, ``--tune 500 --thin 10`` (10,500
 sweeps a chain), on two cores that eight other processes used too, killed after 356 s and gone on with from its journal: 356 + 330 s
-to the last draw (some 600 s of processor time), then 92 s of set-up and summaries; 1.8 GB at most. Totals: smallest bulk ESS 293 (SA2,
-SA3 and SA4: an SA2 that is an SA3 and an SA4 by itself) and 1,959 (states), largest R-hat 1.007 (SA2), 1.009 (SA3), 1.005 (SA4), 1.0001
-(states). Of 107,921 cells that move 8 have an R-hat above 1.05, the largest 1.099. Since then lone areas are moved against areas farther
-away, and moves that change totals are taken twice as often: on state 7 the slowest total takes 4.7 sweeps, against 11 to 14.
+to the last draw (some 600 s of processor time), then 92 s of set-up and summaries; 1.8 GB. Totals: smallest bulk ESS 293 (SA2,
+SA3 and SA4: an SA2 that is both by itself) and 1,959 (states), largest R-hat 1.007 (SA2), 1.009 (SA3), 1.005 (SA4), 1.0001
+(states). Of 107,921 cells that move 8 have an R-hat above 1.05, the largest 1.099. Since then lone areas are moved against others
+farther away, and moves that change totals are taken twice as often: on state 7 the slowest total takes 4.7 sweeps, against 11 to 14.
 """
 
 from __future__ import annotations
