@@ -12,7 +12,7 @@ from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
-from bayesdp.hierarchies.structure import Structure
+from bayesdp.hierarchies.structure import Structure, sum_parts
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ def has_walls(target: Target, structure: Structure, smallest: int = _SMALLEST) -
         if np.isfinite([own.below, own.above]).any() or own.length.max(initial=0) > LONGEST:
             return False
         begin = 0
-        for part in term.query.parts:
+        for part in sum_parts([term.query]):
             level, query, rows = structure.where(part)
             if (level, query) in seen:
                 return False
@@ -77,7 +77,7 @@ def walls_of(target: Target, structure: Structure) -> Walls:
         own, place = term.windows, np.cumsum(term.measured) - 1
         curved = np.array([np.ptp(own.log_mass[a : a + n]) > 0.0 for a, n in zip(own.start, own.length, strict=True)])
         begin = 0
-        for part in term.query.parts:
+        for part in sum_parts([term.query]):
             level, query, where = structure.where(part)
             published[level, query] = True
             at = slice(int(structure.query_start[query]), int(structure.query_start[query + 1]))
@@ -97,7 +97,7 @@ def walls_of(target: Target, structure: Structure) -> Walls:
         masses.append(without_infinities(own.log_mass))
         before += len(own.log_mass)
     rows[..., 0] = -low
-    grid = np.indices(sizes).reshape(len(sizes), -1)
+    grid = np.indices(tuple(sizes.tolist())).reshape(len(sizes), -1)
     labels = np.zeros((len(sizes), queries), dtype=np.int64)  # how many of an axis a query tells apart
     for axis in range(len(sizes)):
         line = structure.answer_of[(grid == 0).sum(axis=0) + (grid[axis] > 0) >= len(sizes)]

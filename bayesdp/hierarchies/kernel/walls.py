@@ -152,8 +152,8 @@ def _met(t: int, other: int, levels: int, chosen: int, count: int, price: float,
                         continue
                 for i in range(count):
                     row = node * walls.answers + walls.answer_of[walls.cells[i], query]
-                    down, up, way = np.int64(walls.rows[row, 0]), np.int64(walls.rows[row, 1]), sign * walls.signs[i]
-                    up -= down
+                    down, way = int(walls.rows[row, 0]), sign * walls.signs[i]
+                    up = int(walls.rows[row, 1]) - down
                     if price > 0.0:
                         down, up = max(down + _ROOM, 0), max(up + _ROOM, 0)
                     walls.touched[found], walls.by[found] = row, way
@@ -170,14 +170,14 @@ def _met(t: int, other: int, levels: int, chosen: int, count: int, price: float,
 @inlined
 def _mass(row: int, place: int, price: float, walls: Walls) -> float:
     """Log-mass of a row at a place of its window, or what it costs beyond."""
-    last, start = np.int64(walls.rows[row, 1]), np.int64(walls.rows[row, 2])
+    last, start = int(walls.rows[row, 1]), int(walls.rows[row, 2])
     inside = min(max(place, 0), last)
     found = walls.masses[start + inside] if start >= 0 else 0.0
     if price > 0.0:
         if found <= IMPOSSIBLE / 2.0:
             found = -_GAP * price
         found -= price * abs(place - inside)
-    return found * walls.charges[row]
+    return float(found * walls.charges[row])
 
 
 @inlined
@@ -280,7 +280,7 @@ def _prior(leaf: int, cell: int, family: int, walls: Walls) -> float:
         found -= math.lgamma(x + 1.0)
     if family == NEGBIN:
         found += math.lgamma(x + walls.shape[leaf, cell])
-    return found
+    return float(found)
 
 
 @inside
