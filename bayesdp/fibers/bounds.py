@@ -18,14 +18,17 @@ type Ints = npt.NDArray[np.int64]
 EXACT_CELLS = 150
 """Up to this many cells, limits without a closed form are found by two integer programs a cell."""
 
+_PROGRAM_ENTRIES = 250_000
+"""Entries of sums with limits up to which linear programs look for determined cells: with 3 million one took more than minutes."""
+
 
 def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool, bool]:
     """Limits of every cell over the fiber (flat arrays; -1 above where unbounded)."""
     # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a
     # two-way table: Fréchet's bounds. Sums with limits that nest or are disjoint: limits from the top down (`Laminar`). Other small
     # tables: integer programs. Other large tables: what propagation gives, and one limit for cells that are determined (see
-    # `determined_cells`). Returns `lower, upper`, shape (cells,); `exact`, whether they are attained; `complete`, whether no other
-    # cell than those with `lower == upper` has one possible count only.
+    # `determined_cells`), unless limits are of too many sums. Returns `lower, upper`, shape (cells,); `exact`, whether they are
+    # attained; `complete`, whether no other cell than those with `lower == upper` has one possible count only.
     if system.laminar is not None and system.laminar.empty < 0:
         least, most = system.laminar.bounds()
         return least, np.where(most >= UNBOUNDED, -1, most), True, True
@@ -39,7 +42,7 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
         exact = True
     elif system.frame.size <= EXACT_CELLS:
         lower, upper, exact = _programs(system, lower, upper)
-    else:
+    elif system.limit_matrix.nnz <= _PROGRAM_ENTRIES:
         determined, values, complete = determined_cells(system, lower, upper)
         lower, upper = np.where(determined, values, lower), np.where(determined, values, upper)
     return (lower.astype(np.int64), np.where(np.isinf(upper), -1, upper).astype(np.int64), exact, exact or complete)

@@ -17,6 +17,7 @@ from bayesdp.release import Release
 from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.movement import kernel_target
 from bayesdp.steps.terms import read_model
+from bayesdp.streaming.walled_tree import CLAIM, has_walls
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -53,7 +54,8 @@ def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple
     terms = tuple(NoiseTerm(q, np.zeros(q.rows), "gaussian", np.ones(q.rows), keep) for q, keep in queries)
     structure = structure_of(Target(release.fiber, terms, family), leaves)
     fixed = np.asarray(structure.leaves_by_cells(target.fiber.system.fixed), dtype=np.bool_)
-    return target, replace(structure, free=structure.free & ~fixed, proved=False, claim=target.moves.claim)
+    structure = replace(structure, free=structure.free & ~fixed, proved=False)
+    return target, replace(structure, claim=CLAIM if has_walls(target, structure) else target.moves.claim)
 
 
 class LineTree:

@@ -24,6 +24,7 @@ from bayesdp.streaming.journal import KeptTables, Writer
 from bayesdp.streaming.line_tree import LineTree
 from bayesdp.streaming.plausible import TableWriter
 from bayesdp.streaming.recording import Recorder, occupied
+from bayesdp.streaming.walled_tree import WalledTree, has_walls
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -70,7 +71,8 @@ class OneChain:
         plan, structure = self.plan, self.structure
         saved = None if self.journal is None else self.journal.read()
         tables = any(term.windows is not None for term in self.target.terms)
-        chain = (LineTree if tables else TreeChain)(self.target, structure, self.rng)
+        kind = TreeChain if not tables else WalledTree if has_walls(self.target, structure) else LineTree
+        chain = kind(self.target, structure, self.rng)
         self.missed = chain.missed
         typical, since = (
             np.zeros(chain.table.shape, dtype=np.float32),
@@ -104,7 +106,7 @@ class OneChain:
         give_back()
         self._keep(chain, hyper, stopped, saved or {})
 
-    def _state(self, chain: TreeChain | LineTree, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
+    def _state(self, chain: TreeChain | LineTree | WalledTree, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
         """All that the chain goes on from, and what it has kept."""
         drawn = self.draws
         arrays: dict[str, npt.NDArray[Any]] = {
@@ -123,7 +125,9 @@ class OneChain:
             arrays |= {f"drawn:{name}": own[:drawn] for name, own in self.hyper.items()}
         return arrays
 
-    def _restored(self, chain: TreeChain | LineTree, saved: dict[str, npt.NDArray[Any]]) -> dict[str, Floats]:
+    def _restored(
+        self, chain: TreeChain | LineTree | WalledTree, saved: dict[str, npt.NDArray[Any]]
+    ) -> dict[str, Floats]:
         """Put a chain where it was; its hyperparameters."""
         self.done, self.draws = int(saved["done"]), int(saved["draws"])
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))
@@ -132,18 +136,18 @@ class OneChain:
         self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])
         return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
 
-    def _begin(self, chain: TreeChain | LineTree) -> None:
+    def _begin(self, chain: TreeChain | LineTree | WalledTree) -> None:
         """Start at a random table, far from those of other chains."""
-        if isinstance(chain, LineTree):
+        if isinstance(chain, LineTree | WalledTree):
             self._set(chain, self.prior.start(self.structure, chain.table))
         chain.begin_apart(self.rng)
         self.groups = chain.groups
         self.ends = ends_of(self.groups, chain.table)
 
-    def _set(self, chain: TreeChain | LineTree, hyper: dict[str, Floats]) -> None:
+    def _set(self, chain: TreeChain | LineTree | WalledTree, hyper: dict[str, Floats]) -> None:
         chain.set_cells(*self.prior.weights(self.structure, hyper))
 
-    def _sweep(self, chain: TreeChain | LineTree, hyper: dict[str, Floats]) -> dict[str, Floats]:
+    def _sweep(self, chain: TreeChain | LineTree | WalledTree, hyper: dict[str, Floats]) -> dict[str, Floats]:
         """A sweep of the table, and of the hyperparameters given it."""
         chain.sweep()
         if not self.prior.names:
@@ -154,7 +158,7 @@ class OneChain:
 
     def _keep(
         self,
-        chain: TreeChain | LineTree,
+        chain: TreeChain | LineTree | WalledTree,
         hyper: dict[str, Floats],
         stopped: Callable[[], bool],
         saved: dict[str, npt.NDArray[Any]],

@@ -1,0 +1,208 @@
+"""A hierarchy all of whose cells, and most sums, were perturbed by little: sets of axes and pairs of leaves, leaf by leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._random import seed_state
+from bayesdp.fibers import Target
+from bayesdp.fibers.kernel.state import FAMILIES
+from bayesdp.fibers.windows import without_infinities
+from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
+from bayesdp.hierarchies.structure import Structure, sum_parts
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+_OPEN = 2**30
+"""Last place of the window of an answer that was not published."""
+
+_SMALLEST = 128
+"""Tables with as many cells that may move or fewer have other moves: ways through softer walls, which these lack."""
+
+_MOST_AXES = 4
+"""Axes of the cells of a leaf: a move along all of them changes twice two to so many cells."""
+
+CLAIM = (
+    "no Markov basis is known for these invariants: differences along sets of axes, in one leaf or between two, are mixed with random "
+    "sums of up to 32 of them; which tables these reach, and how fast, is not proved"
+)
+
+_LAST, _TIMES, _MORE, _LONGEST_START = 12.0, 120, 0.05, 3_000
+"""See `bayesdp.fibers.price`: the last price, when it is reached, what stays forbidden then costs more, and when to give up."""
+
+
+def has_walls(target: Target, structure: Structure, smallest: int = _SMALLEST) -> bool:
+    """Whether these moves are for a hierarchy: windows that end on both sides, one an answer, and one of every cell that may move."""
+    # Nothing is exact, and no sum has limits of its own.
+    other = target.fiber.invariants.rank or structure.limited or target.family == "binomial"
+    if int(structure.free.sum()) <= smallest or other or len(structure.frame.shape) > 1 + _MOST_AXES:
+        return False
+    seen: set[tuple[int, int]] = set()
+    cells = False
+    for term in target.terms:
+        own = term.windows
+        if own is None or term.changing or (term.laws is not None and term.laws.any()):
+            return False
+        if np.isfinite([own.below, own.above]).any() or own.length.max(initial=0) > LONGEST:
+            return False
+        begin = 0
+        for part in sum_parts([term.query]):
+            level, query, rows = structure.where(part)
+            if (level, query) in seen:
+                return False
+            seen.add((level, query))
+            if level == 0 and rows.shape[1] == structure.free.shape[1]:
+                cells = bool((term.measured[begin + rows] | ~structure.free).all())
+            begin += part.rows
+    return cells
+
+
+def walls_of(target: Target, structure: Structure) -> Walls:
+    """What the kernel works on, at a table of zeros."""
+    leaves, cells = structure.free.shape
+    answers, queries = int(structure.query_start[-1]), structure.answer_of.shape[1]
+    sizes = np.array([n for i, n in enumerate(structure.frame.shape) if i != structure.axis] or [1], dtype=np.int64)
+    rows = np.zeros((structure.nodes, answers, 3), dtype=np.int32)
+    rows[..., 1], rows[..., 2] = _OPEN, -1
+    low = np.zeros((structure.nodes, answers), dtype=np.int64)
+    levels = structure.path.shape[1]
+    published = np.zeros((levels, queries), dtype=np.bool_)
+    masses, before = [np.zeros(0)], 0
+    for term in target.terms:
+        assert term.windows is not None
+        own, place = term.windows, np.cumsum(term.measured) - 1
+        curved = np.array([np.ptp(own.log_mass[a : a + n]) > 0.0 for a, n in zip(own.start, own.length, strict=True)])
+        begin = 0
+        for part in sum_parts([term.query]):
+            level, query, where = structure.where(part)
+            published[level, query] = True
+            at = slice(int(structure.query_start[query]), int(structure.query_start[query + 1]))
+            nodes, where = structure.nodes_of(level), where + begin
+            known, which = term.measured[where], place[where]
+            rows[nodes, at, 1] = np.where(known, own.length[which] - 1, _OPEN)
+            rows[nodes, at, 2] = np.where(known & curved[which], own.start[which] + before, -1)
+            low[nodes, at] = np.where(known, own.low[which], 0)
+            if level == 0 and where.shape[1] == cells:  # within the limits of cells
+                system = target.fiber.system
+                least, most = (structure.leaves_by_cells(own) for own in (system.lower, system.upper))
+                first = np.maximum(low[nodes, at], least)
+                rows[nodes, at, 2] += np.where(rows[nodes, at, 2] >= 0, first - low[nodes, at], 0)
+                rows[nodes, at, 1] = np.minimum(low[nodes, at] + rows[nodes, at, 1], most) - first
+                low[nodes, at] = first
+            begin += part.rows
+        masses.append(without_infinities(own.log_mass))
+        before += len(own.log_mass)
+    rows[..., 0] = -low
+    grid = np.indices(tuple(sizes.tolist())).reshape(len(sizes), -1)
+    labels = np.zeros((len(sizes), queries), dtype=np.int64)  # how many of an axis a query tells apart
+    for axis in range(len(sizes)):
+        line = structure.answer_of[(grid == 0).sum(axis=0) + (grid[axis] > 0) >= len(sizes)]
+        labels[axis] = [len(np.unique(own)) for own in line.T]
+    keeps = labels > 1
+    asked = np.zeros((levels, 1 << len(sizes), 1 + queries), dtype=np.int64)
+    for level in range(levels):
+        for chosen in range(asked.shape[1]):
+            own_axes = [axis for axis in range(len(sizes)) if chosen >> axis & 1]
+            found = np.flatnonzero(published[level] & keeps[own_axes].all(axis=0))
+            asked[level, chosen, 0], asked[level, chosen, 1 : 1 + len(found)] = len(found), found
+    room = 2 * levels * queries << len(sizes)
+    return Walls(
+        counts=np.zeros((leaves, cells), dtype=np.int64),
+        free=np.ascontiguousarray(structure.free),
+        weight=np.ones((leaves, cells)),
+        shape=np.ones((leaves, cells)),
+        path=np.ascontiguousarray(structure.path),
+        leaves=np.ascontiguousarray(np.stack(structure.node_range, axis=1)),
+        sizes=sizes,
+        answer_of=np.ascontiguousarray(structure.answer_of),
+        recoded=(keeps & (labels < sizes[:, None])).any(axis=0),
+        asked=asked,
+        rows=rows.reshape(-1, 3),
+        answers=answers,
+        masses=np.concatenate(masses),
+        charges=np.ones(structure.nodes * answers),
+        generator=np.ones(4, dtype=np.uint64),
+        others=np.zeros((levels, 2), dtype=np.int64),
+        cells=np.zeros(1 << len(sizes), dtype=np.int64),
+        signs=np.zeros(1 << len(sizes), dtype=np.int64),
+        touched=np.zeros(room, dtype=np.int64),
+        by=np.zeros(room, dtype=np.int64),
+        law=np.zeros((2, 2 * LONGEST + 1)),
+    )
+
+
+class WalledTree:
+    """What `LineTree` is for tables in general."""
+
+    missed: tuple[str, ...] = ()
+
+    def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
+        self.structure, self.target = structure, target
+        self.walls = walls_of(target, structure)
+        self.walls.generator[:] = seed_state(rng)
+        self._family = FAMILIES[target.family]
+        self._zero = self.walls.rows[:, 0].copy()  # places of answers of 0
+        guide = structure.leaves_by_cells(np.clip(np.rint(target.guide()), 0, None).astype(np.int64))
+        fixed = structure.leaves_by_cells(target.fiber.system.lower)
+        self.load(np.where(structure.free, guide, fixed).astype(np.int64))
+
+    @property
+    def table(self) -> Ints:
+        """The table as it stands, leaves by cells."""
+        return self.walls.counts
+
+    @property
+    def groups(self) -> tuple[Ints, Ints]:
+        """Cells that one sum ties together in such a way that they are compared: none."""
+        return np.zeros((len(self.structure.order), 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
+
+    def load(self, counts: Ints) -> None:
+        """Put a table into the kernel, leaves by cells."""
+        structure, walls = self.structure, self.walls
+        walls.counts[:] = counts
+        for nodes, tables in structure.tables_by_level(walls.counts):
+            sums = tables @ structure.sums_of_cells
+            at = (nodes[:, None] * walls.answers + np.arange(walls.answers)).reshape(-1)
+            walls.rows[at, 0] = self._zero[at] + sums.reshape(-1)
+
+    def set_cells(self, theta: Floats, alpha: Floats) -> None:
+        """Set log weights and shapes of the prior in the order of the tree, shape (T, C) or (1, C)."""
+        self.walls.weight[:], self.walls.shape[:] = np.exp(theta), alpha
+
+    def begin_apart(self, rng: np.random.Generator) -> None:
+        """Begin at a possible table: from the published cells, at a price that rises until no answer is forbidden."""
+        walls, tenth = self.walls, max(self.walls.counts.shape[1] // 10, 1)
+        for tried in range(_LONGEST_START):
+            sweep(tenth, 0.1 * (_LAST / 0.1) ** min(tried / _TIMES, 1.0), self._family, walls)
+            if charge(_MORE if tried >= _TIMES else 0.0, walls) == 0.0:
+                break
+        walls.charges[:] = 1.0
+        if charge(0.0, walls) > 0.0:
+            raise ValueError(
+                "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "
+                "that contradict one another"
+            )
+
+    def sweep(self) -> None:
+        """About one move a cell."""
+        sweep(self.walls.counts.shape[1], 0.0, self._family, self.walls)
+
+    def learn(self) -> None:
+        """Nothing is learnt."""
+
+    def choose_donors(self, typical: Floats) -> None:
+        """Nothing is learnt."""
+
+    def saved(self) -> dict[str, npt.NDArray[Any]]:
+        """What a chain goes on from."""
+        own = self.walls
+        return {name: getattr(own, name).copy() for name in ("counts", "generator")}
+
+    def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
+        """Put a chain where it was."""
+        self.load(saved["counts"])
+        self.walls.generator[:] = saved["generator"]
