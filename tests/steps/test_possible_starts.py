@@ -301,3 +301,23 @@ def test_regions_of_one_area_share_its_keys():
     parts[8] = bdp.Measured(parts[8].query, numbers, GAPPED)
     with pytest.raises(ValueError, match=r"799"):
         bdp.Release.from_published(release.frame, parts)
+
+
+def test_chains_begin_apart():
+    """Of the cells that may move, those of two chains differ in half or more at the first table, and are within the laws there."""
+    rng = np.random.default_rng(5)
+    frame = {"a": list("pqr"), "b": list("uvwxyz"), "c": list("st")}
+    truth = rng.poisson(12, (3, 6, 2))
+    release = released(frame, truth, ON_THEIR_OWN, rng)
+    model = model_of(release)
+    with model:
+        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+    tables = []
+    for seed in range(4):
+        step.setup_chain(np.random.default_rng(seed), 5, 5)
+        step.tables[0].begin(model.initial_point(), step.rng)
+        tables.append(step.tables[0].value.copy())
+        assert not impossible(release, tables[-1])
+    for i in range(4):
+        for j in range(i):
+            assert np.mean(tables[i] != tables[j]) >= 0.5

@@ -16,6 +16,8 @@ import pytest
 from scipy import special
 
 import bayesdp as bdp
+from bayesdp.fibers.kernel.state import SHAPE as PRIOR_SHAPE
+from bayesdp.fibers.kernel.state import THETA
 from bayesdp.inference import FiberGibbs
 from bayesdp.steps import count_chains
 from bayesdp.steps.count_chains import LineChain
@@ -149,6 +151,27 @@ def test_steps_of_each_family_from_exact_draws(name):
         moved[family] = np.mean(np.any(starts != ends, axis=1))
         assert min(p_values(ends, tables, probability)) > LEVEL, family
     assert (moved > 0.0).sum() >= families / 2
+
+
+@pytest.mark.parametrize("how", ["weights of some cells", "a wall not seen"])
+def test_each_family_that_is_broken_is_told(how):
+    """`test_steps_of_each_family_from_exact_draws` would see it, of every family."""
+    case = CASES["2x2x2, total"]
+    tables, probability = case.posterior()
+    chain, rng = case.chain(), np.random.default_rng(11)
+    starts = tables[rng.choice(len(tables), STARTS, p=probability)]
+    theta, shape = chain.state.cells_float[:, [THETA, PRIOR_SHAPE]].T.copy()
+    if how == "weights of some cells":
+        chain.set_prior(theta + np.cos(np.arange(len(theta))), shape)
+    for family in range(chain._measured):
+        ends = np.empty_like(starts)
+        for start, end in zip(starts, ends, strict=True):
+            chain.load(start)
+            chain.sweep_of(family, 3)
+            end[:] = chain.counts
+        if how == "a wall not seen":
+            ends += np.sign(ends - starts)  # one further than the walls allow, now and then
+        assert min(p_values(ends, tables, probability)) < LEVEL, family
 
 
 APART = ("2x3x2, walls of 1", "2x2x2, gaps", "2x3x2, gaps")
