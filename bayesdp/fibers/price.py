@@ -46,7 +46,7 @@ _MORE = 0.05
 """From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
 answers in 100,000 are forbidden; one that rises for these moves what is wrong about until it meets its like."""
 
-_LONGEST = 3_000
+LONGEST_START = 3_000
 """Steps after which no more are taken."""
 
 _AGAIN = 500
@@ -98,19 +98,25 @@ class _Priced:
         self._state.rows[self._places] = self._ends
 
 
+def price_at(step: int) -> tuple[float, float]:
+    """The price of a unit beyond the end of a law at a step, and how much more answers that stay forbidden cost after it."""
+    return _FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), _MORE if step >= _TIMES else 0.0
+
+
 def raise_the_price(state: State, move: Callable[[], object], differing: Callable[[], bool]) -> bool:
     """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
     # `move`: a tenth of a sweep or so. `differing`: whether answers about the same records have different numbers.
-    again = _AGAIN if len(state.differing) else _LONGEST
+    again = _AGAIN if len(state.differing) else LONGEST_START
     with _Priced(state) as laws:
-        for tried in range(_LONGEST):
+        for tried in range(LONGEST_START):
             step = tried % again
             if step == 0:
                 state.rows[laws.rows, WINDOW_WEIGHT] = 1.0
-            _set_price(_FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), laws, state)
+            price, more = price_at(step)
+            _set_price(price, laws, state)
             _set_room(laws, state)
             move()
-            if _charge_more(_MORE if step >= _TIMES else 0.0, laws, state) == 0.0 and not differing():
+            if _charge_more(more, laws, state) == 0.0 and not differing():
                 return True
     return False
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from bayesdp._random import seed_state
 from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import FAMILIES
+from bayesdp.fibers.price import LONGEST_START, price_at
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
 from bayesdp.hierarchies.structure import Structure, sum_parts
@@ -30,9 +31,6 @@ CLAIM = (
     "no Markov basis is known for these invariants: differences along sets of axes, in one leaf or between two, are mixed with random "
     "sums of up to 32 of them; which tables these reach, and how fast, is not proved"
 )
-
-_LAST, _TIMES, _MORE, _LONGEST_START = 12.0, 120, 0.05, 3_000
-"""See `bayesdp.fibers.price`: the last price, when it is reached, what stays forbidden then costs more, and when to give up."""
 
 
 def has_walls(target: Target, structure: Structure, smallest: int = _SMALLEST) -> bool:
@@ -176,9 +174,10 @@ class WalledTree:
     def begin_apart(self, rng: np.random.Generator) -> None:
         """Begin at a possible table: from the published cells, at a price that rises until no answer is forbidden."""
         walls, tenth = self.walls, max(self.walls.counts.shape[1] // 10, 1)
-        for tried in range(_LONGEST_START):
-            sweep(tenth, 0.1 * (_LAST / 0.1) ** min(tried / _TIMES, 1.0), self._family, walls)
-            if charge(_MORE if tried >= _TIMES else 0.0, walls) == 0.0:
+        for step in range(LONGEST_START):
+            price, more = price_at(step)
+            sweep(tenth, price, self._family, walls)
+            if charge(more, walls) == 0.0:
                 break
         walls.charges[:] = 1.0
         if charge(0.0, walls) > 0.0:
