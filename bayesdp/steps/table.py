@@ -129,7 +129,11 @@ class CountTable:
             lines.load(np.clip(np.rint(guide).astype(np.int64), fiber.system.lower, self.chain.upper))
         else:
             lines.load(np.minimum(fiber.find_point(guide).reshape(-1), self.chain.upper))
-        return lines.counts.copy() if lines.disperse() else None
+        given = lines.generator.copy()
+        lines.reseed(np.random.default_rng(0))  # one first table of a model, whatever seeds its chains have
+        found = lines.counts.copy() if lines.disperse() else None
+        lines.generator[:] = given
+        return found
 
     @property
     def exact_conditional(self) -> bool:

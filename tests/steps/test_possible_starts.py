@@ -321,3 +321,22 @@ def test_chains_begin_apart():
     for i in range(4):
         for j in range(i):
             assert np.mean(tables[i] != tables[j]) >= 0.5
+
+
+@pytest.mark.filterwarnings("ignore::bayesdp.consistency.PostProcessedWarning")
+@pytest.mark.parametrize("law", [GAPPED, ON_THEIR_OWN], ids=["shared keys", "each number on its own"])
+def test_draws_with_a_seed_are_the_same_again(law):
+    """Steps that were made anew begin at the same first table: it is found by random moves, but not by those of the chain's seed."""
+    rng = np.random.default_rng(6)
+    model = model_of(released({"a": list("pqr"), "b": list("uvwx")}, rng.poisson(6.0, (3, 4)), law, rng))
+    draws = []
+    for _ in range(2):
+        with model:
+            step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+        step.setup_chain(np.random.default_rng(3), 5, 5)
+        point = model.initial_point()
+        for _ in range(20):
+            point, _ = step.step(point)
+        draws.append((step.tables[0]._first_table(), point["x"]))
+    np.testing.assert_array_equal(draws[0][0], draws[1][0])
+    np.testing.assert_array_equal(draws[0][1], draws[1][1])
