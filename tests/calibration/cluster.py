@@ -56,7 +56,7 @@ def cluster() -> None:
     import distributed
 
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, protocol="tcp"
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", protocol="tcp"
     ) as own:
         print(own.scheduler_address, flush=True)
         sys.stdin.read()

@@ -437,7 +437,7 @@ def test_dask_gives_the_same(made):
     distributed = pytest.importorskip("distributed")
     plain = CANDIDATES | {"low": bdp.LatticeLaplace(TOTAL, epsilon=LOW)}
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         assert bdp.design(plain, prior, QUESTIONS, client=client, **CALL).data.identical(made.data)

@@ -52,7 +52,7 @@ def test_a_killed_process_costs_one_simulation():
 def test_on_dask_the_records_are_the_same():
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         assert sorted_records(on_dask(client)(square, [1, 2, 3, 4])) == EXPECTED
@@ -63,7 +63,7 @@ def test_on_dask_the_records_are_the_same():
 def test_a_killed_dask_worker_costs_one_simulation():
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
     ) as cluster:
         records = sorted_records(on_dask(cluster.scheduler_address)(deadly, range(12)))
     assert records == [{"number": k} if k != 2 else {"number": 2, "error": DIED, "again": True} for k in range(12)]

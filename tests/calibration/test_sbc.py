@@ -141,7 +141,7 @@ def test_the_same_seed_gives_the_same_ranks_here_in_processes_and_on_dask(right)
     settings = {"n": 4, "seed": 8, **QUICK}
     ranks = [sbc(models.simulate, models.build, workers=2, **settings)["prior_sbc"].to_dataset()]
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         ranks.append(sbc(models.simulate, models.build, client=client, **settings)["prior_sbc"].to_dataset())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -65,3 +66,12 @@ def test_links_are_found_and_dead_ones_are_seen():
     assert wrong(page, "../made/command-line.md") == "leads nowhere"
     assert wrong(page, "../FILES.md#no-such-heading") == "has no such heading"
     assert wrong(page, "../FILES.md#several-noisy-files") is None
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_link_to_notebooks_only(path):
+    """The site has them in another folder than the repository, with no pages beside them but those of notebooks."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    inside = [one or other for one, other in LINK.findall(text) if not urlsplit(one or other).scheme]
+    assert not [link for link in inside if link.startswith(("/", ".")) or not (path.parent / link.split("#")[0]).exists()]

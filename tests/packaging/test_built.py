@@ -76,7 +76,7 @@ import distributed
 from bayesdp.calibration.runners import on_dask
 def square(number):
     return {"number": number, "square": number**2}
-options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
 with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
     records = on_dask(client)(square, [1, 2, 3])
     assert sorted(own["square"] for own in records) == [1, 4, 9]
