@@ -48,6 +48,8 @@ class Chain:
         self._family = FAMILIES[target.family]
         self._donors = donors_of(target.moves, target.fiber.frame.size)
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
+        self.forbidden: Ints = np.zeros(0, dtype=np.int64)
+        """Rows of answers that laws forbade all along where `disperse` failed last, the longest first."""
         self.reseed(rng)
 
     def reseed(self, rng: np.random.Generator) -> None:
@@ -175,7 +177,7 @@ class Chain:
         """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.
 
         Where they forbid answers, these cost a price, which rises (`bayesdp.fibers.price`); so do answers about the same records with
-        different numbers. Elsewhere the noise is flattened for a few sweeps.
+        different numbers. Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
         """
         moves = max(self.target.fiber.invariants.dimension, 1)
         walls = any(term.windows is not None for term in self.target.terms)
@@ -183,8 +185,10 @@ class Chain:
             start = self.counts.copy()
             tenth = max(moves // 10, 10)
             self.load(self.counts.copy())
-            if raise_the_price(self.state, lambda: self.sweep(tenth), lambda: self.differing):
+            forbidden = raise_the_price(self.state, lambda: self.sweep(tenth), lambda: self.differing)
+            if forbidden is None:
                 return True
+            self.forbidden = forbidden
             self.load(start)
         self.target.set_noise(self.state, self._scales, self._values, temper=0.25)
         self.load(self.counts.copy())

@@ -18,6 +18,9 @@ from bayesdp.moves import families
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
+LONGEST = 300.0
+"""Seconds after which a program that asks for integers is stopped."""
+
 _LARGE = 5_000
 """Cells of a table whose program is solved without asking for integers first."""
 
@@ -50,6 +53,8 @@ def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps
     ------
     ValueError
         If there is none.
+    TimeoutError
+        If none was found in `LONGEST` seconds.
     """
     point = _directly(system, invariants, guide)
     if point is None or (gaps is not None and gaps.met(point).size):
@@ -172,9 +177,9 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
     sums = sp.hstack([rows, -rows, sp.csr_array((rows.shape[0], choices))], format="csr")
     constraints = [LinearConstraint(sums, low - at_aim, high - at_aim)] if rows.shape[0] else []
     cost = np.repeat([1.0, 0.0], [2 * cells, choices])
-    bounds, options = Bounds(0, np.concatenate([upper - aim, aim - lower, np.ones(choices)])), {}
+    bounds, options = Bounds(0, np.concatenate([upper - aim, aim - lower, np.ones(choices)])), {"time_limit": LONGEST}
     if gaps is not None and choices:
-        constraints, options = [*constraints, gaps.constraint(aim)], {"mip_rel_gap": _NEAR}
+        constraints, options["mip_rel_gap"] = [*constraints, gaps.constraint(aim)], _NEAR
     elif cells >= _LARGE:
         relaxed = milp(cost, integrality=0 * cost, bounds=bounds, constraints=constraints)
         if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
@@ -188,7 +193,9 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
             gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
         )
     if result.x is None:
-        raise ValueError(f"no table with the published exact values was found: {result.message}")
+        raise TimeoutError(
+            f"no table was found in {LONGEST:g} s by an integer program, nor was shown that there is none"
+        )
     up, down = np.rint(result.x[: 2 * cells]).astype(np.int64).reshape(2, cells)
     return _checked(system, aim.astype(np.int64) + up - down)
 

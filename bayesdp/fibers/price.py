@@ -103,9 +103,10 @@ def price_at(step: int) -> tuple[float, float]:
     return _FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), _MORE if step >= _TIMES else 0.0
 
 
-def raise_the_price(state: State, move: Callable[[], object], differing: Callable[[], bool]) -> bool:
-    """Move a table while the price rises; whether the laws allow the one that it ends at. The state has its laws again."""
-    # `move`: a tenth of a sweep or so. `differing`: whether answers about the same records have different numbers.
+def raise_the_price(state: State, move: Callable[[], object], differing: Callable[[], bool]) -> Ints | None:
+    """Move a table while the price rises; the rows that stay forbidden, dearest first; None if the laws allow the table at the end."""
+    # `move`: a tenth of a sweep or so. `differing`: whether answers about the same records have different numbers. At the end the
+    # state has its laws again.
     again = _AGAIN if len(state.differing) else LONGEST_START
     with _Priced(state) as laws:
         for tried in range(LONGEST_START):
@@ -117,8 +118,9 @@ def raise_the_price(state: State, move: Callable[[], object], differing: Callabl
             _set_room(laws, state)
             move()
             if _charge_more(more, laws, state) == 0.0 and not differing():
-                return True
-    return False
+                return None
+        weights = state.rows[laws.rows, WINDOW_WEIGHT]
+        return np.asarray(laws.rows[np.argsort(-weights, kind="stable")][: np.count_nonzero(weights > 1.0)])
 
 
 def fall_and_rise(state: State, moves: int, family: int, concave: bool) -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
+from bayesdp._text import printable
 from bayesdp.steps._compiled import Point, compiled, log_density
 from bayesdp.steps._compiling import told_while_compiling
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
@@ -22,6 +23,9 @@ from bayesdp.steps.terms import Reading, read_model
 
 _SWEEPS = 2_000
 """In search of a first table that the laws of the noise allow."""
+
+NAMED = 3
+"""How many answers are named where no table was found."""
 
 TURNS = 5
 """How often a sweep stops to draw laws that are learnt."""
@@ -107,6 +111,10 @@ class CountTable:
                 raise ValueError(
                     f"no table is left for {self.name}, with the limits of its prior and the reach of bounded noise: {error}"
                 ) from error
+            except TimeoutError as error:
+                raise ValueError(
+                    f"no first table of {self.name} was found: {error}{self._forbidden()}; give one with pm.sample(initvals=...)"
+                ) from error
             if np.any(point > upper):
                 try:
                     point = fiber.with_cells_at_most(upper).find_point(guide, gaps).reshape(-1)
@@ -134,6 +142,16 @@ class CountTable:
         found = lines.counts.copy() if lines.disperse() else None
         lines.generator[:] = given
         return found
+
+    def _forbidden(self) -> str:
+        """Which answers the search by a price left forbidden longest, in words."""
+        named = [
+            f"{term.query.answer_name(row - rows.start)} (published {term.values[row - rows.start]:g})"
+            for row in ([] if self.sweeps is not None else self._lines.forbidden[:NAMED].tolist())
+            for term, rows in ((term, self.target.rows_of(i)) for i, term in enumerate(self.target.terms))
+            if rows.start <= row < rows.stop
+        ]
+        return f"; what the laws forbade longest in a search by moves: {printable('; '.join(named))}" if named else ""
 
     @property
     def exact_conditional(self) -> bool:

@@ -74,4 +74,6 @@ def test_notebooks_link_to_notebooks_only(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     inside = [one or other for one, other in LINK.findall(text) if not urlsplit(one or other).scheme]
-    assert not [link for link in inside if link.startswith(("/", ".")) or not (path.parent / link.split("#")[0]).exists()]
+    assert not [
+        link for link in inside if link.startswith(("/", ".")) or not (path.parent / link.split("#")[0]).exists()
+    ]

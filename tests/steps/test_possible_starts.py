@@ -6,6 +6,7 @@ What is possible is said by the laws themselves. Nothing here is random but the 
 from __future__ import annotations
 
 import os
+import re
 from itertools import product
 from pathlib import Path
 
@@ -340,3 +341,19 @@ def test_draws_with_a_seed_are_the_same_again(law):
         draws.append((step.tables[0]._first_table(), point["x"]))
     np.testing.assert_array_equal(draws[0][0], draws[1][0])
     np.testing.assert_array_equal(draws[0][1], draws[1][1])
+
+
+@pytest.mark.filterwarnings("ignore:the published numbers are not compatible")  # made so that no table is left
+def test_a_search_that_is_stopped_names_what_stays_forbidden(monkeypatch):
+    """As above, but the program has no time to find out. Of the answers the total of the margin is within the laws soon."""
+    frame = {"a": [f"a{i}" for i in range(6)]}
+    cells = bdp.Measured(bdp.Identity(frame), np.full(6, 7), TWO_OFF)
+    total = bdp.Exact(bdp.Totals(frame), 40)  # 30, 34, .., 54 are possible
+    rounded = bdp.Measured(bdp.Totals(frame), 40, bdp.noise.ConventionalRounding(5))
+    model = model_of(bdp.Release.from_published(frame, [cells, rounded], [total]))
+    monkeypatch.setattr("bayesdp.fibers.feasible.LONGEST", 0.0)
+    with model, pytest.raises(ValueError, match=r"no first table of x.*in 0 s.*initvals") as error:
+        FiberGibbs(compile_kwargs={"mode": PYTHON})
+    assert re.search(r"forbade longest in a search by moves: (a=a\d \(published 7\)(; )?){3};", str(error.value)), (
+        error.value
+    )
