@@ -22,24 +22,17 @@ import resource
 import sys
 import time
 import warnings
-from itertools import product
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from notebooks.real_tables_law import parted
 
 __all__ = ["LAW", "main", "released", "table_prior"]
 
-_LEVELS = {"SA2": 9, "SA3": 5, "SA4": 3, "STE": 1}
-"""Levels, the finest first, with the length of their codes, which nest by prefix."""
-
-_SEXES = ["M", "F"]
-_AGES = [f"{age}_{age + 4}" for age in range(15, 75, 5)] + ["75ov"]
-_WORK = ["EWFT", "EWPT", "EAFW", "EHW_NS"]
 LAW = bdp.noise.TransitionTable(
     range(-3, 4),
     bdp.noise.CellKey(max_deviation=3, variance_at_most=4.0, not_smaller_than=3).transitions.mass,
@@ -47,44 +40,14 @@ LAW = bdp.noise.TransitionTable(
 """What is supposed of the office's law: see above."""
 
 
-def _numbers(folder: Path, level: str) -> pd.DataFrame:
-    """The numbers of a level, a row an area."""
-    ending = "SA2_states_1_2" if level == "SA2" else level
-    halves = [pd.read_csv(folder / f"2016Census_W01{half}_AUS_{ending}.csv") for half in "AB"]
-    found = halves[0].merge(halves[1], on=halves[0].columns[0])
-    return found.set_index(found.columns[0]).rename(index=str)
+LEVELS = ("SA2", "SA3", "SA4", "STE")
+"""The finest first."""
 
 
-def released(folder: Path, states: list[str], leaves: str = "SA3") -> bdp.Release:
-    """The release of some states with all levels above the leaves."""
-    names = list(_LEVELS)[list(_LEVELS).index(leaves) :]
-    tables = {name: _numbers(folder, name) for name in names}
-    areas = [code for code in tables[leaves].index if code[0] in states]
-    frame: dict[str, Any] = {"area": areas, "sex": _SEXES, "age": _AGES, "work": _WORK}
-    for name in names[1:]:
-        frame[name] = ("area", [code[: _LEVELS[name]] for code in areas])
-    parts, before = [], areas
-    for name in names:
-        codes = list(dict.fromkeys(code[: _LEVELS[name]] for code in areas))
-        of_parts = [code[: _LEVELS[name]] for code in before]
-        alone = (
-            np.array([of_parts.count(code) == 1 for code in codes]) if name != leaves else np.zeros(len(codes), bool)
-        )
-        before = codes
-        for kept in product([False, True], repeat=3):
-            labels = [
-                own if keep else [total]
-                for own, total, keep in zip((_SEXES, _AGES, _WORK), ("P", "Tot", "Tot"), kept, strict=True)
-            ]
-            columns = ["_".join(own) for own in product(*labels)]
-            more = [dim for dim, keep in zip(("sex", "age", "work"), kept, strict=True) if keep]
-            query = bdp.Margins(frame, ["area" if name == leaves else name, *more])
-            values = tables[name].loc[codes, columns].to_numpy(dtype=np.float64, copy=True)
-            values[alone] = np.nan
-            if not alone.all():
-                values = values.reshape(query.shape)
-                parts.append(bdp.Measured(query, values, LAW, unmeasured=np.isnan(values)))
-    return bdp.Release.from_published(frame, parts, adding_up="warn")
+def released(folder: Path, states: Sequence[str], leaves: str = "SA3") -> bdp.Release:
+    """The release of some states with all levels above the leaves, as the office's files have them."""
+    levels = LEVELS[LEVELS.index(leaves) :]
+    return parted(bdp.datasets.working_population(LAW, levels=levels, within=states, folder=folder))
 
 
 def table_prior(release: bdp.Release) -> FixedNegativeBinomial:
@@ -98,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--states", nargs="+", default=["7"])
-    parser.add_argument("--leaves", default="SA3", choices=list(_LEVELS)[:2])
+    parser.add_argument("--leaves", default="SA3", choices=LEVELS[:2])
     for name, default in (("draws", 1000), ("tune", 200), ("thin", 1), ("chains", 2), ("cores", 2), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--journal")
@@ -107,7 +70,9 @@ def main() -> None:
     release = released(given.folder, given.states, given.leaves)
     made = time.perf_counter() - began
     frame = release.frame
-    levels = {f"by_{name}": bdp.Margins(frame, [name]) for name in ("area", *(name for name, _, _ in frame.groups))}
+    levels = {
+        f"by_{name}": bdp.Margins(frame, [name]) for name in (release.dims[0], *(name for name, _, _ in frame.groups))
+    }
     tree = bdp.fit_hierarchy(
         release,
         table_prior(release),

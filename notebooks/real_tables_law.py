@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -35,7 +36,8 @@ def parted(release: bdp.Release) -> bdp.Release:
     below: Sequence[Any] = release.frame.coords[release.dims[0]]
     alone: dict[str, set[Any]] = {}
     for name, _, codes in release.frame.groups:
-        alone[name] = {code for code in codes if len({a for a, b in zip(below, codes, strict=True) if b == code}) == 1}
+        parts = Counter(code for _, code in set(zip(below, codes, strict=True)))
+        alone[name] = {code for code, many in parts.items() if many == 1}
         below = codes
     measured = []
     for own in release.measurements:
