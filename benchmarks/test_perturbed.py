@@ -93,15 +93,15 @@ def _drawn(chain, draws, sweeps):
     return tables, (time.process_time() - began) / moves * 1e6
 
 
-def _noisy():
-    """8 x 6 x 4 counts under discrete Gaussian noise: margins of every set of axes of variance 1, cells of 100."""
+def _noisy(mean, scale):
+    """8 x 6 x 4 counts under discrete Laplace noise: margins of every set of axes, cells with ten times their scale."""
     rng = np.random.default_rng(1)
     frame = {dim: [f"{dim}{i}" for i in range(size)] for dim, size in (("a", 8), ("b", 6), ("c", 4))}
-    truth = rng.negative_binomial(0.8, 0.8 / 50.8, (8, 6, 4))
+    truth = rng.negative_binomial(0.8, 0.8 / (0.8 + mean), (8, 6, 4))
     queries = [bdp.Margins(frame, list(dims)) for size in range(4) for dims in combinations(frame, size)]
     parts = []
     for query in queries:
-        law = bdp.noise.DiscreteGaussian(sigma=10.0 if query.is_identity else 1.0)
+        law = bdp.noise.DiscreteLaplace(10.0 * scale if query.is_identity else scale)
         parts.append(bdp.Measured(query, law.draw(rng, query.shape, location=query.apply(truth)), law))
     return bdp.Release.from_published(frame, parts)
 
@@ -109,7 +109,8 @@ def _noisy():
 RELEASES = {
     "ABS, 11 areas": (lambda: bdp.datasets.working_population(LAW, levels=["SA3"], within="7"), 0.6),
     "Stats NZ, 64 electorates": (bdp.datasets.statsnz_age_by_sex, None),
-    "noisy, 8 x 6 x 4": (_noisy, None),
+    "noisy, 8 x 6 x 4": (lambda: _noisy(50.0, 1.0), None),
+    "noisy, sparse": (lambda: _noisy(0.5, 0.3), None),
 }
 """Releases with all margins, and the most microseconds that a move should take."""
 
@@ -117,7 +118,10 @@ RELEASES = {
 @pytest.mark.benchmark(group="perturbed tables")
 @pytest.mark.parametrize("name", RELEASES)
 def test_all_margins_with_and_without_families(name, benchmark, enter):
-    """Two censuses, all numbers perturbed, and a noisy table: directions by sets of dimensions, and without them."""
+    """Two censuses, all numbers perturbed, and noisy tables: directions by sets of dimensions, and without them.
+
+    Of these directions those that look at which cells are not 0 are left out a third time, where there are any.
+    """
     released, at_most = RELEASES[name]
     release = released()
     found = {families: _table(release, families) for families in (True, False)}
@@ -128,15 +132,21 @@ def test_all_margins_with_and_without_families(name, benchmark, enter):
     tables, cost = benchmark.pedantic(_drawn, (chains[True], 1_000, 10), rounds=1, warmup_rounds=0)
     before, cost_before = _drawn(chains[False], 1_000, 10)
     moves = 1_000 * 10 * chains[True].target.fiber.invariants.dimension
+    runs = [(tables, cost, "families"), (before, cost_before, "without")]
+    if chains[True].looks:
+        with mock.patch("bayesdp.fibers.chain.DONOR_SHARE", 0.0):
+            runs.append(
+                (*_drawn(_tuned(found[True].chain, start), 1_000, 10), "families that do not look at the table")
+            )
     rates = []
-    for drawn, each in ((tables, cost), (before, cost_before)):
+    for drawn, each, _ in runs:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sizes = az.ess(drawn.T[:, None, :], chain_axis=1, draw_axis=2, method="bulk")
         rates.append(np.where(drawn.std(axis=0) > 0, sizes, 0.0) / (moves * each * 1e-6))
     moved = tables.std(axis=0) > 0
-    assert moved.sum() > 0.9 * moved.size
-    for rate, words in zip(rates, ("families", "without"), strict=True):
+    assert moved.sum() > 0.6 * moved.size
+    for rate, (_, _, words) in zip(rates, runs, strict=True):
         enter(f"{name}: smallest ESS of a cell a second, {words}", float(rate[moved].min()), "")
         enter(f"{name}: 5 % quantile of cells a second, {words}", float(np.quantile(rate[moved], 0.05)), "")
         enter(f"{name}: median of cells a second, {words}", float(np.median(rate[moved])), "")

@@ -115,9 +115,14 @@ class Chain:
         if sweep(self._none, moves, self._family, self.concave, self.state._replace(cumulative=shares)) < 0:
             raise ValueError(_IMPROPER)
 
+    @property
+    def looks(self) -> bool:
+        """Whether some steps look at the table: if a family of them keeps precise answers (`Moves.whole`)."""
+        return bool(self._donors.whole[0])
+
     def _looking(self, moves: int) -> int:
-        """How many of some moves look at the table: none unless a family of them keeps precise answers (`Moves.whole`)."""
-        return int(moves * DONOR_SHARE) if self._donors.whole[0] else 0
+        """How many of some moves look at the table."""
+        return int(moves * DONOR_SHARE) if self.looks else 0
 
     def draw(self, draws: int, moves: int) -> Ints:
         """Draw many tables, `moves` exact-conditional steps apart, in one kernel call.
@@ -139,7 +144,7 @@ class Chain:
             If the posterior is improper along a direction.
         """
         tables = np.empty((draws, len(self.counts)), dtype=np.int64)
-        if self._donors.whole[0]:
+        if self.looks:
             for table in tables:
                 self.sweep(moves)
                 table[:] = self.counts
