@@ -88,7 +88,7 @@ def test_what_is_stored_is_what_the_guide_says() -> None:
     assert australian["mean"].sum() == pytest.approx(1.0, abs=0.005)
     guide = (STORED.parents[2] / "docs/how-to/unknown-noise.md").read_text(encoding="utf-8")
     assert (
-        f"R-hat of at most {australian['rhat'].max():.2f} and {australian['ess'].min()} to {australian['ess'].max()} effective"
+        f"R-hat of at most {australian['rhat'].max():.2f} and {australian['ess'].min():.0f} to {australian['ess'].max():.0f} effective"
         in guide
     )
     known = stored[stored["tables"] == "synthetic"]
