@@ -15,6 +15,8 @@ from bayesdp.composition import check_posterior
 from bayesdp.report import report
 from bayesdp.storage import write_draws
 
+pytestmark = pytest.mark.system
+
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "sex": ["m", "w"]}
 COUNTS = np.array([[15, 1], [20, 10], [3, 0]])
 OTHER = {"k": ["a", "b", "c"]}

@@ -11,6 +11,8 @@ from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation
 from tests.hierarchies.cases import CASES, Case
 
+pytestmark = pytest.mark.system
+
 RATE = 1e-5
 """False alarms of each comparison."""
 

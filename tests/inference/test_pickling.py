@@ -26,6 +26,8 @@ from bayesdp.noise.registered import _REGISTRY
 from bayesdp.privacy import tradeoff
 from tests.inference.oracle import GRID, LINE
 
+pytestmark = pytest.mark.system
+
 HELMERT = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
 PLAIN = Mode(linker="py", optimizer=None)
 """Nothing is compiled: most of these models are asked for their log-density once."""

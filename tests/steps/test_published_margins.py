@@ -210,6 +210,7 @@ def test_lines_alone_do_not_join_tables(name, monkeypatch):
     assert probability[~met].sum() > 0.001  # of the three cases 0.006 at least
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", CASES)
 def test_a_chain_with_learnt_shares(name):
     """Tables far apart in one chain, whose shares were learnt. False alarms: `LEVEL` each."""

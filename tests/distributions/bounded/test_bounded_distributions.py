@@ -13,6 +13,8 @@ from scipy import integrate, stats
 
 from bayesdp import distributions, noise
 
+pytestmark = pytest.mark.system
+
 NAMES = [
     "TruncatedLaplace",
     "BoundaryInflatedLaplace",

@@ -14,6 +14,8 @@ from bayesdp.queries import Identity, Margins, Totals
 from tests.fibers.cases import CASES, Case
 from tests.fibers.harness import LEVEL, exact_posterior, p_values, run
 
+pytestmark = pytest.mark.system
+
 LAWS = {"l1": 0.3, "l2": 0.4, "gaussian": 2.0}
 
 PRIORS = ("poisson", "flat", "negbin 2.5", "negbin 0.1", "binomial", "dirichlet-multinomial 0.1")

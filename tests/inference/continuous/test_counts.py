@@ -20,6 +20,8 @@ from bayesdp.inference.continuous import continuous_tables
 from bayesdp.plots.fit import Fit
 from tests.inference.oracle import GRID, LINE, assert_mean, posterior_of, sample
 
+pytestmark = pytest.mark.system
+
 PAIR = {"county": ["p", "q"]}
 ROWS, COLUMNS = bdp.Margins(GRID, ["county"]), bdp.Margins(GRID, ["education"])
 LOW = np.array([[1.0, 4.0, 2.0], [3.0, 0.5, 6.0]])

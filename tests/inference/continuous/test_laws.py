@@ -20,6 +20,8 @@ from bayesdp.inference import add_prior_predictive
 from tests.inference.oracle import LINE, assert_mean, posterior_of
 from tests.inference.test_subspace_releases import LAWS, NOISY, TOTAL
 
+pytestmark = pytest.mark.system
+
 RATE = np.array([1.0, 2.0, 3.0])
 SQUARE = {"row": ["p", "q"], "column": ["low", "high"]}
 
