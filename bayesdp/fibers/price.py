@@ -51,8 +51,8 @@ LONGEST_START = 4_000
 
 _AGAIN = (500, 1_000, 2_000)
 """Where answers about the same records may differ, the price begins anew after so many. Of 100 starts of 11 Australian areas 29 would
-not have ended within 3,000 steps without. (All 358 areas with the larger ones above them do not end even so: a few answers of states stay
-forbidden.)"""
+not have ended within 3,000 steps without. (All 358 areas with the larger ones above them do not end even so: a few answers of
+states stay forbidden.)"""
 
 _ROOM = 12
 """How far beyond its law an answer may go: longer lines take longer to draw from."""
