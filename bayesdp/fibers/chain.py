@@ -190,7 +190,7 @@ class Chain:
             start = self.counts.copy()
             tenth = max(moves // 10, 10)
             self.load(self.counts.copy())
-            forbidden = raise_the_price(self.state, lambda: self.sweep(tenth), lambda: self.differing)
+            forbidden = raise_the_price(self.state, lambda: self.sweep(tenth))
             if forbidden is None:
                 return True
             self.forbidden = forbidden

@@ -19,8 +19,10 @@ import numpy.typing as npt
 
 from bayesdp._jit import compiled, inside
 from bayesdp._random import exponential
+from bayesdp.fibers.kernel.classes import apart
 from bayesdp.fibers.kernel.state import (
     IMPOSSIBLE,
+    NOISY,
     ROW_LOWER,
     ROW_UPPER,
     VALUE,
@@ -38,9 +40,10 @@ from bayesdp.fibers.kernel.sweep import sweep
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_FIRST, _LAST, _TIMES, _GAP = 0.1, 12.0, 120, 3.0
-"""The first and the last price, after how many steps this is reached, and how many of it an answer costs that is in a gap, or has
-another number than one about the same records."""
+_FIRST, _LAST, _TIMES, _GAP, _DIFFERING = 0.1, 12.0, 120, 3.0, 0.25
+"""The first and the last price, after how many steps this is reached, how many of it an answer costs that is in a gap, and one
+with another number than others about the same records, at least. The last is less than one: an answer that must not be empty gets a
+first record although it then is about the same one as some other answer, until a second comes."""
 
 _MORE = 0.05
 """From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
@@ -48,11 +51,6 @@ answers in 100,000 are forbidden; one that rises for these moves what is wrong a
 
 LONGEST_START = 4_000
 """Steps after which no more are taken."""
-
-_AGAIN = (500, 1_000, 2_000)
-"""Where answers about the same records may differ, the price begins anew after so many. Of 100 starts of 11 Australian areas 29 would
-not have ended within 3,000 steps without. (All 358 areas with the larger ones above them do not end even so: a few answers of
-states stay forbidden.)"""
 
 _ROOM = 12
 """How far beyond its law an answer may go: longer lines take longer to draw from."""
@@ -104,20 +102,16 @@ def price_at(step: int) -> tuple[float, float]:
     return _FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), _MORE if step >= _TIMES else 0.0
 
 
-def raise_the_price(state: State, move: Callable[[], object], differing: Callable[[], bool]) -> Ints | None:
+def raise_the_price(state: State, move: Callable[[], object]) -> Ints | None:
     """Move a table while the price rises; the rows that stay forbidden, dearest first; None if the laws allow the table at the end."""
-    # `move`: a tenth of a sweep or so. `differing`: whether answers about the same records have different numbers. At the end the
-    # state has its laws again.
-    begun = 0
+    # `move`: a tenth of a sweep or so. At the end the state has its laws again.
     with _Priced(state) as laws:
         for step in range(LONGEST_START):
-            if step in _AGAIN and len(state.differing):
-                begun, state.rows[laws.rows, WINDOW_WEIGHT] = step, 1.0
-            price, more = price_at(step - begun)
+            price, more = price_at(step)
             _set_price(price, laws, state)
             _set_room(laws, state)
             move()
-            if _charge_more(more, laws, state) == 0.0 and not differing():
+            if _charge_more(more, laws, state) == 0.0:
                 return None
         weights = state.rows[laws.rows, WINDOW_WEIGHT]
         return np.asarray(laws.rows[np.argsort(-weights, kind="stable")][: np.count_nonzero(weights > 1.0)])
@@ -150,7 +144,7 @@ def _way(none: Ints, prices: Floats, moves: int, family: int, concave: bool, law
 @compiled
 def _set_price(price: float, laws: _Laws, state: State) -> None:
     """Put a price on each unit beyond the end of a law, and on gaps."""
-    state.differing[:] = -_GAP * price
+    state.differing[:] = -_DIFFERING * price
     for place in range(len(laws.forbidden)):
         if laws.forbidden[place]:
             state.windows[place] = laws.least - _GAP * price
@@ -194,6 +188,8 @@ def _units_of(i: int, laws: _Laws, state: State) -> float:
         units = -at
     elif at > last and laws.above[i]:
         units = at - last
+    if len(state.laws) > 0:
+        units += _DIFFERING * apart(state.classes[j], state.rows[j, NOISY], state.slots)
     if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
         units += _GAP
     return units

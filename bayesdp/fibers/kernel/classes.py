@@ -23,7 +23,7 @@ from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.ratios import log_ratio, windowed
 from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
 
-__all__ = ["close_classes", "count_places", "draw_joined", "gather_classes", "open_classes", "turn_cell"]
+__all__ = ["apart", "close_classes", "count_places", "draw_joined", "gather_classes", "open_classes", "turn_cell"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -84,6 +84,16 @@ def _leave(slots: Ints, code: int, number: int) -> None:
         at = (at + 1) & mask
     slots[hole, ROWS] = 0
     slots[hole, NUMBERS] = 0
+
+
+@inside
+def apart(code: int, number: float, slots: Ints) -> float:
+    """How much a row has another number than others of its class: 0 if it is their mean, else from 1 to 2."""
+    if code == 0:
+        return 0.0
+    at = _slot(slots, code)
+    away = abs(slots[at, ROWS] * int(number) - slots[at, NUMBERS])
+    return float(2.0 * away / (1.0 + away))
 
 
 @compiled
@@ -179,26 +189,27 @@ def _codes_at(k: int, always: int, cells_int: Ints, indptr: Ints, indices: Ints,
 
 @inside
 def _lead(k: int, always: int, leads: int, cells_int: Ints, rows: Floats, indptr: Ints, indices: Ints, cells: Ints, steps: Ints,
-          count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, found: int) -> int:  # fmt: skip
-    """Note which rows lead their classes after k steps, and return how many have another number than others of their class."""
+          count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, found: int) -> float:  # fmt: skip
+    """Note which rows lead their classes after k steps, and return the weight of those that differ from others of their class."""
     _codes_at(k, always, cells_int, indptr, indices, cells, steps, count, mark, codes, laws, met_rows, found)
-    differing = 0
+    differing = 0.0
     for t in range(found):
         met_rows[leads, t] = _enter(slots, met_rows[NOW, t], int(rows[met_rows[ROW, t], NOISY]))
     for t in range(found):
-        if met_rows[NOW, t] != 0:
-            at = _slot(slots, met_rows[NOW, t])
-            differing += slots[at, ROWS] * int(rows[met_rows[ROW, t], NOISY]) != slots[at, NUMBERS]
+        away = apart(met_rows[NOW, t], rows[met_rows[ROW, t], NOISY], slots)
+        if away > 0.0:
+            met_rows[leads, t] = 1  # where that has a price, the row has that of its own number, too
+            differing += away * rows[met_rows[ROW, t], WINDOW_WEIGHT]
     for t in range(found):
         _leave(slots, met_rows[NOW, t], int(rows[met_rows[ROW, t], NOISY]))
     return differing
 
 
 @inside
-def _joined_mass(k: int, differing: int, cells_int: Ints, rows: Floats, windows: Floats, indptr: Ints, indices: Ints, cells: Ints,
+def _joined_mass(k: int, differing: float, cells_int: Ints, rows: Floats, windows: Floats, indptr: Ints, indices: Ints, cells: Ints,
                  steps: Ints, count: int, mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, each: float,
                  found: int) -> float:  # fmt: skip
-    """The log-mass of the rows after k steps; `differing` rows differ where no cell is empty, with the log-mass `each`."""
+    """The log-mass of the rows after k steps; rows of the weight `differing` differ where no cell is empty, at the log-mass `each`."""
     leads = LEADS
     for i in range(count):
         if cells_int[cells[i], X] + k * steps[i] == 0:
