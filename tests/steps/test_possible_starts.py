@@ -327,7 +327,9 @@ def test_chains_begin_apart():
 @pytest.mark.filterwarnings("ignore::bayesdp.consistency.CountedOnceWarning")
 def test_starts_where_answers_share_records_take_few_steps(monkeypatch):
     """Of 60 such starts the longest took 1,037 steps. Where the price of different numbers did not rise, 20 took more than 1,500."""
-    release = bdp.datasets.working_population(bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior="max-entropy"), within="7")
+    release = bdp.datasets.working_population(
+        bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior="max-entropy"), within="7"
+    )
     with model_of(release, rate=60.0):
         chain = FiberGibbs(compile_kwargs={"mode": PYTHON}).tables[0]._lines
     monkeypatch.setattr("bayesdp.fibers.price.LONGEST_START", 1_500)
