@@ -65,7 +65,8 @@ def fit_hierarchy(
     ----------
     release : Release
         Of counts, with independent normal noise (discrete or not) on sums of cells, or with perturbed sums (rounded, cell keys) by
-        known laws.
+        known laws. Of the latter, moves along sets of axes are quick where all cells are published, nothing is exact and no answers
+        share their records; elsewhere the moves are those of `FiberGibbs`, some five times slower.
     prior : CellPrior
         Such as `bayesdp.hierarchies.priors.FixedNegativeBinomial`. Its hyperparameters are sampled too, and kept.
     record : Query, mapping or iterable of Query

@@ -43,6 +43,24 @@ def test_from_published_files_to_a_release(run):
     assert not release.simulated
 
 
+def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
+    Path("cube.csv").write_text(
+        "a,b,c,count\n" + "".join(f"{a},{b},{c},1\n" for a in "pqr" for b in "stu" for c in "vwx")
+    )
+    for name, dims in (("ab", "pqr stu"), ("bc", "stu vwx"), ("ac", "pqr vwx")):
+        one, other = dims.split()
+        given = {"a": "pqr", "b": "stu", "c": "vwx"}
+        rows = [
+            ",".join([*(x if d == name[0] else y if d == name[1] else "" for d in given), "3"])
+            for x in one
+            for y in other
+        ]
+        Path(f"{name}.csv").write_text("\n".join(["a,b,c,total", *rows, ""]))
+    monkeypatch.setattr("bayesdp.fibers.feasible.LONGEST", 0.0)
+    exact = [word for name in ("ab", "bc", "ac") for word in ("--exact", f"{name}.csv")]
+    failed(run("import", "cube.csv", *exact, *IMPORT[4:]), "no table was found in 0 s", "fewer exact answers")
+
+
 def test_a_folder_and_a_simulated_release(run):
     assert run(*IMPORT[:-1], "folder", "--simulated").status == 0
     assert Release.from_csv("folder").simulated

@@ -7,7 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from bayesdp.fibers import Fiber, feasible
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, LinearQuery, Margins
+from bayesdp.release import Release
 
 
 def limited_sums(rows: int, columns: int):
@@ -52,3 +55,17 @@ def test_a_contradiction_is_named_all_the_same(monkeypatch):
     monkeypatch.setattr(feasible, "_LARGE", 0)
     with pytest.raises(ValueError, match=r"no nonnegative integer table.*cell=a >= 3"):
         feasible.find_point(fiber.system, fiber.invariants, np.ones(4))
+
+
+def test_a_search_that_ends_without_an_answer_says_so(monkeypatch):
+    """At the fiber, and at a release, which looks for a table; the command line has a test of its own."""
+    frame = Identity({"a": ["p", "q", "r"], "b": ["s", "t", "u"], "c": ["v", "w", "x"]}).frame
+    exact = [Exact(Margins(frame, [one, other]), np.full((3, 3), 3)) for one, other in ("ab", "bc", "ac")]
+    monkeypatch.setattr(feasible, "LONGEST", 0.0)
+    with pytest.raises(
+        TimeoutError, match=r"^no table was found in 0 s .* nor was shown that there is none; fewer exact answers"
+    ):
+        Fiber.of(exact, frame).find_point()
+    measured = [Measured(Identity(frame), np.ones((3, 3, 3)), DiscreteGaussian(2.0))]
+    with pytest.raises(TimeoutError, match=r"^no table was found in 0 s"):
+        Release.from_published(frame, measured, exact)
