@@ -61,7 +61,7 @@ CANDIDATES = {
     "high": bdp.LatticeLaplace(TOTAL, epsilon=HIGH),
 }
 QUESTIONS = {"Alpha": alpha, "share": share, "cells": bdp.Identity(LABELS)}
-N = 12
+N = 8
 CALL = {"n": N, "seed": 4, **QUICK}
 
 

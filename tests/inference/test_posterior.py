@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
+import pytest
 from scipy import special, stats
 
 import bayesdp as bdp
@@ -72,6 +73,7 @@ class TestFastFamilies:
         assert is_exact_conditional(model)
         assert_posterior(sample(model, draws=3000), tables, joint, theta="alpha", grid=grid)
 
+    @pytest.mark.system
     def test_binomial_with_unknown_probability_and_a_small_n(self):
         # n = 4 cuts the fiber, and the noisy table lies outside of the cut.
         release = three_counties(values=[9, -1, 0])
@@ -86,6 +88,7 @@ class TestFastFamilies:
         assert is_exact_conditional(model)
         assert_posterior(sample(model), tables, posterior_of(logs), theta="p", grid=grid)
 
+    @pytest.mark.system
     def test_dirichlet_multinomial_with_unknown_concentration(self):
         release = three_counties()
         with pm.Model(coords=release.coords) as model:
@@ -131,6 +134,7 @@ def stats_dirichlet_multinomial(tables, shapes):
     )
 
 
+@pytest.mark.system
 class TestOtherTermsOfTheModel:
     """What the kernel does not know is accounted for by accepting or rejecting."""
 

@@ -114,13 +114,15 @@ CASES = {
     "multinomial": Case(family="multinomial", exact=(("tract",),), total=8),
 }
 
+SAMPLED = ("two exact levels", "sparse", "Dirichlet multinomial")
+
 
 def indices(tables, drawn):
     number = {table.tobytes(): i for i, table in enumerate(tables)}
     return np.array([[number[table.tobytes()] for table in chain] for chain in drawn])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(own, marks=[pytest.mark.system] * (own in SAMPLED)) for own in CASES])
 def test_draws_of_pymc_have_the_posterior_law(name):
     case = CASES[name]
     model, (tables, probability) = case.model(), case.posterior()

@@ -75,6 +75,7 @@ def test_its_posterior_is_the_enumerated_one(zero_diagonal):
     np.testing.assert_array_less(np.abs(shares - weights), 4.0 * np.sqrt(weights * (1 - weights) / len(draws)))
 
 
+@pytest.mark.system
 def test_zeros_under_a_random_multiplier_are_zeros():
     release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
     _, found = sampled(
@@ -87,7 +88,7 @@ def test_zeros_under_a_random_multiplier_are_zeros():
     assert "never did" not in found["diagnostics"].attrs["message"]
 
 
-@pytest.mark.parametrize("how", ["potential", "custom"])
+@pytest.mark.parametrize("how", ["potential", pytest.param("custom", marks=pytest.mark.system)])
 def test_nothing_is_proved_of_a_support_that_is_not_known(how):
     release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
 
