@@ -21,7 +21,10 @@ __all__ = ["learn", "learnt_law", "of_australia", "parted", "with_law"]
 
 
 def with_law(release: bdp.Release, law: bdp.noise.NoiseLaw, *, above: int = -1) -> bdp.Release:
-    """The same published numbers under another law; with `above`, only those that are larger than that."""
+    """The same published numbers under another law; with `above`, only those that are larger than that.
+
+    Of counts as large as `above`, those with larger deviations stay: of the Australian numbers above 20, 2.2 % are 23 or less.
+    """
     measured = []
     for own in release.measurements:
         left_out = np.asarray(own.unmeasured | (np.nan_to_num(own.values, nan=-np.inf) <= above))
