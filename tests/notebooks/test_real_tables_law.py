@@ -81,9 +81,9 @@ def test_a_small_law_is_recovered(prior: str) -> None:
 
 
 def test_what_is_stored_is_what_the_guide_says() -> None:
-    """Chains of single probabilities are together, if not yet below 1.05; a synthetic run, if stored, has its truth within 3.5 sd."""
+    """Of states, single probabilities are together, if not yet below 1.05, of the country they are not; synthetic truths are within 3.5 sd."""
     stored = pd.read_csv(STORED)
-    australian = stored[stored["tables"].str.startswith("Australian") & (stored["prior"] == "dirichlet")]
+    australian = stored[stored["tables"] == "Australian, SA3 of states 678"]
     assert 1.05 < australian["rhat"].max() < 1.1
     assert australian["mean"].sum() == pytest.approx(1.0, abs=0.005)
     guide = (STORED.parents[2] / "docs/how-to/unknown-noise.md").read_text(encoding="utf-8")
@@ -91,6 +91,15 @@ def test_what_is_stored_is_what_the_guide_says() -> None:
         f"R-hat of at most {australian['rhat'].max():.2f} and {australian['ess'].min():.0f} to {australian['ess'].max():.0f} effective"
         in guide
     )
+    country = stored[stored["tables"].str.startswith("Australian, states 123456789")]
+    free = country[country["prior"] == "dirichlet"]
+    assert 1.5 < free["rhat"].max() < 2.0
+    large, every = (country[country["quantity"] == "variance"].set_index("answers").loc[n] for n in (78_056, 95_550))
+    assert large["low"] >= 4.0
+    assert max(large["rhat"], every["rhat"]) < 1.045
+    assert every["low"] < 4.0 < every["high"]  # that of uniform deviations
+    assert f"{every['mean']:.2f} ± {every['sd']:.2f}" in guide.replace("\n", " ")
+    assert "78,056 numbers above 20 alone not below 4" in guide
     known = stored[stored["tables"] == "synthetic"]
     assert (known["cells"] >= 100_000).all()
     assert (np.abs(known["mean"] - known["true"]) < 3.5 * known["sd"]).all()
