@@ -81,7 +81,7 @@ def test_a_small_law_is_recovered(prior: str) -> None:
 
 
 def test_what_is_stored_is_what_the_guide_says() -> None:
-    """Of states, single probabilities are together, if not yet below 1.05, of the country they are not; synthetic truths are within 3.5 sd."""
+    """Single probabilities of states are together, if not yet below 1.05, those of the country are not; synthetic truths within 3.5 sd."""
     stored = pd.read_csv(STORED)
     australian = stored[stored["tables"] == "Australian, SA3 of states 678"]
     assert 1.05 < australian["rhat"].max() < 1.1
