@@ -81,7 +81,7 @@ def test_a_small_law_is_recovered(prior: str) -> None:
 
 
 def test_what_is_stored_is_what_the_guide_says() -> None:
-    """Single probabilities of states are together, if not yet below 1.05, those of the country are not; synthetic truths within 3.5 sd."""
+    """Chains agree on probabilities of states, if not yet below 1.05, not on those of the country; synthetic truths within 3.5 sd."""
     stored = pd.read_csv(STORED)
     australian = stored[stored["tables"] == "Australian, SA3 of states 678"]
     assert 1.05 < australian["rhat"].max() < 1.1
