@@ -194,8 +194,8 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
         )
     if result.x is None:
         raise TimeoutError(
-            f"no table was found in {LONGEST:g} s by an integer program, nor was shown that there is none; fewer exact answers that "
-            "cross, or a smaller table, take less"
+            f"no table was found in {LONGEST:g} s by an integer program, nor was shown that there is none; fewer exact or "
+            "bounded answers that cross, or a smaller table, take less"
         )
     up, down = np.rint(result.x[: 2 * cells]).astype(np.int64).reshape(2, cells)
     return _checked(system, aim.astype(np.int64) + up - down)

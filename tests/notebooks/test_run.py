@@ -84,3 +84,19 @@ def test_a_folder_without_notebooks_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "FOLDER", tmp_path)
     assert run.main([]) == 1
     assert "no notebooks" in capsys.readouterr().err
+
+
+def test_the_longest_begin_and_some_are_not_compiled_in_quick_runs(tmp_path, write, monkeypatch, capsys):
+    """Flags that the caller gives go before those of quick runs."""
+    path = write("import os\nos.environ.get('PYTENSOR_FLAGS', '')")
+    for name in ("02-a", "07-b", "08-c", "09-d", "10-e"):
+        (tmp_path / f"{name}.ipynb").write_bytes(path.read_bytes())
+    path.unlink()
+    monkeypatch.setattr(run, "FOLDER", tmp_path)
+    monkeypatch.setenv("BAYESDP_QUICK", "1")
+    monkeypatch.setenv("PYTENSOR_FLAGS", "floatX=float64")
+    assert run.main(["--store"]) == 0
+    assert [line[:2] for line in capsys.readouterr().out.splitlines()] == ["10", "08", "09", "07", "02"]
+    told = {own.name[:2]: run.printed(nbformat.read(own, as_version=4)) for own in tmp_path.glob("*.ipynb")}
+    quick, plain = ["'mode=FAST_COMPILE,floatX=float64'"], ["'floatX=float64'"]
+    assert told == {"02": quick, "07": plain, "08": plain, "09": quick, "10": quick}
