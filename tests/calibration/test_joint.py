@@ -116,6 +116,7 @@ def rows_test(build, n, rounds):
     )
 
 
+@pytest.mark.system
 def test_row_noise_gibbs_keeps_the_law():
     found = rows_test(build_rows, 30, 2)
     assert found.passed, str(found)

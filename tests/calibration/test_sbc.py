@@ -44,7 +44,7 @@ def test_the_right_posterior_passes(right):
     [
         (models.noise_ignored, 10, "log-likelihood"),
         (models.forgetful, 10, EXACT_ANSWERS),
-        (models.narrow, 40, "log-likelihood"),
+        pytest.param(models.narrow, 40, "log-likelihood", marks=pytest.mark.system),
         (models.wide, 40, "log-likelihood"),
     ],
     ids=["noise ignored", "invariants ignored", "scale 20% too small", "scale 20% too large"],
@@ -234,6 +234,7 @@ sbc(models.simulate, models.build, ["x"], n=int(sys.argv[2]), seed=8, path=sys.a
 """
 
 
+@pytest.mark.system
 def test_a_killed_driver_goes_on_where_it_was(tmp_path):
     path = tmp_path / "run.jsonl"
     root = Path(__file__).resolve().parents[2]

@@ -124,6 +124,7 @@ def test_holm_against_the_textbook():
     assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.system
 def test_family_wise_false_alarm():
     # 200 families of 4 quantities, all right: rejected at most 5 in 100; limit is four standard errors.
     rng = np.random.default_rng(11)

@@ -14,6 +14,8 @@ from bayesdp.inference.annotating import annotate
 from bayesdp.inference.held import at_rest
 from tests.steps.test_published_margins import CASES, RATE, SHAPE
 
+pytestmark = pytest.mark.interpreted
+
 
 def model_of(release, mean=RATE):
     with pm.Model(coords=release.coords) as model:

@@ -49,6 +49,7 @@ def _check(
     assert_posterior(sample(model, draws=draws), tables, posterior_of(prior + likelihood))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("law", "values"), LAWS, ids=lambda own: getattr(own, "name", ""))
 def test_posterior_of_bounded_counts(law: Any, values: Any) -> None:
     """Counts that the exact parts keep within the bounds: clipped Laplace noise needs no accepting and rejecting."""

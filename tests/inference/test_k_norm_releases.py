@@ -29,6 +29,7 @@ def by_definition() -> np.ndarray:
     return tables[(size > 0) & (size <= 6)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("law", "noisy"),
     [

@@ -20,6 +20,8 @@ from bayesdp.steps import count_chains, movement
 from bayesdp.steps.fiber_gibbs import ENDS
 from tests.hierarchies.cases import CASES
 
+pytestmark = pytest.mark.interpreted
+
 LABELS = {
     "tract": [f"tract{i}" for i in range(4)],
     "age": ["young", "old"],

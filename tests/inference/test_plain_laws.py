@@ -58,6 +58,7 @@ def test_cells_off_the_lattice_with_a_scale_each(name, exact):
     assert_posterior(sample(model, tune=100), tables, posterior_of(logs))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", LAWS)
 def test_noisy_margins_and_cells_with_a_gap_and_a_rate(name):
     # Two measurements with the same cells in both, so that one of two Laplace terms is kept as rows of the kernel.
@@ -89,6 +90,7 @@ def test_noisy_margins_and_cells_with_a_gap_and_a_rate(name):
     assert_posterior(sample(model), tables, posterior_of(logs[:, None] + prior), theta="rate", grid=grid)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", LAWS)
 def test_an_unknown_scale(name):
     # The scale is a variable: NUTS moves it, and the normaliser counts.
@@ -109,6 +111,7 @@ def test_an_unknown_scale(name):
     assert_posterior(sample(model), tables, posterior_of(logs), theta="scale", grid=grid)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", LAWS)
 def test_continuous_counts(name):
     law, log_density = LAWS[name]

@@ -57,6 +57,7 @@ class TestFastFamilies:
         joint = posterior_of(log_tables[:, None] + log_rate)
         assert_posterior(sample(model), tables, joint, theta="rate", grid=grid)
 
+    @pytest.mark.system
     def test_negative_binomial_with_unknown_shape(self):
         # The shape goes to both sides of 1: log-concave and not.
         release = three_counties()
@@ -104,6 +105,7 @@ class TestFastFamilies:
         assert is_exact_conditional(model)
         assert_posterior(sample(model, draws=3000), tables, joint, theta="a", grid=grid)
 
+    @pytest.mark.system
     def test_multinomial_rows_of_a_table(self):
         # Row totals exact and multinomial within rows, probabilities from a parameter; column totals exact as well.
         rows, columns = bdp.Margins(GRID, ["county"]), bdp.Margins(GRID, ["education"])

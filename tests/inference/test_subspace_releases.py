@@ -26,6 +26,8 @@ from tests.inference.oracle import (
     tables_of,
 )
 
+pytestmark = pytest.mark.interpreted
+
 TOTAL = bdp.Totals(LINE)
 # Coordinates of three cells with a known sum, by the rule helmert-1.
 HELMERT = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])

@@ -25,6 +25,7 @@ def load() -> ModuleType:
     return module
 
 
+@pytest.mark.system
 def test_the_posterior_of_the_odds_ratio():
     lesson = load()
     release = lesson.make_release()

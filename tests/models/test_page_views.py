@@ -96,6 +96,7 @@ def test_the_total_of_an_event_holds_the_truth(views):
     assert stated < float(total.mean())  # absent days had views, too
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not CYCLONES.is_file(), reason="the views of cyclone pages are not here")
 def test_a_cyclone_that_was_seen_under_two_laws(views):
     pages, event = ["Cyclone Freddy", "Cyclone Gabrielle"], ("Cyclone Freddy", "2023-02-06", "2023-03-25")

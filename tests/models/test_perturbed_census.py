@@ -71,6 +71,7 @@ def test_cell_keys_leave_zeros_and_publish_no_1_and_2(keyed):
     assert (keyed.disagreements(release) != 0).any()
 
 
+@pytest.mark.system
 def test_every_draw_could_have_led_to_what_was_published(rounded):
     """Under every law of the release, and with cells that a rounded number leaves open visited."""
     whole = rounded.true_table()

@@ -62,6 +62,7 @@ def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(less
     assert {name for name, _, _ in release.frame.groups} >= {"block_group", "tract", "county"}
 
 
+@pytest.mark.system
 def test_the_posterior_keeps_what_is_exact_and_answers_the_questions(lesson, county, release):
     tree = lesson.fit(release, draws=150, tune=150, random_seed=1, cores=1, quiet=True)
     draws, truth = tree["posterior"], lesson.true_table(release, county)

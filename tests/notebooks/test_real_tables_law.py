@@ -67,6 +67,7 @@ def test_numbers_that_are_left_out() -> None:
     assert kept == sum(int((own.values[~own.unmeasured] > 20).sum()) for own in release.measurements) < all_
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("prior", ["dirichlet", pytest.param("max-entropy", marks=pytest.mark.slow)])
 def test_a_small_law_is_recovered(prior: str) -> None:
     """From 2,080 cells; within 5 standard deviations of its posterior."""

@@ -333,6 +333,7 @@ def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
         assert isinstance(FiberGibbs().tables[0].chain, LineChain)
 
 
+@pytest.mark.system
 def test_a_scale_that_varies_keeps_the_joint_law():
     """Noise of cells of which the model does not know how large it is: the kernel gets another scale at every step."""
     case = Case()

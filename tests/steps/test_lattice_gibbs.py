@@ -161,6 +161,7 @@ class TestEpsilon:
         assert trapezoid(prior[self.GRID < 0.4], self.GRID[self.GRID < 0.4]) < 1e-3
         self.check(draws, prior * np.exp(-6.0 * self.GRID - log_sum))
 
+    @pytest.mark.system
     def test_latent_noise(self):
         y, rate = np.array([6, 1, 4]), np.array([2.0, 5.0, 4.0])
         with pm.Model() as model:

@@ -17,6 +17,8 @@ from bayesdp.steps.movement import movement
 from bayesdp.steps.supports import support_of
 from bayesdp.steps.terms import exact_fiber
 
+pytestmark = pytest.mark.interpreted
+
 LABELS = {"a": [0, 1, 2], "b": [0, 1, 2]}
 MARGINS = bdp.Margins(LABELS, ["a"], ["b"])
 OFF_DIAGONAL = 1 - np.eye(3, dtype=np.int64)

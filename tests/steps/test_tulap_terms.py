@@ -47,6 +47,7 @@ def build(release):
     return model
 
 
+@pytest.mark.system
 def test_large_counts_beside_a_rate_that_nuts_draws():
     truth, release = simulate(np.random.default_rng(3))
     y = release.values.values.reshape(-1)

@@ -12,6 +12,8 @@ from bayesdp.hierarchies.structure import structure_of
 from bayesdp.streaming.budget import Budget, Plan
 from benchmarks.census_like import census_like
 
+pytestmark = pytest.mark.system
+
 LEAVES, CELLS = 40, 150
 PRIOR = FixedNegativeBinomial(2.0, 0.2)
 

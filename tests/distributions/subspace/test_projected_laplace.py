@@ -127,6 +127,7 @@ class TestClosedForm:
         assert np.max(np.abs(draws.sum(axis=2) - mu.sum(axis=1))) < 1e-12
         assert len(np.unique(draws[:, 0, 0])) == 20
 
+    @pytest.mark.system
     def test_nuts_on_a_continuous_table_with_a_known_total(self) -> None:
         # Three cells with total 12, normal prior on two coordinates. Oracle: quadrature on a grid of the plane.
         invariants, b = Invariants(Totals(frame_of(3))), 1.5

@@ -31,6 +31,7 @@ def chain(prior, tree, counts, rng, keep=300, burn=150):
     return {name: np.array([own[name] for own in kept]) for name in prior.names}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("prior", [VaryingShares(), AreaAndCell()], ids=["varying shares", "area and cell"])
 def test_hyperparameters_are_found_again(prior):
     """Of 12 tables; 90% intervals hold the truth in 90% of cases, within five standard errors of the mean over tables, whose cases

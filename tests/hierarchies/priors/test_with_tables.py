@@ -45,6 +45,7 @@ def effects_by_hand(rng, draws, cells):
     return np.broadcast_to(r, mean.shape), r / (r + mean)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("prior", "by_hand"),
     [

@@ -130,6 +130,7 @@ def posterior() -> xr.DataTree:
         return bdp.sample(draws=300, tune=300, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
 
 
+@pytest.mark.system
 def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
     """Mean of p under both releases by a sum over 20,100 points of the simplex; false alarm below one in 10,000 seeds."""
     tree = posterior

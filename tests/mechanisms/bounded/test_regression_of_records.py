@@ -12,6 +12,7 @@ from bayesdp.mechanisms import TruncatedGaussian
 from bayesdp.privacy import StatisticGuarantee
 
 
+@pytest.mark.system
 def test_any_values_within_bounds_given_public_groups() -> None:
     """Sums over records with |y| <= 2 and public x: guarantee, law, and the posterior with the records as unknowns.
 

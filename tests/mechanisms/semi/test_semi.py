@@ -28,6 +28,8 @@ from bayesdp.privacy import SemiGuarantee, compare, gaussian_dp, semi_adjacency
 from bayesdp.privacy.relations import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 
+pytestmark = pytest.mark.interpreted
+
 TABLE = {"row": ["p", "q", "r"], "column": ["low", "mid", "high"]}
 BOTH = Margins(TABLE, ["row"], ["column"])
 COUNTS = np.array([[3, 0, 5], [2, 8, 1], [0, 4, 6]])

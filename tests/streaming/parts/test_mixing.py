@@ -41,6 +41,7 @@ def test_a_top_that_is_far_more_precise_is_named():
     assert diagnostics["by_race_of_part_ess_bulk"].min() < 40
 
 
+@pytest.mark.system
 def test_a_top_as_precise_as_the_parts_is_not():
     _, diagnostics, tree = _fitted(1.5, draws=2_000)
     assert "Sums of parts moved too little" not in diagnostics.attrs["message"]
