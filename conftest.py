@@ -75,5 +75,8 @@ os.environ["NUMBA_CACHE_DIR"] = str(_FOLDER)
 # fifty times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# PyTensor computes the constants of a graph in C where there is a compiler, which takes a second for each new expression.
+os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
+
 if __name__ == "__main__":
     print(_FOLDER)
