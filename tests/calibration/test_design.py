@@ -20,7 +20,7 @@ from bayesdp.calibration.designs.questions import answers
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.privacy.losses import ApproximateDP
 
-pytestmark = pytest.mark.interpreted
+pytestmark = [pytest.mark.interpreted, pytest.mark.system]
 
 LABELS = {"county": ["Alpha", "Beta"]}
 TOTAL = bdp.Totals(LABELS)

@@ -25,6 +25,8 @@ from bayesdp.calibration.runners import DIED
 from bayesdp.calibration.sbc import followed
 from tests.calibration import models
 
+pytestmark = pytest.mark.system
+
 QUICK = {"draws": 60, "tune": 10, "chains": 2, "progressbar": False}
 
 

@@ -16,6 +16,8 @@ from benchmarks.calibration.cases import CASES, INVARIANTS, LEARNT, STATISTICS, 
 from benchmarks.calibration.matrix import beside, main, run_matrix
 from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
 
+pytestmark = pytest.mark.system
+
 SMALL = [
     Case("lattice Laplace, l1", "negative binomial", "both margins"),
     Case("projected Gaussian", "negative binomial", "total"),

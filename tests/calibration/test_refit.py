@@ -12,6 +12,8 @@ from bayesdp.calibration.sampling import _GRADIENTS, SAMPLER, quiet_sample
 from bayesdp.steps._compiled import _KEPT, compiled
 from benchmarks.calibration.cases import Case
 
+pytestmark = pytest.mark.system
+
 SETTINGS = SAMPLER | {"draws": 60, "tune": 20}
 
 CASES = [

@@ -16,6 +16,8 @@ from bayesdp.report import report
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.summaries import summary
 
+pytestmark = pytest.mark.system
+
 QUICK = ("--chains", "2", "--draws", "1000", "--tune", "100", "--seed", "1", "--cores", "1", "--quiet")
 COUNTY = {"county": ["Alpha", "Beta"]}
 TOTAL = 20

@@ -14,6 +14,8 @@ from bayesdp import noise
 from bayesdp.steps.terms import read_model
 from tests.inference.oracle import LINE, assert_posterior, posterior_of, sample, tables_of
 
+pytestmark = pytest.mark.system
+
 LAWS = [
     (noise.TruncatedLaplace(2.0, (0.0, 9.0)), [0.4, 8.6, 3.3]),
     (noise.BoundaryInflatedLaplace(2.0, (0.0, 9.0)), [0.0, 9.0, 3.3]),
@@ -49,7 +51,6 @@ def _check(
     assert_posterior(sample(model, draws=draws), tables, posterior_of(prior + likelihood))
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(("law", "values"), LAWS, ids=lambda own: getattr(own, "name", ""))
 def test_posterior_of_bounded_counts(law: Any, values: Any) -> None:
     """Counts that the exact parts keep within the bounds: clipped Laplace noise needs no accepting and rejecting."""

@@ -25,6 +25,8 @@ from tests.inference.oracle import (
     three_counties,
 )
 
+pytestmark = pytest.mark.system
+
 
 class TestReleases:
     """Everything that may be published about a table."""

@@ -21,6 +21,8 @@ from tests.inference.oracle import (
     tables_of,
 )
 
+pytestmark = pytest.mark.system
+
 BOTH = bdp.Margins(GRID, ["county"], ["education"])
 TABLE = np.array([[3, 1, 4], [2, 5, 0]])
 RATES = np.arange(1.0, 7.0).reshape(2, 3)

@@ -19,6 +19,8 @@ from bayesdp.steps.slow_forms import warn_slow_rates
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 
+pytestmark = pytest.mark.system
+
 A, B = 12, 5
 DIMS = ("area", "cell")
 COORDS = {"area": np.arange(A), "cell": np.arange(B)}

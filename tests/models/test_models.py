@@ -40,6 +40,7 @@ def test_every_model_is_a_lesson(name):
     assert isinstance(module.build_model(release), pm.Model)
 
 
+@pytest.mark.system
 def test_delinquent_children_keeps_both_margins():
     lesson = load("delinquent_children")
     release = lesson.make_release()

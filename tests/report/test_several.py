@@ -16,6 +16,8 @@ from bayesdp.plots.fit import Fit
 from bayesdp.plots.observed import described_model, further
 from bayesdp.report.page import page
 
+pytestmark = pytest.mark.system
+
 # Labels that hold what joins names, markup, and letters that are written from right to left.
 PEOPLE = {"age, years": ["0, 1", "2, 3"], "ward": ["<b>", "قسم"]}
 DEATHS = {"county": ["Alpha", "Beta", "Gamma"]}

@@ -16,6 +16,8 @@ from bayesdp.mechanisms import CanonicalNoise
 from bayesdp.privacy.canonical import Tulap
 from bayesdp.steps.table import CountTable
 
+pytestmark = pytest.mark.system
+
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
 TOTAL = bdp.Totals(TABLE)
 QUIET = {"nuts_sampler": "pymc", "cores": 1, "progressbar": False, "quiet": True}
@@ -47,7 +49,6 @@ def build(release):
     return model
 
 
-@pytest.mark.system
 def test_large_counts_beside_a_rate_that_nuts_draws():
     truth, release = simulate(np.random.default_rng(3))
     y = release.values.values.reshape(-1)

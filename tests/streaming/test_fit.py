@@ -19,6 +19,8 @@ from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.streaming.cases import FRAME, PRIOR, TRUTH, posterior, small_release
 
+pytestmark = pytest.mark.system
+
 RATE = 1e-6
 """False alarms of each comparison."""
 
@@ -56,7 +58,6 @@ def _within(found, expected, sd, ess):
     np.testing.assert_array_less(np.abs(found - expected), 5.5 * sd / np.sqrt(ess) + 3.0 / ess)
 
 
-@pytest.mark.system
 def test_the_recorded_cells_have_the_posterior(tree, truth):
     tables, probability = truth
     number = {table.tobytes(): i for i, table in enumerate(tables)}
@@ -155,7 +156,6 @@ def test_the_draws_do_not_depend_on_the_number_of_threads(release):
     assert not (one["posterior"]["by_county_race"][0] == one["posterior"]["by_county_race"][1]).all()
 
 
-@pytest.mark.system
 def test_normal_noise_without_anything_exact():
     frame = {"tract": ["a", "b"], "age": ["y", "o"]}
     parts = [
@@ -201,7 +201,6 @@ class Odds:
         return np.full((1, 4), float(hyper["odds"])), np.full((1, 4), 0.7)
 
 
-@pytest.mark.system
 def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels(release):
     tree = bdp.fit_hierarchy(release, Odds(), draws=3_000, tune=50, random_seed=2, quiet=True)
     draws = tree["posterior"]

@@ -12,7 +12,10 @@ from bayesdp.hierarchies.priors import FixedNegativeBinomial, FixedPoisson
 from bayesdp.hierarchies.tree import NoStructure
 from tests.streaming.sparse_structures import structure
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayesdp.consistency.post_processed.PostProcessedWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::bayesdp.consistency.post_processed.PostProcessedWarning"),
+    pytest.mark.system,
+]
 """The answers of the loop are what they are on average, without noise, which is unlikely."""
 
 

@@ -12,6 +12,8 @@ from bayesdp.datasets.nmf import code_query
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.report import report
 
+pytestmark = pytest.mark.system
+
 TABLE = {
     "tract": ["t1", "t2", "t3", "t4"],
     "age": ["young", "old", "oldest"],

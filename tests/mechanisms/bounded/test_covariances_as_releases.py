@@ -24,6 +24,8 @@ from bayesdp.mechanisms.bounded.covariance_elements import element_frame, variab
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.report.page import page
 
+pytestmark = pytest.mark.system
+
 NAMES = ["height", "weight"]
 TRUTH = np.array([[1.0, 0.5], [0.5, 2.0]])
 MATRIX = m.CovarianceMatrix(3.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
@@ -151,7 +153,6 @@ def posterior() -> xr.DataTree:
         return bdp.sample(draws=1000, tune=600, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
 
 
-@pytest.mark.system
 def test_posterior_against_quadrature(posterior: xr.DataTree) -> None:
     """Means of both variances and the correlation, each within 4.2 standard errors (false alarm below 1e-4 in all)."""
     v, rho = (np.arange(300) + 0.5) * 0.02, (np.arange(201) + 0.5) / 100.5 - 1.0

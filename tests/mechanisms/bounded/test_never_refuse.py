@@ -13,6 +13,8 @@ import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp import privacy
 
+pytestmark = pytest.mark.system
+
 LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
 RANGES = [(0.0, 1.0), (0.1, 0.7), (-3.0, 4.7), (1e6 + 0.1, 1e6 + 0.7)]
 

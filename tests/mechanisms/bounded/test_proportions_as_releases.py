@@ -27,6 +27,8 @@ from bayesdp.noise import RescaledLaplace
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.report.page import page
 
+pytestmark = pytest.mark.system
+
 N, NAMES = 12, ["rents", "owns", "other", "none"]
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 """The same graphs without numba's seconds of compilation."""
@@ -130,7 +132,6 @@ def posterior() -> xr.DataTree:
         return bdp.sample(draws=300, tune=300, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
 
 
-@pytest.mark.system
 def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
     """Mean of p under both releases by a sum over 20,100 points of the simplex; false alarm below one in 10,000 seeds."""
     tree = posterior

@@ -19,6 +19,8 @@ from bayesdp import mechanisms as m
 from bayesdp.composition import as_one, joint_release
 from bayesdp.report.page import page
 
+pytestmark = pytest.mark.system
+
 N = 50
 SHARE = m.TruncatedLaplace(1.0, 1 / N, (0, 1))
 PAIR = m.BoundaryInflatedLaplace(1.0, 1 / N, (0, 1), names=["commutes", "rents"])
@@ -77,7 +79,6 @@ def test_observed_likelihood_is_that_of_the_mechanism(one: m.StatisticRelease, t
     assert model["true_statistic"].eval({successes: 25}) == 0.5
 
 
-@pytest.mark.system
 def test_posterior_against_enumeration(one: m.StatisticRelease, posterior: xr.DataTree) -> None:
     """The posterior of the number of successes among 51; false alarm in one of 10,000 seeds at the effective sample size."""
     k = np.arange(N + 1)
