@@ -25,7 +25,7 @@ FOLDER = Path(__file__).resolve().parent
 FIRST = ("10", "08")
 """Notebooks that begin: they are among the longest, and compile different kernels, which those after them find."""
 
-INTERPRETED = ("02", "03", "05", "06", "07", "09", "10")
+INTERPRETED = ("02", "03", "05", "07", "09", "10")
 """Notebooks whose models are not compiled when draws are few (`BAYESDP_QUICK`): that takes longer than to evaluate them by Python."""
 
 
