@@ -83,7 +83,7 @@ def _marginals(weights, sums, out):  # type: ignore[no-untyped-def]
     backward[r, size - 1] = 1.0
     for i in range(sets):
         w, h = weights[i], sums[i]
-        forward.fill(0.0)
+        forward[:] = 0.0
         forward[0, 0] = 1.0
         for k in range(1, r):
             for x in range(size):

@@ -20,7 +20,7 @@ from bayesdp.calibration.designs.questions import answers
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.privacy.losses import ApproximateDP
 
-pytestmark = [pytest.mark.interpreted, pytest.mark.system]
+pytestmark = pytest.mark.interpreted
 
 LABELS = {"county": ["Alpha", "Beta"]}
 TOTAL = bdp.Totals(LABELS)
@@ -87,6 +87,7 @@ def enumerated(release):
     return counts, weights / weights.sum()
 
 
+@pytest.mark.system
 def test_widths_coverage_and_error_are_those_of_the_enumerated_posteriors(made):
     own = made.data.sel(candidate="low", question="Alpha")
     for level in (0.5, 0.9, 0.95):
@@ -104,6 +105,7 @@ def test_widths_coverage_and_error_are_those_of_the_enumerated_posteriors(made):
     assert float(own["rmse"]) == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=0.06)
 
 
+@pytest.mark.system
 def test_a_larger_budget_gives_narrower_intervals(made):
     for question in made.questions:
         for level in (0.9, 0.95):
@@ -115,6 +117,7 @@ def test_a_larger_budget_gives_narrower_intervals(made):
     assert np.array_equal(made.data["width"].sel(question="Alpha"), made.data["width"].sel(question="cells[Alpha]"))
 
 
+@pytest.mark.system
 def test_text_table_and_what_is_said(made):
     assert repr(made) == "<Design: 2 candidates, 4 questions; print it>"
     text = str(made)
@@ -126,6 +129,7 @@ def test_text_table_and_what_is_said(made):
     assert made.data["failed"].values.tolist() == [0, 0]
 
 
+@pytest.mark.system
 def test_the_picture_has_a_panel_for_each_question(made):
     drawn = made.plot(probability=0.9, questions=["Alpha", "share"])
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["Alpha", "share"]
@@ -142,6 +146,7 @@ def test_the_picture_has_a_panel_for_each_question(made):
         bdp.plots.designs(made.data)
 
 
+@pytest.mark.system
 def test_a_stored_run_answers_new_questions_without_sampling_and_is_the_same(made, folder, monkeypatch):
     def never(*_):
         raise AssertionError
@@ -165,6 +170,7 @@ def test_a_stored_run_answers_new_questions_without_sampling_and_is_the_same(mad
         bdp.design(weaker, prior, QUESTIONS, path=folder, **CALL)
 
 
+@pytest.mark.system
 def test_ctrl_c_keeps_what_was_done(tmp_path, monkeypatch):
     """Two fits, then Ctrl-C; the same call goes on with the third."""
     done, original = [], fits.quiet_sample
@@ -189,6 +195,7 @@ def test_ctrl_c_keeps_what_was_done(tmp_path, monkeypatch):
     assert stopped.data.identical(bdp.design(one, prior, {"Alpha": alpha}, **call).data)
 
 
+@pytest.mark.system
 def test_one_table_flat_counts_and_two_releases_have_the_width_of_the_normal_law():
     """Noise (k, -k) of mass exp(-k**2 / sigma**2) is normal with sigma / sqrt(2); two of them halve the variance."""
     rho = 0.0005
@@ -320,6 +327,7 @@ def test_chains_and_noise_that_are_not_sure_are_counted():
     assert "Of 3 fits each: sure 1 failed, 1 not converged; one of two 1 failed, 1 not converged." in text
 
 
+@pytest.mark.system
 def test_candidates_of_one_loss_are_drawn_side_by_side_with_whole_labels(made):
     """Markers of 7 points do not cover one another, none is cut at the axis, and names that begin alike are told apart."""
     names = [f"counties and levels of education are exact, epsilon = {own}" for own in ("a", "b", "c")]
@@ -343,6 +351,7 @@ def test_candidates_of_one_loss_are_drawn_side_by_side_with_whole_labels(made):
     plt.close(drawn)
 
 
+@pytest.mark.system
 def test_answers_that_are_no_numbers_are_left_out_and_said(made):
     empty = xr.DataArray([[[0, 0]]], dims=("chain", "draw", "county"), coords=LABELS)
     assert np.isnan(answers({"share": share}, empty)["share"]).all()
@@ -428,12 +437,14 @@ def test_a_confidential_count_is_not_printed():
     assert "77777" not in str(caught.value)
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_local_processes_give_the_same(made):
     plain = CANDIDATES | {"low": bdp.LatticeLaplace(TOTAL, epsilon=LOW)}
     assert bdp.design(plain, prior, QUESTIONS, workers=2, **CALL).data.identical(made.data)
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_dask_gives_the_same(made):
     distributed = pytest.importorskip("distributed")

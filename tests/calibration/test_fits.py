@@ -25,8 +25,6 @@ from bayesdp.calibration.runners import DIED
 from bayesdp.calibration.sbc import followed
 from tests.calibration import models
 
-pytestmark = pytest.mark.system
-
 QUICK = {"draws": 60, "tune": 10, "chains": 2, "progressbar": False}
 
 
@@ -40,6 +38,7 @@ def fits():
     return fit_many(releases(), models.build_pair, seed=3, **QUICK)
 
 
+@pytest.mark.system
 def test_posteriors_by_name_are_those_of_their_releases(fits):
     assert list(fits) == ["State 0", "State 1", "State 2"]
     assert repr(fits) == "<Fits: 3 posteriors, 0 failed>"
@@ -76,6 +75,7 @@ def test_a_damaged_posterior_is_refused_by_name(tmp_path):
         found["one"]
 
 
+@pytest.mark.system
 def test_files_and_going_on_after_a_stop(fits, tmp_path):
     folder = tmp_path / "fits"
     settings = {"seed": 3, "path": folder, **QUICK}
@@ -134,6 +134,7 @@ def picky(release):
 TOTALS = [int(release.exact[0].values) for release in releases().values()]
 
 
+@pytest.mark.system
 def test_failures_are_listed_and_tried_again(fits, tmp_path, monkeypatch):
     flag = tmp_path / "flag"
     flag.touch()
@@ -157,6 +158,7 @@ def deadly(flag, release):
     return models.build_pair(release)
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path):
     assert len(set(TOTALS)) == 3
@@ -221,6 +223,7 @@ assert len(list(followed(records(), total=5, done=2, words="fits", show=True))) 
 """
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_progress_in_a_notebook_is_a_line_that_is_replaced():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)])

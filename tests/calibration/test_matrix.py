@@ -16,8 +16,6 @@ from benchmarks.calibration.cases import CASES, INVARIANTS, LEARNT, STATISTICS, 
 from benchmarks.calibration.matrix import beside, main, run_matrix
 from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
 
-pytestmark = pytest.mark.system
-
 SMALL = [
     Case("lattice Laplace, l1", "negative binomial", "both margins"),
     Case("projected Gaussian", "negative binomial", "total"),
@@ -136,6 +134,7 @@ def test_the_stored_matrix_is_whole_and_is_what_the_page_shows():
     assert markdown_table(STORED) in (STORED.parents[2] / "docs/explanations/calibration-table.md").read_text()
 
 
+@pytest.mark.system
 def test_right_mechanisms_pass_and_the_table_says_so(tmp_path):
     rows = run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals")
     assert [row["mechanism"] for row in rows] == [case.mechanism for case in SMALL]
@@ -182,6 +181,7 @@ class Wrong(Case):
 
 
 # Of noise that is much too small `observe` says so: here it is to be found by the calibration alone.
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:the published numbers are not compatible")
 @pytest.mark.parametrize(
     ("error", "prior", "n", "where"),
@@ -208,6 +208,7 @@ def test_a_case_that_cannot_be_run_is_not_left_out(tmp_path):
         write_table(rows, tmp_path / "matrix.csv")
 
 
+@pytest.mark.system
 def test_the_command(tmp_path, capsys):
     target = tmp_path / "matrix.csv"
     only = "projected Gaussian | negative binomial | total"

@@ -16,8 +16,6 @@ from bayesdp.report import report
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.summaries import summary
 
-pytestmark = pytest.mark.system
-
 QUICK = ("--chains", "2", "--draws", "1000", "--tune", "100", "--seed", "1", "--cores", "1", "--quiet")
 COUNTY = {"county": ["Alpha", "Beta"]}
 TOTAL = 20
@@ -57,6 +55,7 @@ def agrees(x: xr.DataArray) -> None:
     assert (x.sum("county") == TOTAL).all()
 
 
+@pytest.mark.system
 def test_two_releases_make_one_posterior(run):
     one().to_netcdf("one.nc")
     other().to_csv("other")
@@ -82,6 +81,7 @@ def test_two_releases_make_one_posterior(run):
     assert set(loaded["prior_predictive"].data_vars) >= {"noisy", "noisy_2"}
 
 
+@pytest.mark.system
 def test_observing_both_in_python_is_the_same(tmp_path):
     with pm.Model(coords=one().coords):
         x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=10.0, alpha=1.0), dims="county")

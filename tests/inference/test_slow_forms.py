@@ -19,8 +19,6 @@ from bayesdp.steps.slow_forms import warn_slow_rates
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 
-pytestmark = pytest.mark.system
-
 A, B = 12, 5
 DIMS = ("area", "cell")
 COORDS = {"area": np.arange(A), "cell": np.arange(B)}
@@ -102,6 +100,7 @@ def test_nothing_is_told_where_it_would_not_be_true(name):
         warn_slow_rates(model)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("alpha", "beta", "factor"), [(2.0, 0.1, 1.0), (0.3, 2.0, 5.0)])
 def test_what_is_told_is_true(alpha, beta, factor):
     """Rates integrated out by quadrature; given a count they are Gamma(alpha + count, beta + factor)."""
@@ -117,6 +116,7 @@ def test_what_is_told_is_true(alpha, beta, factor):
         )
 
 
+@pytest.mark.system
 def test_both_forms_have_the_same_posterior_of_counts(monkeypatch):
     """Counts under gamma rates, sampled, against all tables with the negative binomial weights that the warning states."""
     table = {"cell": ["a", "b", "c"]}
@@ -171,6 +171,7 @@ def _slow(caught):
     return [own for own in caught if "has a gamma rate of its own" in str(own.message)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("own", [True, False], ids=["bdp.sample", "pm.sample"])
 @pytest.mark.parametrize("made", [True, False], ids=["step given", "step assigned"])
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
@@ -194,6 +195,7 @@ def test_each_step_method_tells_of_its_own_counts():
         assert len(caught) == 1
 
 
+@pytest.mark.system
 def test_quiet_is_quiet_and_ends_with_the_run(slow_model):
     with slow_model, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

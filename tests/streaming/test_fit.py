@@ -19,8 +19,6 @@ from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.streaming.cases import FRAME, PRIOR, TRUTH, posterior, small_release
 
-pytestmark = pytest.mark.system
-
 RATE = 1e-6
 """False alarms of each comparison."""
 
@@ -58,6 +56,7 @@ def _within(found, expected, sd, ess):
     np.testing.assert_array_less(np.abs(found - expected), 5.5 * sd / np.sqrt(ess) + 3.0 / ess)
 
 
+@pytest.mark.system
 def test_the_recorded_cells_have_the_posterior(tree, truth):
     tables, probability = truth
     number = {table.tobytes(): i for i, table in enumerate(tables)}
@@ -66,6 +65,7 @@ def test_the_recorded_cells_have_the_posterior(tree, truth):
     assert_close_in_variation(index, probability, rate=RATE, largest=0.3)
 
 
+@pytest.mark.system
 def test_recorded_answers_are_those_of_the_recorded_cells(tree):
     draws = tree["posterior"]
     np.testing.assert_array_equal(BY_COUNTY.apply(draws["x"].values), draws["areas"].values)
@@ -75,6 +75,7 @@ def test_recorded_answers_are_those_of_the_recorded_cells(tree):
     assert draws["x"]["tract"].values.tolist() == ["t1", "t2", "t3"]
 
 
+@pytest.mark.system
 def test_cells_have_the_posterior(tree, truth):
     tables, probability = truth
     cells = tree["cells"]
@@ -98,6 +99,7 @@ def test_cells_have_the_posterior(tree, truth):
         assert (upto >= share - slack).all()
 
 
+@pytest.mark.system
 def test_cells_are_summaries_of_the_draws(tree):
     """The same draws in two ways: kept, and not kept."""
     cells, draws = tree["cells"], tree["posterior"]["x"]
@@ -111,6 +113,7 @@ def test_cells_are_summaries_of_the_draws(tree):
     assert (cells["width"] == 1).all()
 
 
+@pytest.mark.system
 def test_plausible_tables_are_draws_and_keep_the_total(tree, path):
     parquet = pytest.importorskip("pyarrow.parquet")
     read = parquet.read_table(path)
@@ -128,6 +131,7 @@ def test_plausible_tables_are_draws_and_keep_the_total(tree, path):
     assert read.schema.metadata[b"bayesdp_seed"] == b"11"
 
 
+@pytest.mark.system
 def test_the_verdict_and_what_else_is_in_the_result(tree, release):
     diagnostics = tree["diagnostics"]
     assert diagnostics.attrs["verdict"] == "converged", diagnostics.attrs["message"]
@@ -140,6 +144,7 @@ def test_the_verdict_and_what_else_is_in_the_result(tree, release):
     assert all(own.attrs["meaning"] for own in tree["cells"].data_vars.values())
 
 
+@pytest.mark.system
 def test_the_result_is_written_and_read(tree, tmp_path):
     tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as read:
@@ -147,6 +152,7 @@ def test_the_result_is_written_and_read(tree, tmp_path):
             xr.testing.assert_equal(read[group].to_dataset().load(), tree[group].to_dataset())
 
 
+@pytest.mark.system
 def test_the_draws_do_not_depend_on_the_number_of_threads(release):
     one, two = (bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, cores=cores, thin=2, **QUICK) for cores in (1, 2))
     xr.testing.assert_identical(one["posterior"].to_dataset(), two["posterior"].to_dataset())
@@ -156,6 +162,7 @@ def test_the_draws_do_not_depend_on_the_number_of_threads(release):
     assert not (one["posterior"]["by_county_race"][0] == one["posterior"]["by_county_race"][1]).all()
 
 
+@pytest.mark.system
 def test_normal_noise_without_anything_exact():
     frame = {"tract": ["a", "b"], "age": ["y", "o"]}
     parts = [
@@ -201,6 +208,7 @@ class Odds:
         return np.full((1, 4), float(hyper["odds"])), np.full((1, 4), 0.7)
 
 
+@pytest.mark.system
 def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels(release):
     tree = bdp.fit_hierarchy(release, Odds(), draws=3_000, tune=50, random_seed=2, quiet=True)
     draws = tree["posterior"]
@@ -215,6 +223,7 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels(release)
     assert float(draws["spread"].isel(chain=0, draw=0).sel(age="young", race="b")) == 1.0
 
 
+@pytest.mark.system
 def test_chains_that_stay_where_they_start_have_not_converged(release, monkeypatch):
     monkeypatch.setattr(one_chain.OneChain, "_sweep", lambda self, chain, hyper: hyper)
     tree = bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, **{**QUICK, "draws": 400})
@@ -236,6 +245,7 @@ class Slow(Odds):
         return np.full((1, 4), -0.8), np.full((1, 4), 0.7)
 
 
+@pytest.mark.system
 def test_a_hyperparameter_that_mixes_slowly_is_in_the_verdict(release, caplog):
     """The table alone passes: what is worst is the hyperparameter. The verdict is told, as `bdp.sample` does."""
     run = {"draws": 400, "tune": 50, "random_seed": 2, "progressbar": False}
@@ -253,11 +263,13 @@ def test_a_hyperparameter_that_mixes_slowly_is_in_the_verdict(release, caplog):
     assert float(attributes["odds_ess_bulk"]) < 30
 
 
+@pytest.mark.system
 def test_chains_that_meet_pass_the_check_for_missed_modes(tree):
     assert tree["diagnostics"].attrs["missed_modes"] in ("none found", "not judged")
     assert tree["diagnostics"].attrs["missed_modes_disagreeing"] == 0
 
 
+@pytest.mark.system
 def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their_own_cells(release, monkeypatch):
     """Of a table whose leaves are in the middle, in another order than the tree has, where some cells do not move."""
     kinds = bdp.Margins(FRAME, ["tract", "age"])
@@ -288,6 +300,7 @@ def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their
     assert means.any()
 
 
+@pytest.mark.system
 def test_one_chain_and_few_draws_are_not_judged(release):
     one = bdp.fit_hierarchy(release, PRIOR, chains=1, **QUICK)["diagnostics"].attrs
     assert one["verdict"] == "not judged"
@@ -371,6 +384,7 @@ def test_what_cannot_be_fitted(make, prior, error, message):
         bdp.fit_hierarchy(make(), prior, leaves="tract", **QUICK)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -394,6 +408,7 @@ def test_arguments(release, given, error, message):
         bdp.fit_hierarchy(release, PRIOR, **{**QUICK, **given})
 
 
+@pytest.mark.system
 def test_more_than_memory_is_refused_before_sampling(release, monkeypatch):
     monkeypatch.setattr("bayesdp.streaming.budget.available_memory", lambda: 10_000)
     message = (
@@ -425,6 +440,7 @@ def own_interrupts():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.system
 def test_an_interrupt_keeps_what_was_drawn(release, monkeypatch, tmp_path, capsys, own_interrupts):
     pytest.importorskip("pyarrow")
     _interrupting(monkeypatch, lambda chain: chain.draws == 900)
@@ -440,12 +456,14 @@ def test_an_interrupt_keeps_what_was_drawn(release, monkeypatch, tmp_path, capsy
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_an_interrupt_before_the_draws_is_one(release, monkeypatch, own_interrupts):
     _interrupting(monkeypatch, lambda chain: chain.done == 3)
     with pytest.raises(KeyboardInterrupt):
         bdp.fit_hierarchy(release, PRIOR, **{**QUICK, "tune": 100_000})
 
 
+@pytest.mark.system
 def test_an_error_in_one_chain_ends_the_others(release, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
     own = one_chain.OneChain._sweep
@@ -461,6 +479,7 @@ def test_an_error_in_one_chain_ends_the_others(release, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_tables_that_cannot_be_written_do_not_lose_the_draws(release, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
 

@@ -24,8 +24,6 @@ from bayesdp.mechanisms.bounded.covariance_elements import element_frame, variab
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.report.page import page
 
-pytestmark = pytest.mark.system
-
 NAMES = ["height", "weight"]
 TRUTH = np.array([[1.0, 0.5], [0.5, 2.0]])
 MATRIX = m.CovarianceMatrix(3.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
@@ -118,6 +116,7 @@ def by_hand(release: m.CovarianceRelease, truth: Any) -> float:
     return float(total)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["truncated", "a variance of 0", "by hand"])
 def test_observed_likelihood(kind: str, tmp_path: Path) -> None:
     """From the file, which knows nothing but elements and their law, and of a matrix or of its elements."""
@@ -153,6 +152,7 @@ def posterior() -> xr.DataTree:
         return bdp.sample(draws=1000, tune=600, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
 
 
+@pytest.mark.system
 def test_posterior_against_quadrature(posterior: xr.DataTree) -> None:
     """Means of both variances and the correlation, each within 4.2 standard errors (false alarm below 1e-4 in all)."""
     v, rho = (np.arange(300) + 0.5) * 0.02, (np.arange(201) + 0.5) / 100.5 - 1.0
@@ -176,6 +176,7 @@ def test_posterior_against_quadrature(posterior: xr.DataTree) -> None:
         assert abs(draws.mean() - mean) < 4.2 * np.sqrt(float(mass @ (values - mean) ** 2) / ess), (name, axis)
 
 
+@pytest.mark.system
 def test_summary_and_report(posterior: xr.DataTree) -> None:
     table = bdp.summary(posterior)
     row = table.loc[("true_statistic", "element=height:weight")]

@@ -13,8 +13,6 @@ import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp import privacy
 
-pytestmark = pytest.mark.system
-
 LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
 RANGES = [(0.0, 1.0), (0.1, 0.7), (-3.0, 4.7), (1e6 + 0.1, 1e6 + 0.7)]
 
@@ -50,6 +48,7 @@ STATISTICS = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("limits", RANGES, ids=str)
 @pytest.mark.parametrize(("name", "more", "statistic"), STATISTICS, ids=lambda own: own if isinstance(own, str) else "")
 def test_statistics(name: str, more: Any, statistic: Any, limits: Any) -> None:
@@ -81,6 +80,7 @@ def test_a_statistic_that_is_outside_is_refused_and_not_printed() -> None:
         half.release([2.0, 3.1])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
 @pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne, m.UniversalHistogram])
 def test_proportions(kind: Any, rule: str) -> None:

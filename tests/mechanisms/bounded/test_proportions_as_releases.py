@@ -27,8 +27,6 @@ from bayesdp.noise import RescaledLaplace
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.report.page import page
 
-pytestmark = pytest.mark.system
-
 N, NAMES = 12, ["rents", "owns", "other", "none"]
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 """The same graphs without numba's seconds of compilation."""
@@ -72,6 +70,7 @@ def _model(release: bdp.Release, k: int, prior: Any) -> pm.Model:
     return model
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("prior", [1.0, [2.0, 0.5, 1.5]])
 @pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne])
 def test_observed_posterior_is_the_enumerated_one(kind: Any, prior: Any) -> None:
@@ -132,6 +131,7 @@ def posterior() -> xr.DataTree:
         return bdp.sample(draws=300, tune=300, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
 
 
+@pytest.mark.system
 def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
     """Mean of p under both releases by a sum over 20,100 points of the simplex; false alarm below one in 10,000 seeds."""
     tree = posterior
@@ -147,6 +147,7 @@ def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
     assert np.all(np.abs(draws.mean(axis=0) - mean) < 4.2 * sd / np.sqrt(ess))
 
 
+@pytest.mark.system
 def test_report_and_summary(posterior: xr.DataTree) -> None:
     table = bdp.summary(posterior)
     assert {"category=rents", "category=owns", "category=other"} <= set(table.index.get_level_values(1))
