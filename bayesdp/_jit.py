@@ -27,6 +27,7 @@ _MOVES: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapp
 _INSIDE: dict[str, Any] = {
     **_MOVES,
     "no_cpython_wrapper": True,
+    "forceinline": False,
 }  # taking a state apart for Python is a good part of compiling
 _njit: Any = nb.njit  # its types do not know these options
 
@@ -45,5 +46,5 @@ def inside[**P, T](function: Callable[P, T]) -> Callable[P, T]:
 
 def inlined[**P, T](function: Callable[P, T]) -> Callable[P, T]:
     """Compile a short function, which becomes part of its callers: the state is not handed over again at every call."""
-    made: Callable[P, T] = _njit(forceinline=True, **_INSIDE)(function)
+    made: Callable[P, T] = _njit(**{**_INSIDE, "forceinline": True})(function)
     return made

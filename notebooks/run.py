@@ -25,7 +25,7 @@ FOLDER = Path(__file__).resolve().parent
 FIRST = ("10", "08")
 """Notebooks that begin: they are among the longest, and compile different kernels, which those after them find."""
 
-INTERPRETED = ("02", "03", "05", "07", "09", "10")
+INTERPRETED = ("02", "03", "05", "06", "07", "09", "10")
 """Notebooks whose models are not compiled when draws are few (`BAYESDP_QUICK`): that takes longer than to evaluate them by Python."""
 
 
@@ -57,9 +57,10 @@ def _executed(path: Path) -> nbformat.NotebookNode:
     )
     environment = dict(os.environ)
     if os.environ.get("BAYESDP_QUICK"):
-        # Without a C compiler, which takes a second for each constant of a graph. What the caller asks for comes later, and counts.
+        # Without a C compiler, which takes a second for each constant of a graph, and without the stack of each of its nodes. What the
+        # caller asks for comes later, and counts.
         mode = "mode=FAST_COMPILE," if path.name.startswith(INTERPRETED) else ""
-        environment["PYTENSOR_FLAGS"] = f"cxx=,{mode}{os.environ.get('PYTENSOR_FLAGS', '')}"
+        environment["PYTENSOR_FLAGS"] = f"cxx=,traceback__limit=0,{mode}{os.environ.get('PYTENSOR_FLAGS', '')}"
     client.execute(env=environment)
     return notebook
 

@@ -115,7 +115,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                 units = False
     if low >= high:
         return 0
-    rows_met, tabulated, straight = ZERO, False, concave
+    rows_met, tabulated, straight = ZERO, count < 0, concave  # not `False`: see `state.ZERO`
     if len(rows) > 0:
         for i in range(count):
             c = cells[i]
@@ -169,7 +169,7 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
         joined = open_classes(low, high, cells_int, rows, indptr, indices, cells, steps, count, mark, state.codes, laws,
                               state.classes, state.slots, met_rows)  # fmt: skip
     if joined > 0:
-        others = 0  # the rows without classes come first
+        others = ZERO  # the rows without classes come first
         for i in range(rows_met):
             if laws[met[i]] == 0:
                 met[i], met[others] = met[others], met[i]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inside
+from bayesdp._jit import compiled, inlined, inside
 from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,
@@ -20,6 +20,7 @@ from bayesdp.fibers.kernel.state import (
     LOCATION,
     NEGBIN,
     NOISY,
+    POISSON,
     RATE,
     ROW_RATE,
     SHAPE,
@@ -64,12 +65,15 @@ def log_gamma_difference(a: float, k: float) -> float:
 def _cell_log_ratio(family: int, theta: float, shape: float, x: int, step: int) -> float:
     """Log prior ratio of one cell going from x to x + step."""
     total = theta * step
-    if family != FLAT:
-        total -= log_gamma_difference(x + 1.0, float(step))
-    if family == NEGBIN:
-        total += log_gamma_difference(x + shape, float(step))
-    elif family == BINOMIAL:
-        total -= log_gamma_difference(shape - x + 1.0, float(-step))
+    for part in range(
+        0 if family == FLAT else 1 if family == POISSON else 2
+    ):  # a loop: one call is compiled in place of three
+        start, jump, sign = x + 1.0, float(step), -1.0
+        if part == 1 and family == NEGBIN:
+            start, sign = x + shape, 1.0
+        elif part == 1:
+            start, jump = shape - x + 1.0, float(-step)
+        total += sign * log_gamma_difference(start, jump)
     return total
 
 
@@ -84,7 +88,7 @@ def windowed(rows: Floats, windows: Floats, j: int, value: float) -> float:
     return float(windows[start + int(at)])
 
 
-@inside
+@inlined
 def window_change(sign: int, rows: Floats, windows: Floats, met: Ints, met_steps: Floats, rows_met: int,
                    residuals: Floats) -> float:  # fmt: skip
     """What the tabulated log-masses change by in one step of that sign; moves their residuals along."""
@@ -129,7 +133,7 @@ def log_ratio(k: int, family: int, cells_int: Ints, cells_float: Floats, rows: F
     return total
 
 
-@inside
+@inlined
 def rewind(
     cells_int: Ints, rows: Floats, cells: Ints, count: int, met: Ints, rows_met: int, moving: Ints, residuals: Floats
 ) -> None:
@@ -140,7 +144,7 @@ def rewind(
         residuals[i] = rows[met[i], NOISY] - rows[met[i], VALUE]
 
 
-@inside
+@inlined
 def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, groups: Floats, cells: Ints, steps: Ints,
              count: int, met: Ints, met_steps: Floats, rows_met: int, moving: Ints, residuals: Floats) -> float:  # fmt: skip
     """Go from step k to k + 1 (times `sign`): the ratio of the weights, without the Gaussian part and the tabulated one."""

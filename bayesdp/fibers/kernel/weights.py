@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inside
+from bayesdp._jit import compiled, inlined
 from bayesdp.fibers.kernel.ratios import advance, rewind, window_change
 from bayesdp.fibers.kernel.state import BINOMIAL, FLAT, NEGBIN, WINDOW
 
@@ -30,7 +30,7 @@ within the window (17 / 4 as far): whether tables are used is known before the d
 _LARGE = 1e200
 
 
-@inside
+@inlined
 def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats,
               groups: Floats, windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints,
               met_steps: Floats, rows_met: int,
@@ -67,7 +67,7 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
     return (limit if limit <= room else -1), total, 0.0
 
 
-@inside
+@inlined
 def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, rising: int, prior: float, curvature: float,
                     slope: float, near: Floats, weights: Floats, total: float,
                     negligible: float) -> tuple[int, float, float]:  # fmt: skip
@@ -126,7 +126,7 @@ def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, risi
     return (k if limit <= room else -1), total, 0.0
 
 
-@inside
+@inlined
 def find_step(target: float, first_up: int, up: int, first_down: int, down: int, weights: Floats) -> tuple[int, float]:
     """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share.
 
