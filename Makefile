@@ -10,7 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-LINTS := lint-rules lint-layout lint-types lint-imports
+LINTS := lint-rules lint-layout lint-types lint-imports lint-size
 LOCK_OPTIONS ?=
 PYTEST_OPTIONS ?=
 CASES ?= 5000
@@ -94,7 +94,7 @@ test-lowest: $(LOWEST)/.installed ## the same with the lowest versions that pypr
 fuzz: $(INSTALLED) ## mutated files of every kind that is read; CASES=20000 SEED=7; fails at a defect, and keeps its file
 	$(BIN)/python -m tests.storage.fuzz.run --cases $(CASES) --seed $(SEED)
 
-lint: $(LINTS) ## all four checks of the source; -k goes on after a failure
+lint: $(LINTS) ## all checks of the source, and its size; -k goes on after a failure
 
 lint-rules: $(INSTALLED) ## ruff's rules
 	$(BIN)/ruff check .
@@ -107,6 +107,12 @@ lint-types: $(INSTALLED) ## mypy
 
 lint-imports: $(INSTALLED) ## who may import whom
 	$(BIN)/lint-imports
+
+# Nothing is said of main where there is no such branch, as in an archive of the sources.
+lint-size: ## lines and files of the package, beside those of the last commit on main
+	@echo "bayesdp: $$(find bayesdp -name '*.py' -exec cat {} + | wc -l) lines in $$(find bayesdp -name '*.py' | wc -l) files"
+	@! git rev-parse --verify --quiet main >/dev/null 2>&1 || echo "on main: $$(git archive main bayesdp | tar -x -O \
+	  --wildcards '*.py' | wc -l) lines in $$(git ls-tree -r --name-only main bayesdp | grep -c '\.py$$') files"
 
 bench: $(INSTALLED) ## the benchmarks, with the load of the machine before and after
 	@$(BIN)/python -c 'import os; print("load average before: %.2f %.2f %.2f on %d cores" % (*os.getloadavg(), os.cpu_count()))'

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.conditional import BasisLaw, draw_basis_gibbs
 from bayesdp.lattices.coupling.coupling import couple, gibbs
 from bayesdp.lattices.samplers import sample_noise
 from bayesdp.queries import Margins, Totals

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.laplace_line import blocks_density
+from bayesdp.noise.subspace.projected_laplace import blocks_density
 from bayesdp.noise.subspace.row_noise import directions_of, sweep
 from bayesdp.queries import Margins
 

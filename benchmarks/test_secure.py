@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.secure.secure import draw_secure
+from bayesdp.lattices.secure import draw_secure
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.noise.secure import draw_independent
 from bayesdp.queries import Totals

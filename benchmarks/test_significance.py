@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
-from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.significance import binomial_test, odds_ratio_test, umpu_odds_ratio
 
 MILLION = {"rows": (10**6, 10**6), "column": 10**6}

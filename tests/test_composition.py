@@ -13,7 +13,7 @@ import scipy.linalg
 
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
 from bayesdp.composition import as_one, joint_release
-from bayesdp.composition._lengths import known_losses
+from bayesdp.composition._total import known_losses
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -29,9 +29,9 @@ from bayesdp.mechanisms import (
 )
 from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
-from bayesdp.privacy.relations import BOUNDS
+from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
-from bayesdp.sensitivities.semi_enumerated import semi_adjacency_of_tables
+from bayesdp.sensitivities.semi_adjacent import semi_adjacency_of_tables
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 TABLE = np.array([[5, 3], [2, 7], [4, 4]])

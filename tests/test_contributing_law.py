@@ -15,7 +15,7 @@ from scipy.stats import logistic, poisson
 
 import bayesdp as bdp
 from bayesdp.calibration import verdict_of
-from bayesdp.composition._lengths import known_losses
+from bayesdp.composition._total import known_losses
 from bayesdp.mechanisms import base as mechanisms
 from bayesdp.noise import registered as laws
 from bayesdp.noise.secure import draw_independent

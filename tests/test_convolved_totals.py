@@ -12,12 +12,12 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from bayesdp import Exact, Margins, Measured, Release, Totals, compose
-from bayesdp.composition import Composition, _convolved
+from bayesdp.composition import Composition, _total
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import PairLoss, rho_to_epsilon
-from bayesdp.privacy.relations import Apart, Convolved, Kept, Neighbours, relation_from
+from bayesdp.privacy.pairs import Apart, Convolved, Kept, Neighbours, relation_from
 from bayesdp.queries import LinearQuery
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
@@ -296,4 +296,4 @@ def test_what_is_given_is_checked() -> None:
 
 def test_many_answers_are_taken_by_their_loss() -> None:
     own = Measured(Margins(LABELS, ["county"]), [1, 2, 3], Noise(b=2.0))
-    assert _convolved._repeated(own, 201, exact=True) is None
+    assert _total._repeated(own, 201, exact=True) is None

@@ -12,8 +12,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._shared import grid_for, laplace_scale, one_statement
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.noise.lattice.lattice_gaussian import l2_log_sum
-from bayesdp.noise.perturbed._censored_moments import inner_moments
-from bayesdp.privacy._mills import mills
+from bayesdp.noise.perturbed.censored import inner_moments
+from bayesdp.privacy.gaussian import mills
 from bayesdp.queries import Totals
 
 

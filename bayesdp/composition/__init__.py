@@ -13,16 +13,19 @@
 
 from __future__ import annotations
 
-from bayesdp.composition.as_one import as_one, posterior_release
-from bayesdp.composition.at_difference import loss_at_difference
-from bayesdp.composition.attributes import converged_of
-from bayesdp.composition.checked_posterior import check_posterior
-from bayesdp.composition.composed import Composition
-from bayesdp.composition.composing import compose
+from bayesdp.composition._total import is_nested
+from bayesdp.composition.checked_posterior import check_posterior, converged_of
+from bayesdp.composition.composing import Composition, as_one, compose, loss_at_difference, posterior_release
 from bayesdp.composition.joint import check_law, joint_release, releases_of_posterior
-from bayesdp.composition.nestedness import is_nested
-from bayesdp.composition.of_posterior import determined_of, draws_of, releases_of_tables, tables_of_posterior
-from bayesdp.composition.streamed import CELLS, Streamed, is_streamed
+from bayesdp.composition.of_posterior import (
+    CELLS,
+    Streamed,
+    determined_of,
+    draws_of,
+    is_streamed,
+    releases_of_tables,
+    tables_of_posterior,
+)
 from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN
 
 __all__ = [

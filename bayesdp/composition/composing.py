@@ -1,25 +1,180 @@
 """Put several releases of one confidential table together.
 
 What several releases of the same statistics cost together.
+
+What several releases of one confidential table are, taken together.
+
+Several releases of one table as one release that says what they protect together, and the release of a posterior.
+
+What one or several releases lose at a difference of one's own choice: to compare releases whose invariants are not the same.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp._text import printable
 from bayesdp._validate import probability
-from bayesdp.composition._total import total_guarantee
-from bayesdp.composition.composed import Composition
-from bayesdp.composition.joint import joint_release
+from bayesdp.composition._total import common_kind, is_nested, known_losses, loss_of, total, total_guarantee
+from bayesdp.composition.joint import joint_release, releases_of_posterior
+from bayesdp.fibers import Fiber
+from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN, composition_name
-from bayesdp.privacy import Difference, Guarantee, PairLoss, StatisticGuarantee
+from bayesdp.privacy import Difference, Guarantee, PairLoss, SemiAdjacency, StatisticGuarantee, semi_adjacency
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.losses import LossAt
+from bayesdp.queries import Totals
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences
+
+_WIDTH = 100
+_NAMED = 10
+"""Cells that the text names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Several releases of one table, taken together. Made by `compose`.
+
+    Attributes
+    ----------
+    releases : tuple of Release
+        As they were given.
+    release : Release
+        All measurements and exact parts as one release, for inference, with the total guarantee.
+    differences : tuple of Difference
+        The smallest kinds of difference between two tables that no release's invariants tell apart. Where general
+        invariants make the search too long it is empty.
+    loss_unknown : str or None
+        Why there is no total guarantee, where there is none.
+    """
+
+    releases: tuple[Release, ...]
+    release: Release
+    differences: tuple[Difference, ...]
+    loss_unknown: str | None = None
+
+    @property
+    def invariants(self) -> Invariants:
+        """The equalities of all releases as one linear map."""
+        return self.release.invariants
+
+    @property
+    def fiber(self) -> Fiber:
+        """All tables of counts that agree with the exact parts of all releases."""
+        return self.release.fiber
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The total loss for pairs of tables that agree on all invariants; None where a release states no loss."""
+        return self.release.guarantee
+
+    @property
+    def rank(self) -> int:
+        """The rank of the joint invariants."""
+        return self.invariants.rank
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The rank of the invariants of each release."""
+        return tuple(own.invariants.rank for own in self.releases)
+
+    @cached_property
+    def semi_adjacency(self) -> SemiAdjacency:
+        """How many records change when one does and all exact answers stay: in both conventions, or why that is not known.
+
+        See `bayesdp.privacy.semi_adjacency`. Each release alone may need fewer.
+        """
+        return semi_adjacency(self.fiber)
+
+    @cached_property
+    def narrowed(self) -> npt.NDArray[np.bool_]:
+        """Cells whose range of possible counts the combination makes smaller than each release alone, shape ``(*table)``."""
+        lower, upper = _limits(self.release)
+        alone = [_limits(own) for own in self.releases]
+        return np.asarray(
+            (lower > np.max([low for low, _ in alone], axis=0)) | (upper < np.min([high for _, high in alone], axis=0))
+        )
+
+    @cached_property
+    def newly_determined(self) -> npt.NDArray[np.bool_]:
+        """Cells with one possible count only, which no release determines alone, shape ``(*table)``."""
+        alone = np.any([own.fiber.determined() for own in self.releases], axis=0)
+        return np.asarray(self.fiber.determined() & ~alone)
+
+    @property
+    def determined_cells(self) -> tuple[str, ...]:
+        """Labels of the cells with one possible count only: nothing protects them."""
+        return self._labels(self.fiber.determined())
+
+    @property
+    def newly_determined_cells(self) -> tuple[str, ...]:
+        """Labels of the cells that only the combination determines."""
+        return self._labels(self.newly_determined)
+
+    def _labels(self, which: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(self.release.frame.exact_cell_name(int(cell)) for cell in np.flatnonzero(which))
+
+    def __str__(self) -> str:
+        last = str(self.guarantee) if self.guarantee is not None else f"Total loss: {self.loss_unknown}"
+        if self.release.about == "statistics":
+            size = self.release.frame.size
+            what = "1 statistic" if size == 1 else f"{size} statistics"
+            return f"Composition of {len(self.releases)} releases of {what}\n{last}"
+        frame, free = self.release.frame, self.invariants.dimension
+        sizes = " × ".join(map(str, frame.shape))
+        lines = [
+            f"Composition of {len(self.releases)} releases of a table {printable(' × '.join(frame.dims))} ({sizes} cells)"
+        ]
+        for number, own in enumerate(self.releases, start=1):
+            joint = is_nested(own.invariants, self.invariants)
+            more = "; the other invariants follow from these" if joint else ""
+            lines.append(
+                f"release {number}: rank {own.invariants.rank}, {own.invariants.dimension} dimensions free{more}"
+            )
+        lines.append(f"together: rank {self.rank}, {free} dimensions free")
+        if not free:
+            lines.append(
+                "The invariants determine the whole table: no two tables agree on them, and nothing is protected."
+            )
+        elif self.differences:
+            lines.append("Smallest differences that keep all invariants:")
+            lines += [f"  - {own.relation}; l1 {own.l1:.6g}, l2 {own.l2:.6g}" for own in self.differences]
+        else:
+            lines.append("Smallest differences that keep all invariants: not searched for, the table is too large.")
+        adjacency_text = str(self.semi_adjacency)
+        lines.append(adjacency_text[0].upper() + adjacency_text[1:])
+        least = "" if self.fiber.determined_is_complete else "at least "
+        determined, new = self.determined_cells, self.newly_determined_cells
+        lines.append(f"Cells with one possible count: {least}{len(determined)} of {frame.size}{_named(determined)}")
+        lines.append(f"  of these, determined only by the combination: {len(new)}{_named(new)}")
+        lines.append(f"Cells whose range the combination makes smaller: {int(self.narrowed.sum())}")
+        text = [textwrap.fill(line, _WIDTH, subsequent_indent="      ") for line in lines]
+        return "\n  ".join(text) + "\n" + textwrap.indent(last, "  ")
+
+    def __repr__(self) -> str:
+        free = self.invariants.dimension
+        return f"<Composition of {len(self.releases)} releases: rank {self.rank} from {self.ranks}, {free} dimensions free>"
+
+
+def _limits(release: Release) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    lower, upper = release.fiber.bounds()
+    return lower.astype(np.float64), np.where(upper < 0, np.inf, upper)
+
+
+def _named(cells: Sequence[str]) -> str:
+    if not cells:
+        return ""
+    more = f", ... ({len(cells) - _NAMED} more)" if len(cells) > _NAMED else ""
+    return ": " + "; ".join(map(printable, cells[:_NAMED])) + more
 
 
 def total_of_statistics(releases: Sequence[Release]) -> tuple[StatisticGuarantee | None, str | None]:
@@ -159,3 +314,98 @@ def together(releases: Sequence[Release], delta: float | None = None, at_delta: 
     found: dict[str, Any] = {"mechanism": composition_name(count), "composition_of": count, "releases": parts}
     deltas = {"delta": delta, "at_delta": at_delta}
     return found | {name: float(value) for name, value in deltas.items() if value is not None}
+
+
+def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
+    """Several releases as one, with their total guarantee where one can be stated.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        At least one; a single one is returned as it is.
+    names : sequence of str, optional
+        What messages call them; see `joint_release`.
+
+    Returns
+    -------
+    Release
+        Its `mechanism` lists those of the parts, and says why there is no total guarantee where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `joint_release`. That losses cannot be added is no error here: the posterior does not need them.
+    """
+    joint = joint_release(releases, names)
+    if len(releases) == 1:
+        return joint
+    try:
+        return compose(*releases).release
+    except ValueError as error:  # the releases fit together, so it is about losses of different kinds
+        return replace(joint, mechanism={**together(releases), LOSS_UNKNOWN: str(error)})
+
+
+def posterior_release(tree: xr.DataTree) -> Release:
+    """What a posterior is based on, as one release.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        As `bayesdp.sample` returns it, with one group for each release that the model observed.
+
+    Raises
+    ------
+    ValueError
+        If a group is no release, or they do not fit together.
+    """
+    return as_one(releases_of_posterior(tree))
+
+
+def loss_at_difference(
+    releases: Sequence[Release], difference: Difference, invariants: Invariants, delta: float | None = None
+) -> Loss | None:
+    """The loss of releases of one table together, for tables that agree on some invariants and differ in one kind of way.
+
+    It is the row that `compose` would state for that difference if the invariants were those of the releases.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        With independent noise.
+    difference : Difference
+        One that the invariants leave free, see `bayesdp.sensitivities.kept.kept_differences`.
+    invariants : Invariants
+        They determine those of every release: tables that agree on them agree on all that the releases publish exactly.
+    delta : float, optional
+        Puts mu and epsilon together, where releases state one each; not used otherwise.
+
+    Returns
+    -------
+    Loss or None
+        An upper bound, exact where the law of the noise gives it; None where it does not follow from what the releases state.
+
+    Raises
+    ------
+    ValueError
+        If the losses cannot be added, or nothing is noisy, or a release states none.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> by_total = bdp.LatticeLaplace(bdp.Totals(labels), epsilon=0.25).release([[5, 3], [2, 7]], rng=1)
+    >>> margins = bdp.Invariants(bdp.Margins(labels, ["county"], ["education"]))
+    >>> print(loss_at_difference([by_total], bdp.privacy.DIFFERENCES["2x2 move"], margins))
+    epsilon = 1
+    """
+    noisy = [own for own in releases if own.measurements]
+    stated = [own.guarantee for own in noisy if own.guarantee is not None]
+    if not noisy or len(stated) < len(noisy):
+        raise ValueError("releases must have noise, and each of those with noise a guarantee")
+    kinds = {own.kind for own in stated}
+    both = delta if "gdp" in kinds and kinds & {"pure", "approximate"} and "zcdp" not in kinds else None
+    kind = common_kind(stated, both)
+    same_total = is_nested(invariants, Invariants(Totals(invariants.frame)))
+    found = [loss_of(own, difference, known_losses(own, invariants), total_is_exact=same_total) for own in noisy]
+    known = [own for own in found if own is not None]
+    return total(known, kind, both) if len(known) == len(found) else None

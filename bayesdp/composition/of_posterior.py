@@ -1,11 +1,21 @@
-"""The tables of a posterior: which releases each is of, and which variable holds its counts."""
+"""The tables of a posterior: which releases each is of, and which variable holds its counts.
+
+Results of `bayesdp.fit_hierarchy`, whose draws of the cells were not kept: what can be read from them, and what cannot.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp import _strict_json as strict_json
+from bayesdp._validate import probability, shown
+from bayesdp.queries import Query, rows_of
 from bayesdp.release import Release
 from bayesdp.storage.counts import counts_name
 
@@ -148,3 +158,171 @@ def determined_of(tree: xr.DataTree, name: str, dims: tuple[str, ...]) -> npt.ND
                 return None  # files of earlier versions; it is worked out again
             return np.asarray(own.to_dataset()["determined"].transpose(*dims).values, dtype=np.bool_)
     return None
+
+
+type Floats = npt.NDArray[np.float64]
+
+CELLS = "cells"
+"""The group that has summaries of the cells in the place of their draws; also the name of the table."""
+
+
+def is_streamed(tree: xr.DataTree) -> bool:
+    """Whether a posterior has summaries of its cells in the place of their draws."""
+    if CELLS not in tree.children or "fiber" not in tree.children:
+        return False
+    return {"mean", "sd", "quantile", "width"} <= set(tree[CELLS].data_vars)
+
+
+@dataclass(frozen=True, eq=False)
+class CellNumbers:
+    """Summaries of all cells, in the order of the table; arrays have shape ``(cells,)``.
+
+    Attributes
+    ----------
+    mean, sd, lower, upper : float64 arrays
+        Of the posterior; an equal-tailed interval.
+    ess, rhat : float64 arrays
+        From means of batches; NaN where a cell cannot move or never did.
+    """
+
+    mean: Floats
+    sd: Floats
+    lower: Floats
+    upper: Floats
+    ess: Floats
+    rhat: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """A result of `bayesdp.fit_hierarchy`.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        For which `is_streamed` holds.
+    """
+
+    tree: xr.DataTree
+
+    @cached_property
+    def release(self) -> Release:
+        """What it is based on."""
+        return releases_of_tables(self.tree)[0][1][0]
+
+    @cached_property
+    def determined(self) -> npt.NDArray[np.bool_]:
+        """Cells with one possible value, shape ``(*table)``."""
+        found = determined_of(self.tree, CELLS, self.release.dims)
+        return self.release.fiber.determined() if found is None else found
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """The queries whose draws were kept, by the names of their variables.
+
+        Raises
+        ------
+        ValueError
+            If the description of a query is damaged, or does not fit its draws.
+        """
+        found = {}
+        for name, own in self.tree["posterior"].data_vars.items():
+            if "query" not in own.attrs:
+                continue
+            where = f"query of {name} in the posterior"
+            description = strict_json.loads(own.attrs["query"], where)
+            try:
+                query = Query.from_description(description, self.release.frame)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise ValueError(f"{where} is damaged: {error}") from None
+            if own[0, 0].size != query.rows:
+                raise ValueError(f"{where} has {query.rows} answers, but {own[0, 0].size} were kept")
+            found[str(name)] = query
+        return found
+
+    def draws(self, name: str) -> npt.NDArray[Any]:
+        """The draws of the answers of a query, shape ``(chains, draws, rows)``."""
+        own = self.tree["posterior"].to_dataset()[name].transpose("chain", "draw", ...)
+        return own.values.reshape(*own.shape[:2], -1)
+
+    def answers(self, query: Query) -> npt.NDArray[Any]:
+        """Draws of the answers of a query, each of which is one that was recorded; or of any query, if all cells were.
+
+        Raises
+        ------
+        ValueError
+            If one was not; it says what was recorded, and how this can be.
+        """
+        for name, own in self.queries.items():
+            if own == query:
+                return self.draws(name)
+            if own.is_identity:
+                draws = self.draws(name)
+                sizes = draws.shape[:2]
+                return np.asarray(query.apply(draws.reshape(*sizes, *own.shape))).reshape(*sizes, -1)
+        places = [self._rows.get(row) for row in rows_of(query.matrix)]
+        kept = [place for place in places if place is not None]
+        if len(kept) < len(places) or not places:
+            raise ValueError(
+                f"the draws of {query!r} were not kept: bdp.fit_hierarchy keeps those of the queries in `record` "
+                f"({shown(self.queries) if self.queries else 'there were none'}), and of cells summaries, which do not add up to "
+                "intervals of sums. Fit again with this query in `record`"
+            )
+        drawn = {name: self.draws(name) for name in {name for name, _ in kept}}
+        return np.stack([drawn[name][:, :, column] for name, column in kept], axis=2)
+
+    @cached_property
+    def _rows(self) -> dict[tuple[bytes, bytes], tuple[str, int]]:
+        """Where the draws of each answer are, by its cells and their weights."""
+        return {
+            row: (name, column)
+            for name, query in self.queries.items()
+            if not query.is_identity
+            for column, row in enumerate(rows_of(query.matrix))
+        }
+
+    def has(self, query: Query) -> bool:
+        """Whether `answers` has the draws of a query."""
+        try:
+            self.answers(query)
+        except ValueError:
+            return False
+        return True
+
+    def cells(self, prob: float) -> CellNumbers:
+        """Summaries of all cells.
+
+        Parameters
+        ----------
+        prob : float
+            Probability of the equal-tailed intervals.
+
+        Raises
+        ------
+        ValueError
+            If the quantiles at their ends were not kept; it says for which probabilities there are.
+        """
+        level = probability(prob, "prob")
+        cells, dims = self.tree[CELLS].to_dataset(), self.release.dims
+        shares = cells["share"].values.astype(np.float64)
+        ends = [
+            np.flatnonzero(np.isclose(shares, tail, rtol=0, atol=1e-9)) for tail in ((1 - level) / 2, (1 + level) / 2)
+        ]
+        if not all(own.size for own in ends):
+            known = [
+                1 - 2 * own for own in shares if own < 0.5 and np.isclose(shares, 1 - own, rtol=0, atol=1e-9).any()
+            ]
+            raise ValueError(
+                f"prob={prob:.10g} needs the quantiles {(1 - level) / 2:.10g} and {(1 + level) / 2:.10g} of the cells, which were not "
+                f"kept; there are intervals for prob = {', '.join(f'{own:.10g}' for own in known) or 'none'}. Fit again with these "
+                "in `quantiles`"
+            )
+
+        def flat(values: xr.DataArray) -> Floats:
+            return np.asarray(values.transpose(*dims).values, dtype=np.float64).reshape(-1)
+
+        quantile = cells["quantile"]
+        lower, upper = (flat(quantile.isel(share=int(own[0]), drop=True)) for own in ends)
+        return CellNumbers(
+            flat(cells["mean"]), flat(cells["sd"]), lower, upper, flat(cells["ess"]), flat(cells["rhat"])
+        )

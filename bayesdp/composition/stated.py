@@ -16,10 +16,10 @@ from bayesdp._validate import probability, shown
 from bayesdp.composition._total import NEIGHBOURS_APART, total_guarantee
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.one_person import with_person
-from bayesdp.mechanisms.stated.agreement import alike, check_person, words
+from bayesdp.mechanisms.stated.statistics import alike, check_person, words
 from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN, check_parts, number_of_releases, possible_guarantees, rebuilt
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
-from bayesdp.privacy.relations import Apart, Convolved, Kept, Neighbours, Relation, Sentence
+from bayesdp.privacy.pairs import Apart, Convolved, Kept, Neighbours, Relation, Sentence
 from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences

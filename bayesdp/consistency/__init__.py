@@ -11,14 +11,21 @@ import numpy.typing as npt
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._validate import shown
-from bayesdp.consistency._determined import determined_answers, unmoved, unseen_tables
-from bayesdp.consistency._general import check_kernel, equalities, implied
-from bayesdp.consistency._made_consistent import check_not_made_consistent, made_consistent
-from bayesdp.consistency._sums import check_pair
+from bayesdp.consistency._sums import (
+    check_kernel,
+    check_pair,
+    determined_answers,
+    equalities,
+    implied,
+    unmoved,
+    unseen_tables,
+)
 from bayesdp.consistency.law_check import LawCheck, law_check, warn_of_law
 from bayesdp.consistency.post_processed import (
     FALSE_ALARMS,
     PostProcessedWarning,
+    check_not_made_consistent,
+    made_consistent,
     signs_of_post_processing,
     warn_if_post_processed,
 )

@@ -1,17 +1,315 @@
-"""Published numbers that cannot well have come from the stated law: clipped, rounded, or made consistent."""
+"""Published numbers that cannot well have come from the stated law: clipped, rounded, or made consistent.
+
+Rounding: all published numbers are multiples of a base.
+
+Clipping at zero: no negative number among many that are zero or close to it.
+
+Perturbed counts that add up: the chance of it by their laws.
+
+Noisy numbers that add up everywhere, which independent noise does not: refused, with the reason and the way out.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from bayesdp.consistency._differences import Differences, agreeing, answers_of, differences_of
-from bayesdp.consistency._general import equalities
-from bayesdp.consistency._multiples import BASES, multiples
-from bayesdp.consistency._near_zero import TESTS, near_zero
-from bayesdp.consistency._perturbed import EVERYTHING, perturbed_adding_up
-from bayesdp.consistency._published import published_of
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._text import printable
+from bayesdp.consistency._differences import Differences, Published, agreeing, answers_of, differences_of, published_of
+from bayesdp.consistency._sums import ExactPart, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names
+from bayesdp.queries import SumPart
+
+BASES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 500.0, 1000.0)
+"""Bases that are looked for; those below 2 only where noise is real, and of a scale that they matter for."""
+
+_FINER = 10.0
+
+
+def multiples(answers: Published) -> list[tuple[float, str]]:
+    r"""Bounds on the probability that all numbers are multiples of a base, with words for it.
+
+    Integer noise: a number is a multiple of r if the noise has one residue modulo r, which one depends on the confidential
+    answer. Both laws are positive-definite functions of the integer, so that the residue 0 is the likeliest (the Fourier
+    series of the residues' masses has no negative coefficient), and n numbers are all multiples with probability at most
+    ``rho**n``, ``rho = P(r divides the noise)``. That is a ratio of two normalisers: the multiples of r have the masses of the
+    same law of scale ``scale / r``.
+
+    Real noise, published to a grid no coarser than a tenth of r: a number is a multiple of r if the noisy value is within
+    half the grid of one, and the density modulo r is at most ``1 / r + f(0)`` as f falls on both sides. So ``rho`` is at most
+    ``(r / 10) (1 / r + f(0))``. Bases of less than a tenth of the smallest scale are not looked for: rounding to them hardly
+    changes the law.
+
+    Returns
+    -------
+    list of (float, str)
+        One a base that divides all published numbers, the largest base first.
+    """
+    values, scale = answers.values[answers.measures], answers.scale[answers.measures]
+    integer = answers.measured.law.integer
+    found = []
+    for base in reversed(BASES):
+        if base < (2.0 if integer else float(scale.min()) / _FINER):
+            continue
+        steps = values / base
+        if np.all(np.abs(steps - np.rint(steps)) <= 1e-9 * np.maximum(np.abs(steps), 1.0)):
+            share = _residue(answers, scale, base) if integer else _band(answers, scale, base)
+            words = f"all {len(values)} noisy numbers ({answers.words}) are multiples of {base:g}"
+            if not integer and base == math.floor(base):
+                words += ", and real noise gives no whole numbers"
+                discrete = f"discrete-{answers.measured.law.name}"
+                words += f", as {discrete} does" if discrete in law_names() else ""
+            found.append((float(np.exp(np.sum(np.log(share)))), words))
+    return found
+
+
+def _residue(answers: Published, scale: Floats, base: float) -> Floats:
+    """P(base divides the noise), for each answer."""
+    zero = np.zeros(len(scale))
+    fine, coarse = (answers.law(own).log_mass(zero) for own in (scale, scale / base))
+    return np.asarray(np.minimum(np.exp(fine - coarse), 1.0))
+
+
+def _band(answers: Published, scale: Floats, base: float) -> Floats:
+    """A bound on the probability of falling within half the grid of a multiple, for each answer."""
+    peak = np.exp(answers.law(scale).log_density(np.zeros(len(scale))))
+    return np.asarray(np.minimum(base / _FINER * (1.0 / base + peak), 1.0))
+
+
+TESTS = 2
+"""Windows that are looked at: exact zeros, and up to one scale."""
+
+_SCALES = 500
+"""Largest number of different scales whose answers enter the test; of more, this many, spread evenly from small to large."""
+_POINTS = 640
+_FAR = 40.0
+_WEIGHTS = 1.0 + np.geomspace(1e-2, 1e8, 80)
+
+
+def near_zero(answers: Published) -> list[tuple[float, str]]:
+    r"""Bounds on the probability of what was published near zero, with words for it.
+
+    Let the answers be ``x_i``, whole numbers of at least zero, and ``Y_i`` what is published. Under the law the `Y_i` are
+    independent, with ``a(x) = P(0 <= Y <= w)`` and ``c(x) = P(Y < 0)``. For the event that none is negative and that at least
+    m of them are in the window ``0 .. w``, and any ``s > 1``,
+
+    .. math:: P \le s^{-m} \; E \Bigl[ \prod_i 1\{Y_i \ge 0\} \, s^{1\{Y_i \le w\}} \Bigr]
+        = s^{-m} \prod_i \bigl(1 + (s - 1) a(x_i) - c(x_i)\bigr) \le s^{-m} \prod_i \Bigl(1 + \sup_x \{(s - 1) a(x) - c(x)\}\Bigr).
+
+    The first step is Markov's inequality, the last one holds for every true table: clipping is told from large counts because
+    a count that is often published as zero is as often published below. (For discrete Laplace noise of ratio q the supremum is
+    0 at ``s = 1 / (1 - q)``: given that a number is zero or negative, it is zero with probability 1 - q.) The bound does not
+    rise with m, so that the smallest over s is a p-value: reject when it is below a level, and the level bounds the rate of
+    false alarms. The supremum is taken over intervals of x, with the largest a and the smallest c of each, which are at
+    their ends.
+
+    Returns
+    -------
+    list of (float, str)
+        Empty if a number is negative, or none is near zero.
+    """
+    known = answers.measures & answers.nonnegative
+    every = np.unique(answers.scale)
+    if len(every) > _SCALES:
+        known &= np.isin(answers.scale, every[np.linspace(0, len(every) - 1, _SCALES).astype(np.int64)])
+    values = answers.values[known]
+    if not len(values) or np.any(values < -0.25 * answers.grid):
+        return []
+    scales = np.unique(answers.scale[known])
+    which = np.searchsorted(scales, answers.scale[known])
+    sizes = np.bincount(which, minlength=len(scales))
+    found = []
+    for wide in (False, True):
+        window = np.floor(scales) if answers.measured.law.integer else scales
+        window = window if wide else np.zeros(len(scales))
+        near = int(np.sum(values <= window[which] + 0.25 * answers.grid))
+        if near:
+            gains = _gains(answers, scales, window)
+            logs = -near * np.log(_WEIGHTS) + sizes @ np.log1p(gains)
+            what = "at most one scale of the noise" if wide else "exactly 0"
+            words = f"none of the {len(values)} noisy numbers ({answers.words}) is negative and {near} are {what}"
+            found.append((float(np.exp(min(float(logs.min()), 0.0))), words))
+    return found
+
+
+def _gains(answers: Published, scales: Floats, window: Floats) -> Floats:
+    """The supremum over x of ``(s - 1) a(x) - c(x)``, or 0 if that is more, shape (scales, weights)."""
+    half = 0.5 * answers.grid
+    gains = np.zeros((len(scales), len(_WEIGHTS)))
+    for i, scale in enumerate(scales):
+        own, w = float(scale), float(window[i])
+        step = float(max(1, math.ceil(_FAR * own / _POINTS)))
+        low = np.arange(0.0, _FAR * own + w + 2.0 * step, step)
+        high = low + step - 1.0  # the last whole number of the interval
+        below = answers.cdf(-half - high, own)
+        inside = answers.cdf(w + half - low, own) - below
+        # From the end of the last interval on: all below the window at its end, and nothing surely negative.
+        inside = np.append(inside, answers.cdf(w + half - low[-1:] - step, own))
+        below = np.append(below, 0.0)
+        gains[i] = np.max(np.outer(_WEIGHTS - 1.0, inside) - below, axis=1, initial=0.0)
+    return gains
+
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+EVERYTHING, _SOMETHING = 1e-3, 1e-6
+"""Largest chance that is reported where all sums of the finest published numbers agree, and where some sets of them do."""
+
+_PERIOD = 4096
+"""Differences are added up modulo this: what is farther out is counted too, so that no chance comes out smaller."""
+
+_DRAWS = 50_000
+
+
+class _Counts(NamedTuple):
+    """Sums (exact if law is None): at d, `mass` has p(y | y + d) by kind of y, and `laws` the chance of y + d given y."""
+
+    part: SumPart
+    values: Ints
+    known: Mask
+    law: Any
+    mass: Floats
+    kind: Ints
+    laws: Floats
+    law_of: Ints
+
+
+class _Total(NamedTuple):
+    """Sums of finer counts: into which each of these goes, and which sums say something that is not certain."""
+
+    counts: _Counts
+    target: Ints
+    agree: bool
+    open: Mask
+
+    def weights(self, off: Ints) -> Floats:
+        """The probability of each sum given differences of the counts that it adds up: (draws, sums) from (draws, counts)."""
+        at = np.zeros((len(self.open), len(off)), dtype=np.int64)
+        np.add.at(at, self.target, off.T)
+        return np.where(self.open, self.counts.mass[self.counts.kind[:, None], at % _PERIOD].T, 1.0)
+
+
+def perturbed_adding_up(measurements: Iterable[Measured], exact: Iterable[ExactPart]) -> list[tuple[float, str]]:
+    """Which perturbed counts add up to others, or to exact ones, where the chance of that is too small; and the chance.
+
+    The chance is that of the published sums given the finer numbers y, whose true counts x have the probabilities p(y | x): all x
+    equally likely before, but a published 0 a true 0 where it can be one (multiples of a base add up with certainty, and so do
+    zeros). Sums of one set are independent: an exact convolution. Those of several sets share the true counts: the chance of the least
+    likely set times that of the others given it, simulated, four standard errors above. By cell keys a sum whose other parts are
+    published as 0 has the people of the one that is not, and its number: it counts once. Where all that the finest numbers determine
+    agrees, a chance below `EVERYTHING` over the number of finest sets is reported, else below `_SOMETHING` over that of choices.
+    Nothing is of a law that is not known: it may hardly perturb.
+    """
+    sums = [(part, values) for part, values in exact if isinstance(part, SumPart)]
+    sets = [_counts(part, values, np.ones(part.rows, dtype=np.bool_), None) for part, values in sums]
+    for measured in measurements:
+        start, law, values = 0, measured.law, measured.values.reshape(-1)
+        unknown = not isinstance(law, PerturbedLaw) or isinstance(law, UnknownPerturbation)
+        known = ~np.any([measured.unmeasured, *law.withheld(measured.values).values()], axis=0).reshape(-1)
+        for part in () if unknown else measured.query.parts:
+            own = slice(start, start := start + part.rows)
+            if isinstance(part, SumPart):
+                sets.append(_counts(part, values[own], known[own], law))
+    totals = [_totals(sets, place) for place in range(len(sets))]
+    coarse = {id(total.counts) for own in totals for total in own}
+    finest = [bool(own) and id(base) not in coarse for base, own in zip(sets, totals, strict=True)]
+    found = []
+    for base, own_totals, first in zip(sets, totals, finest, strict=True):
+        agreeing = [total for total in own_totals if total.agree]
+        everything = first and len(agreeing) == len(own_totals)
+        level = EVERYTHING / sum(finest) if everything else _SOMETHING / (len(sets) * 2.0 ** len(own_totals))
+        if agreeing and (chance := _chance(base, agreeing, level)) < level:
+            words = [
+                f"{'exact' if own.law is None else 'perturbed'} answers by {printable(' × '.join(own.part.keep)) or 'nothing'}"
+                for own in (base, *(total.counts for total in agreeing))
+            ]
+            found.append((chance, f"{words[0]} add up exactly to {', '.join(words[1:])}"))
+    return found
+
+
+def _counts(part: SumPart, values: npt.NDArray[Any], known: Mask, law: Any) -> _Counts:
+    whole = np.where(known, values, 0).astype(np.int64)
+    different, which = np.unique(whole, return_inverse=True)
+    narrow, off = np.ones((len(different), 1)), np.zeros(1, dtype=np.int64)
+    if law is not None:
+        off = -np.arange(law.transitions.lowest, law.transitions.highest + 1)
+        narrow = np.exp(law.log_each(different[:, None], different[:, None] + off))
+    narrow, kind = np.unique(narrow, axis=0, return_inverse=True)
+    mass, kind = np.zeros((len(narrow), _PERIOD)), kind.reshape(-1)[which]
+    np.add.at(mass.T, off % _PERIOD, narrow.T)
+    laws = np.concatenate([mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300), np.eye(1, _PERIOD)])
+    law_of = np.where((whole == 0) & (mass[kind, 0] > 0.0), len(mass), kind)
+    return _Counts(part, whole, known, law, mass, kind, laws, law_of)
+
+
+def _totals(sets: Sequence[_Counts], place: int) -> list[_Total]:
+    """The other sets that are sums of one, where either is perturbed."""
+    base, found, seen = sets[place], list[_Total](), set[bytes]()
+    for other, total in enumerate(sets):
+        common = meet(base.part, total.part)
+        again = base.part.keep == total.part.keep and other < place  # published twice: compared once
+        if other == place or again or common is None or common.keep != total.part.keep or base.law is total.law is None:
+            continue
+        target = row_map(base.part, total.part)
+        sums, clear = np.zeros_like(total.values), total.known.copy()
+        np.add.at(sums, target, base.values)
+        np.logical_and.at(clear, target, base.known)
+        if not clear.any():
+            continue
+        agree, uncertain = bool(np.all((sums == total.values)[clear])), clear.copy()
+        if agree and base.law is not None and total.law is not None and base.law.same_cell_same_value:
+            order = np.argsort(np.where(base.values > 0, target, len(clear)), kind="stable")
+            ends = np.cumsum(np.bincount(target[base.values > 0], minlength=len(clear)))
+            for group, own in enumerate(np.split(order, ends)[:-1]):
+                uncertain[group] &= len(own) > 1 and own.tobytes() not in seen
+                seen.add(own.tobytes())
+        found.append(_Total(total, target, agree, uncertain))
+    return found
+
+
+def _chance(base: _Counts, totals: list[_Total], level: float) -> float:
+    """An upper bound on the chance that all these agree: of the least likely set alone, where that is below the level."""
+    alone = [_alone(base, total) for total in totals]
+    chance = min(alone)
+    if chance < level or np.prod(alone) >= level:
+        return chance
+    rng, cells = np.random.default_rng(0), len(base.values)
+    off = np.empty((1 + min(_DRAWS, 20_000_000 // cells), cells), dtype=np.int64)
+    for which in np.unique(base.law_of):
+        own = base.law_of == which
+        off[:, own] = rng.choice(_PERIOD, size=(len(off), own.sum()), p=base.laws[which])
+    # Given that the least likely set agrees, sum by sum: they have no part in common.
+    first = totals.pop(alone.index(chance))
+    accepted = rng.random((len(off), len(first.open))) < first.weights(off)
+    for group in np.flatnonzero(first.open):
+        own, draws = first.target == group, np.flatnonzero(accepted[:, group])
+        if not draws.size:
+            return chance
+        off[:, own] = off[rng.choice(draws, len(off))][:, own]
+    others = np.prod([total.weights(off).prod(axis=1) for total in totals], axis=0)
+    return chance * min(float(others.mean() + 4.0 * others.std() / np.sqrt(len(off))) + 10.0 / len(off), 1.0)
+
+
+def _alone(base: _Counts, total: _Total) -> float:
+    """The chance that all sums of one set agree."""
+    waves, many = np.fft.rfft(base.laws), np.zeros((len(total.open), len(base.laws)), dtype=np.int64)
+    np.add.at(many, (total.target, base.law_of), 1)
+    chance = 1.0
+    for group in np.flatnonzero(total.open):
+        off = np.fft.irfft(np.prod(waves ** many[group][:, None], axis=0), _PERIOD)
+        chance *= float(np.clip(total.counts.mass[total.counts.kind[group]] @ off, 0.0, 1.0))
+        if chance < 1e-30:
+            break
+    return chance
+
 
 FALSE_ALARMS = 1e-6
 """Probability, at most, that a release whose numbers do follow their law is warned about, whatever the true table."""
@@ -108,3 +406,75 @@ def warn_if_post_processed(
 
 def _shown(bound: float) -> str:
     return f"{max(bound, 1e-99):.0e}"
+
+
+FEWEST_SUMS = 10
+"""Fewer sums that agree are warned about, where chance does not explain them, and not refused."""
+
+
+def made_consistent(
+    measurements: Iterable[Measured], exact: Iterable[Exact] = (), groups: Sequence[Differences] | None = None
+) -> str | None:
+    """Which published sums add up although their noise is independent, with a bound on the chance of it; None where none do.
+
+    Differences of sums under independent noise of a law with a scale, or exact, as `bayesdp.check_law` compares them: their laws give
+    the chance that all are 0, whatever the true table is. It is reported where at least `FEWEST_SUMS` agree, all that both
+    determine, and it is below `FALSE_ALARMS` divided by the number of comparisons.
+
+    Perturbed counts (rounded, cell keys) add up now and then: the chance that all published sums of the finest numbers agree with
+    these is worked out from the laws, and reported below one in a thousand. Counts whose remainders by a base are not equally likely,
+    such as multiples of ten, are another matter: these may add up although each was rounded on its own.
+
+    Parameters
+    ----------
+    measurements : iterable of Measured
+    exact : iterable of Exact
+    groups : sequence, optional
+        The differences of a `bayesdp.check_law` of these, where it was made before.
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    Twelve areas, whose totals are the sums of their noisy cells:
+
+    >>> import numpy as np
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity, Margins
+    >>> table = {"area": list("abcdefghijkl"), "sex": ["f", "m"]}
+    >>> law = DiscreteGaussian(sigma=5.0)
+    >>> noisy = law.draw(np.random.default_rng(1), (12, 2), location=30)
+    >>> cells = Measured(Identity(table), noisy, law)
+    >>> made_consistent([cells, Measured(Margins(table, ["area"]), noisy.sum(axis=1), law)])
+    '24 answers by area × sex and 12 answers by area agree exactly on all 12 sums that both determine (chance at most 9e-17)'
+
+    Totals with noise of their own agree on some:
+
+    >>> own = law.draw(np.random.default_rng(2), (12,), location=60)
+    >>> made_consistent([cells, Measured(Margins(table, ["area"]), own, law)]) is None
+    True
+    """
+    measurements, exact = list(measurements), list(exact)
+    groups = differences_of(answers_of(measurements, exact)[0])[0] if groups is None else groups
+    found = [(bound, words) for bound, words in agreeing(groups, FEWEST_SUMS) if bound * len(groups) < FALSE_ALARMS]
+    found += perturbed_adding_up(measurements, equalities(exact))
+    return "; ".join(f"{words} (chance at most {max(bound, 1e-99):.0e})" for bound, words in found) or None
+
+
+def check_not_made_consistent(
+    measurements: Iterable[Measured], exact: Iterable[Exact] = (), groups: Sequence[Differences] | None = None
+) -> None:
+    """Refuse noisy numbers that add up everywhere, see `made_consistent`."""
+    measurements = list(measurements)
+    told = made_consistent(measurements, exact, groups)
+    if told is None:
+        return
+    laws = ", ".join(dict.fromkeys(str(part.law) for part in measurements if part.law.independent))
+    raise ValueError(
+        f"{told}: noise drawn on its own for each number (law {laws}) does not add up. Either the table was made consistent after "
+        "the noise was added, and its numbers do not follow that law: use the noisy numbers from before (such as noisy measurement "
+        "files), where the posterior adds up by itself. Or the totals are sums of the noisy cells, and say nothing new: leave them "
+        "out. If neither is so, adding_up='warn' (--adding-up warn) takes them as they are"
+    )

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp.measurements import Exact, Measured, described
-from bayesdp.measurements.checks import has_negative_entry
+from bayesdp.measurements.exact import has_negative_entry
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, rows_of
-from bayesdp.queries.units import ONE
+from bayesdp.queries.parts import ONE
 
 type Key = tuple[bytes, bytes, Fraction, NoiseLaw]
 """Cells and weights of an answer, its unit, and its law."""

@@ -22,28 +22,39 @@ from __future__ import annotations
 
 from bayesdp.distributions._pickling import register
 from bayesdp.distributions.bounded.base import bounded_distribution
-from bayesdp.distributions.bounded.discrete import (
+from bayesdp.distributions.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
+from bayesdp.distributions.bounded.laplace import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
+    BoundaryInflatedLaplace,
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
+    TruncatedLaplace,
 )
-from bayesdp.distributions.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
-from bayesdp.distributions.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.distributions.bounded.rescaled_laplace import RescaledLaplace, rescaled_logp
 from bayesdp.distributions.independent import of_counts  # noqa: F401  # it registers its likelihoods
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
-from bayesdp.distributions.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Tulap
-from bayesdp.distributions.independent.scalar import scalar_distribution
+from bayesdp.distributions.independent.scalar import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    Tulap,
+    scalar_distribution,
+)
 from bayesdp.distributions.lattice.laws import LatticeGaussian, LatticeLaplace
-from bayesdp.distributions.likelihoods import add_likelihood
-from bayesdp.distributions.perturbed.base import perturbed_distribution
+from bayesdp.distributions.perturbed.base import (
+    CellKey,
+    ConventionalRounding,
+    RandomRounding,
+    TransitionTable,
+    perturbed_distribution,
+)
 from bayesdp.distributions.perturbed.by_rows import PerturbationRows, PerturbedByRows, UnknownPerturbation
 from bayesdp.distributions.perturbed.censored import Censored
-from bayesdp.distributions.perturbed.laws import CellKey, ConventionalRounding, RandomRounding, TransitionTable
 from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm, LatticeKNorm, SemiKNorm
-from bayesdp.distributions.registry import distribution_of, register_distribution
+from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
 from bayesdp.distributions.subspace.laws import (
     CorrelatedGaussian,
     ExtendedLaplace,

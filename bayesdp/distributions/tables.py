@@ -20,9 +20,8 @@ from pytensor.tensor.random.op import RandomVariable
 from bayesdp._wiring import connected
 from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions._tied_tables import as_tied_table
-from bayesdp.distributions.docstrings import distribution_doc
 from bayesdp.distributions.parameters import checked_location, is_discrete, scale
-from bayesdp.distributions.registry import register_distribution
+from bayesdp.distributions.registry import distribution_doc, register_distribution
 from bayesdp.distributions.table_densities import check_known, log_density
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats, Ints

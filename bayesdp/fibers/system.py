@@ -15,7 +15,7 @@ from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.laminar import Laminar
 from bayesdp.frames import Frame
 from bayesdp.queries import Query
-from bayesdp.queries.exact_sums import exact_product, largest_size
+from bayesdp.queries.parts import exact_product, largest_size
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

@@ -10,8 +10,7 @@
 from __future__ import annotations
 
 from bayesdp.hulls.base import Hull
-from bayesdp.hulls.containment import ContainmentOrder, containment_order
-from bayesdp.hulls.hull import SymmetricHull, shared
+from bayesdp.hulls.hull import ContainmentOrder, SymmetricHull, containment_order, shared
 from bayesdp.hulls.lattice import choose_lattice_sampler, sample_lattice
 from bayesdp.hulls.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
 from bayesdp.hulls.sensitivity import SensitivityHull, sensitivity_hull

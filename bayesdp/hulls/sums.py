@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from bayesdp.hulls.boundary import is_small
+from bayesdp.hulls.base import is_small
 from bayesdp.hulls.hull import SymmetricHull
 from bayesdp.hulls.samplers import sample_hull
 

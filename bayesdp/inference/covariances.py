@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from bayesdp._validate import positive_integer
 from bayesdp.inference.observing import observe
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
-from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
+from bayesdp.mechanisms.bounded.joint_covariance import JointCovarianceRelease
 from bayesdp.release import Measured, Release
 
 

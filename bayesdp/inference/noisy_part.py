@@ -10,8 +10,8 @@ import pytensor.tensor as pt
 from pytensor.raise_op import CheckAndRaise
 
 from bayesdp.distributions.answers import answers
-from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import is_discrete
+from bayesdp.distributions.registry import add_likelihood
 from bayesdp.measurements import Measured
 
 

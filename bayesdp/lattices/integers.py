@@ -1,4 +1,7 @@
-"""Draws of single integers inside numba kernels, from the state of `bayesdp._random`."""
+"""Draws of single integers inside numba kernels, from the state of `bayesdp._random`.
+
+Round real noise that changes no invariant to integer noise that changes no invariant.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._nested import NestedSums
 from bayesdp._numba import nb
 from bayesdp._random import exponential, next_word, uniform
+from bayesdp.invariants import Invariants
+from bayesdp.moves.basis import kernel_basis
 
 type Words = npt.NDArray[np.uint64]
 
@@ -59,3 +65,74 @@ def discrete_gaussian(state: Words, sigma: float) -> int:
         excess = (abs(k) - sigma * sigma / t) / sigma
         if uniform(state) < math.exp(-0.5 * excess * excess):
             return k
+
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
+    """An integer table near `values` that changes no invariant.
+
+    Every cell is rounded to r, and an integer table with the same sums as r is subtracted, so that all sums of the
+    result are 0. The map is equivariant: adding a vector of the lattice to `values` adds the same vector to the result.
+
+    Parameters
+    ----------
+    values : float64 array, shape ``(..., *table)``
+        Real noise with ``A values = 0`` up to rounding errors.
+    invariants : Invariants
+
+    Returns
+    -------
+    int64 array, shape ``(..., *table)``
+        Most cells differ from `values` by at most 1/2. For margins and totals, cells with a first label carry
+        what is taken off, about the square root of the number of cells that they answer for.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Totals
+    >>> thirds = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+    >>> round_to_lattice(np.array([0.4, 0.4, -0.8]), thirds)
+    array([ 1,  0, -1])
+    """
+    # floor(v + 1/2), unlike rint, commutes with adding any integer.
+    whole = np.floor(values + 0.5).astype(np.int64)
+    if invariants.nested is not None:
+        return whole - _seen(whole, invariants.nested)
+    if invariants.blocks is not None:
+        return _settle_blocks(whole, invariants.blocks)
+    basis = kernel_basis(invariants).toarray()
+    tables = values.reshape(-1, invariants.frame.size)
+    coordinates = np.linalg.lstsq(basis.T.astype(np.float64), tables.T, rcond=None)[0]
+    return np.asarray(np.floor(coordinates.T + 0.5).astype(np.int64) @ basis).reshape(values.shape)
+
+
+def _settle_blocks(table: Ints, blocks: Ints) -> Ints:
+    """Take the total of each block off its first cell, in tables of shape ``(..., *table)``."""
+    flat = table.reshape(-1, len(blocks)).copy()
+    for block in np.unique(blocks[blocks >= 0]):
+        cells = np.flatnonzero(blocks == block)
+        flat[:, cells[0]] -= flat[:, cells].sum(axis=1)
+    return flat.reshape(table.shape)
+
+
+def _seen(table: Ints, nested: NestedSums) -> Ints:
+    """An integer table with the same sums, on few cells."""
+    # A projection is a signed combination of averages over classes (`NestedSums.signed_levels`). The same combination of class
+    # sums, each put on the first label of its class, has the same sums: along a dimension both kinds of operators have the same
+    # products: that of two levels is the coarser one.
+    total = np.zeros_like(table)
+    lead = table.ndim - len(nested.axes)
+    for weight, levels in nested.signed_levels:
+        gathered = table
+        for dim, (axis, level) in enumerate(zip(nested.axes, levels, strict=True), start=lead):
+            if axis.classes[level] == axis.size:
+                continue
+            code = axis.codes[level]
+            first = np.unique(code, return_index=True)[1]
+            moved = np.zeros_like(gathered)
+            np.add.at(np.moveaxis(moved, dim, 0), first[code], np.moveaxis(gathered, dim, 0))
+            gathered = moved
+        total += weight * gathered
+    return total

@@ -1,19 +1,229 @@
-"""Exact answers of a query."""
+"""Exact answers of a query.
+
+Checks of what is published, and words for it; shared by noisy and exact answers.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import choice, integer_array, no_table
+from bayesdp._validate import choice, finite_array, integer_array, nearest, no_table
 from bayesdp.frames import Frame
-from bayesdp.measurements.checks import described, has_negative_entry, on_frame, read_only
-from bayesdp.queries import Query
+from bayesdp.invariants import Invariants
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.queries import MatrixPart, Query, shown_unit
+
+type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+_HOW_TO_STATE = (
+    "if the cell was not published, state it: unmeasured=[...] with the names or label tuples of such cells, "
+    "or unmeasured=noisy.isnull()"
+)
+
+
+def read_only[A: npt.NDArray[Any]](array: A) -> A:
+    """A read-only copy, because measurements are compared and hashed by content."""
+    copy = array.copy(order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def on_frame(query: Query, frame: Frame) -> Query:
+    """The same query about the same cells, with the group labels of another frame."""
+    return query if query.frame == frame else Query.from_description(query.describe(), frame)
+
+
+def _position(query: Query, item: Any, argument: str) -> int:
+    """Where one answer stands, given its name or its labels."""
+    if isinstance(item, str) and item in query.names:
+        found = [i for i, name in enumerate(query.names) if name == item]
+        if len(found) > 1:
+            raise ValueError(f"{argument} names {item!r}, and {len(found)} answers have that name; give a mask")
+        return found[0]
+    labels = item if isinstance(item, tuple) else (item,)
+    frame = query.answer_frame
+    if frame is not None and len(labels) == len(frame.dims):
+        places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
+        if len(places) == len(labels):
+            return int(np.ravel_multi_index(places, frame.shape))
+    raise ValueError(
+        f"{argument} names {item!r}, which is no answer of the query; answers are {nearest(item, query.names)}"
+    )
+
+
+def unmeasured_mask(query: Query, stated: Any) -> Mask:
+    """The statement of what was not published, as a boolean array of the query's shape."""
+    if stated is None:
+        return np.zeros(query.shape, dtype=np.bool_)
+    return answers_stated(query, stated, "unmeasured")
+
+
+def answers_stated(query: Query, stated: Any, argument: str) -> Mask:
+    """A mask of the query's shape, or a list of answers, as a boolean array."""
+    labelled = isinstance(stated, (xr.DataArray, pd.Series, pd.DataFrame))
+    if labelled or (isinstance(stated, np.ndarray) and stated.dtype == np.bool_):
+        mask = query.align(stated, argument)
+        if mask.dtype != np.bool_:
+            raise TypeError(f"{argument} must hold True and False, got an array of dtype {mask.dtype}")
+        return np.array(mask, dtype=np.bool_)
+    if isinstance(stated, (str, Mapping)) or not isinstance(stated, Iterable):
+        raise TypeError(
+            f"{argument} must be a boolean array of the query's shape, or a list of answer names or label "
+            f"tuples; got {stated!r}"
+        )
+    mask = np.zeros(query.shape, dtype=np.bool_)
+    for item in stated:
+        mask.flat[_position(query, item, argument)] = True
+    return mask
+
+
+def checked_noisy(query: Query, values: Any, law: NoiseLaw, unmeasured: Mask) -> Values:
+    """The noisy numbers in the order of the query, with 0 where nothing was published."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values))
+    array = np.array(query.align(values, "values"), order="C")  # so that `flat` is a view of it
+    flat, hidden = array.reshape(-1), unmeasured.reshape(-1)
+    if array.dtype.kind == "f":
+        blank = np.isnan(flat)
+        unstated = np.flatnonzero(blank & ~hidden)
+        if unstated.size:
+            raise ValueError(f"values has no number for {query.answer_name(int(unstated[0]))}; {_HOW_TO_STATE}")
+    else:
+        blank = np.zeros(flat.shape, dtype=np.bool_)
+    filled = np.flatnonzero(hidden & ~blank)
+    if filled.size:
+        where = int(filled[0])
+        raise ValueError(
+            f"unmeasured says that {query.answer_name(where)} was not published, but values holds "
+            f"{flat[where].item()!r} there; such cells must be NaN or masked"
+        )
+    flat[hidden] = 0
+    finite = finite_array(array, "values", query.answer_name)
+    _check_inside(query, finite, law, hidden)
+    _check_possible(query, finite, law, hidden)
+    why = law.refusal(finite)
+    if why:
+        raise ValueError(why)
+    if not law.integer:
+        return finite.astype(np.float64)
+    fractional = np.flatnonzero(finite.reshape(-1) != np.rint(finite.reshape(-1)))
+    if fractional.size:
+        where = int(fractional[0])
+        raise ValueError(
+            f"values must be whole numbers under the law {law.name!r}, but {query.answer_name(where)} is "
+            f"{finite.reshape(-1)[where].item()!r}: the table seems averaged, scaled or otherwise "
+            "post-processed, or its noise is not integer noise; give the numbers as they left the "
+            "mechanism, with their own law"
+        )
+    return finite.astype(np.int64)
+
+
+def _check_inside(query: Query, values: Any, law: NoiseLaw, hidden: Mask) -> None:
+    """A law within bounds cannot give a value outside them."""
+    low, high = (np.broadcast_to(side, query.shape).reshape(-1) for side in law.limits)
+    flat = values.reshape(-1)
+    outside = np.flatnonzero(((flat < low) | (flat > high)) & ~hidden)
+    if outside.size:
+        where = int(outside[0])
+        raise ValueError(
+            f"values must lie within the bounds of the law {law.name!r}, {low[where]:.17g} to {high[where]:.17g}, but "
+            f"{query.answer_name(where)} is {flat[where].item()!r}"
+        )
+
+
+def _check_possible(query: Query, values: Any, law: NoiseLaw, hidden: Mask) -> None:
+    """Some laws have gaps between the values that they can give."""
+    why = {where: words for where, words in law.refusals(values).items() if not hidden[where]}
+    if why:
+        where = min(why)
+        raise ValueError(
+            f"values must be possible under the law {law.name!r}, but {query.answer_name(where)} is "
+            f"{values.reshape(-1)[where].item()!r}, {why[where]}"
+        )
+
+
+def check_law(query: Query, law: NoiseLaw, invariants: Invariants | None, unmeasured: Mask) -> None:
+    """What the law asks of the query, of its invariants and of unpublished cells."""
+    for item in fields(law):  # type: ignore[arg-type]  # laws are dataclasses
+        scale = getattr(law, item.name)
+        if isinstance(scale, NoiseLaw):  # a law within a law
+            check_law(query, scale, None, unmeasured)
+        if isinstance(scale, np.ndarray) and not law.keeps_invariants:  # other arrays are no scales of answers
+            if not _fits(scale.shape, query.shape):
+                raise ValueError(
+                    f"{item.name} of the law {law.name!r} has shape {scale.shape}, which does not fit the "
+                    f"answers of the query, of shape {query.shape}"
+                )
+    for side in law.limits:
+        if isinstance(side, np.ndarray) and not _fits(side.shape, query.shape):
+            raise ValueError(
+                f"bounds of the law {law.name!r} have shape {side.shape}, which does not fit the answers of the query, "
+                f"of shape {query.shape}"
+            )
+    if not law.keeps_invariants and invariants is not None:
+        raise ValueError(
+            f"noise of the law {law.name!r} {'is independent in each cell' if law.independent else 'keeps no totals of counts'}, "
+            "so invariants must be None; publish exact values as Exact parts of the release"
+        )
+    if law.independent:
+        if unmeasured.all():
+            raise ValueError("unmeasured leaves no cell of the query measured; leave the measurement out")
+        return
+    if law.support == "lattice" and not query.is_identity:
+        raise ValueError(
+            f"the law {law.name!r} is noise on a whole table of integers, so its query must be Identity, got {query.names[:3]}..."
+        )
+    if unmeasured.any():
+        name = query.answer_name(int(np.flatnonzero(unmeasured.reshape(-1))[0]))
+        raise ValueError(
+            f"the law {law.name!r} ties the noise of all cells together, so no cell can be unmeasured, but {name} is"
+        )
+    if invariants is not None and not invariants.frame.same_cells(query.frame):
+        raise ValueError("invariants of the noise must be about the table of the query (same dimensions and labels)")
+
+
+def _fits(shape: tuple[int, ...], answers: tuple[int, ...]) -> bool:
+    """Whether a parameter has one entry for each answer, or spreads over them."""
+    try:
+        return np.broadcast_shapes(shape, answers) == answers
+    except ValueError:
+        return False
+
+
+def has_negative_entry(query: Query) -> Mask:
+    """For each answer, whether some cell counts negatively in it."""
+    found = []
+    for part in query.parts:
+        own = np.zeros(part.rows, dtype=np.bool_)
+        if isinstance(part, MatrixPart):
+            entries = part.matrix.tocoo()
+            own[entries.row[entries.data < 0]] = True
+        found.append(own)
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.bool_)
+
+
+def described(query: Query) -> str:
+    """A query in a few words: how many answers, and what they are by."""
+    words = []
+    for part in query.parts:
+        if isinstance(part, MatrixPart):
+            unit = "" if part.unit == 1 else f" in units of {shown_unit(part.unit)}"
+            words.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}{unit}")
+        elif part.keep:
+            words.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
+        else:
+            words.append("grand total")
+    return " and ".join(words)
+
 
 SIGNS = ("=", ">=", "<=")
 """How an exact value may bound its query: the answer is equal to, at least, or at most the value."""

@@ -1,20 +1,21 @@
 """Noisy answers of a query, with the law of their noise.
 
 What may have been done to numbers after the noise was added, why that leaves them without a likelihood, and the way out.
+
+How many answers of a measurement are known by a threshold only, in words.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.measurements.censoring import held_back
-from bayesdp.measurements.checks import (
+from bayesdp.measurements.exact import (
     Mask,
     Values,
     check_law,
@@ -26,6 +27,28 @@ from bayesdp.measurements.checks import (
 )
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
+
+if TYPE_CHECKING:
+    from bayesdp.measurements.measured import Measured
+
+
+def held_back(measured: Measured) -> list[str]:
+    """Phrases like "12 of them under 90", for answers of a law with thresholds; none for other laws.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Measured
+    >>> from bayesdp.noise import Censored, Gaussian
+    >>> from bayesdp.queries import Identity
+    >>> cells = Identity({"county": ["Alpha", "Beta"]})
+    >>> held_back(Measured(cells, [9, 30.5], Censored(Gaussian(2.0), below=10)))
+    ['1 of them under 10']
+    """
+    counts = {
+        why: int(np.sum(which & ~measured.unmeasured)) for why, which in measured.law.withheld(measured.values).items()
+    }
+    return [f"{count} of them {why}" for why, count in counts.items() if count]
+
 
 _BEFORE = (
     "Use the noisy measurements from before the post-processing (agencies publish them as noisy measurement files), or a noise law "

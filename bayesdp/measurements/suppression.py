@@ -1,18 +1,168 @@
-"""True counts that were held back because they were small, or published as "so many or more": bounds, and what is assumed."""
+"""True counts that were held back because they were small, or published as "so many or more": bounds, and what is assumed.
+
+Published answers of which some are missing: matched by label, whatever they come in.
+
+Noisy answers that are published only where they reach a threshold.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import scipy.sparse as sp
+import xarray as xr
 
-from bayesdp._validate import boolean, choice, positive_integer
-from bayesdp.measurements.checks import Mask
-from bayesdp.measurements.exact import Exact
-from bayesdp.measurements.incomplete import chosen, published_answers
+from bayesdp._pandas_tables import as_data_array
+from bayesdp._validate import boolean, choice, finite_array, nearest, positive_integer, shown
+from bayesdp.frames import Frame
+from bayesdp.measurements.exact import Exact, Mask, answers_stated
+from bayesdp.measurements.measured import Measured
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.censored import Censored
+from bayesdp.noise.perturbed.named import censored_counts
 from bayesdp.queries import LinearQuery, Query
+
+type Floats = npt.NDArray[np.float64]
+
+
+def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
+    """The numbers that were published, in the order of the query, and where there are some.
+
+    Parameters
+    ----------
+    query : Query
+    published : mapping, pandas.Series, pandas.DataFrame, xarray.DataArray or array_like
+        A mapping from labels (of several dimensions, tuples) or names of answers to numbers; a Series with named levels, of which
+        rows may be missing; a DataArray, of which labels may be missing; or numbers of the query's shape. NaN, None and
+        masked numbers are missing.
+
+    Returns
+    -------
+    values : float64 array, shape `query.shape`
+        0 where nothing was published.
+    there : bool array, shape `query.shape`
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a label is no answer of the query, an answer comes twice, or a number is none.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Identity
+    >>> county = Identity({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> published_answers(county, {"Gamma": 12, "county=Alpha": 95})
+    (array([95.,  0., 12.]), array([ True, False,  True]))
+    """
+    if isinstance(published, np.ma.MaskedArray):
+        published = np.where(
+            np.ma.getmaskarray(published), np.nan, np.ma.getdata(published).astype(np.float64, copy=False)
+        )
+    if isinstance(published, pd.DataFrame):
+        published = as_data_array(published, "published")
+    if isinstance(published, xr.DataArray):
+        found = _of_rows(query, _rows_of_array(query, published))
+    elif isinstance(published, pd.Series):
+        found = _of_rows(query, _rows_of_series(query, published))
+    elif isinstance(published, Mapping):
+        found = _of_rows(query, list(published.items()))
+    else:
+        if query.answer_frame is None and published is None:
+            published = np.nan
+        given = np.array(query.align(published, "published"), dtype=object).reshape(-1)
+        found = [(i, number) for i, number in enumerate(given.tolist()) if not _missing(number)]
+    values = np.zeros(query.rows)
+    there: Mask = np.zeros(query.rows, dtype=np.bool_)
+    for position, number in found:
+        if isinstance(number, bool | np.bool_ | str | bytes | complex):
+            raise TypeError(f"published must hold numbers, but {query.answer_name(position)} is {number!r}")
+        if there[position]:
+            raise ValueError(f"published has {query.answer_name(position)} twice")
+        values[position], there[position] = number, True
+    numbers = np.asarray(finite_array(values, "published", query.answer_name), dtype=np.float64)
+    return numbers.reshape(query.shape), there.reshape(query.shape)
+
+
+def chosen(query: Query, stated: Any, argument: str) -> Mask:
+    """Answers that a caller states: True for all, a mask of the query's shape, or a list of names or label tuples."""
+    if isinstance(stated, bool | np.bool_):
+        return np.full(query.shape, bool(stated))
+    if not isinstance(stated, list | tuple | set | frozenset | pd.Index):
+        return answers_stated(query, stated, argument)
+    places, mask = _places(query), np.zeros(query.rows, dtype=np.bool_)
+    unknown = [item for item in stated if not isinstance(item, Hashable) or item not in places]
+    if unknown:
+        raise ValueError(
+            f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
+        )
+    mask[[places[item] for item in stated]] = True
+    return mask.reshape(query.shape)
+
+
+def _places(query: Query) -> dict[Any, int]:
+    """Positions of answers by their names, and by their labels: a tuple, or one alone."""
+    frame = query.answer_frame
+    places: dict[Any, int] = {}
+    for position, name in enumerate(query.names):
+        places.setdefault(name, position)
+    if frame is not None:
+        for position, labels in enumerate(_product(frame)):
+            places[labels] = position
+            if len(labels) == 1:
+                places[labels[0]] = position
+    return places
+
+
+def _of_rows(query: Query, rows: Iterable[tuple[Any, Any]]) -> list[tuple[int, Any]]:
+    """Positions of labelled numbers; missing numbers are left out, unknown labels refused."""
+    places = _places(query)
+    found, unknown = [], []
+    for key, number in rows:
+        position = places.get(key) if isinstance(key, Hashable) else None
+        if position is None:
+            unknown.append(key)
+        elif not _missing(number):
+            found.append((position, number))
+    if unknown:
+        raise ValueError(
+            f"published has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
+        )
+    return found
+
+
+def _product(frame: Frame) -> Iterable[tuple[Any, ...]]:
+    return pd.MultiIndex.from_product(frame.labels) if len(frame.dims) > 1 else ((label,) for label in frame.labels[0])
+
+
+def _rows_of_array(query: Query, array: xr.DataArray) -> list[tuple[Any, Any]]:
+    dims = query.dims
+    if set(array.dims) != set(dims):
+        raise ValueError(f"published must have the dimensions {shown(dims)}, got {shown(array.dims)}")
+    if not dims:
+        return [(query.names[0], array.item())]
+    return list(
+        zip(_product(Frame.of(array.transpose(*dims))), array.transpose(*dims).values.reshape(-1).tolist(), strict=True)
+    )
+
+
+def _rows_of_series(query: Query, series: pd.Series) -> list[tuple[Any, Any]]:
+    names, dims = list(series.index.names), list(query.dims)
+    if set(names) != set(dims):
+        raise ValueError(
+            f"published is a Series, whose index levels must have the names {shown(dims)}, got {shown(names)}"
+        )
+    ordered = series if names == dims else series.reorder_levels([names.index(dim) for dim in dims])
+    return list(zip(ordered.index.tolist(), ordered.tolist(), strict=True))
+
+
+def _missing(number: Any) -> bool:
+    return number is None or number is pd.NA or (isinstance(number, float) and np.isnan(number))
+
 
 ASSUMPTIONS = ("primary", "marked", "none")
 """What may be assumed of missing answers: all were small, those that are marked were, or nothing."""
@@ -195,3 +345,105 @@ def _part(query: Query, which: Mask, values: Any, sign: str, assumption: str | N
     names = query.names
     own = LinearQuery(query.frame, sp.csr_array(query.matrix[rows]), [names[int(row)] for row in rows])
     return Exact(own, values.reshape(-1)[rows], sign, assumption)
+
+
+_WHY = (
+    "candidates must say which answers could have been published: True for all answers of the query, a boolean array of its "
+    "shape, or a list of names or label tuples. A candidate that is missing was under the threshold, which tells something of "
+    "it; of an answer that was no candidate (not asked for, not collected, held back for another reason) nothing is known. "
+    "Without the list the two cannot be told apart"
+)
+
+
+def thresholded(
+    query: Query,
+    published: Any,
+    law: NoiseLaw,
+    below: Any,
+    *,
+    candidates: Any = None,
+    name: str | None = None,
+) -> Measured:
+    """Noisy answers of which those under a threshold were left out.
+
+    An answer that could have been published and was not contributes the probability that its noisy value was under the
+    threshold. Leaving such answers out of the model instead, as if they were missing at random, makes true counts too
+    large: those that are missing are small ones.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked of the confidential table.
+    published : mapping, pandas.Series, pandas.DataFrame, xarray.DataArray or array_like
+        The answers that were published: labels or names with their numbers; what is missing, or NaN, was not published.
+    law : NoiseLaw
+        Of the noise, or of the perturbed counts, without the threshold.
+    below : float or array_like
+        The smallest noisy value that is published, one for all or one for each answer.
+    candidates : bool, boolean array or list
+        Which answers could have been published: True for all of them, a mask of the query's shape, or a list of names or label
+        tuples. It has to be stated. All others are unmeasured: nothing is known of them.
+    name : str, optional
+        Name of the measurement.
+
+    Returns
+    -------
+    Measured
+        Under the law ``Censored(law, below)``, or, of perturbed counts, `bayesdp.noise.censored_counts`, a table of probabilities. Its
+        repr says how many answers are under the threshold and how many unmeasured; `published` is NaN for both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If candidates are not stated, a published answer is none of them or under the threshold (it is named), a label is unknown, or
+        the law is none that can be censored.
+
+    Examples
+    --------
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity
+    >>> page = Identity({"country": ["FR", "IS", "NO", "SE"]})
+    >>> views = thresholded(page, {"FR": 214, "SE": 96}, DiscreteGaussian(sigma=10.0), 90, candidates=["FR", "NO", "SE"])
+    >>> views
+    <Measured: 4 answers by country, 1 of them under 90, 1 of them unmeasured, law censored law=(discrete-gaussian sigma=10) below=90>
+    >>> views.values
+    array([214,   0,  89,  96])
+    >>> views.published
+    array([214.,  nan,  nan,  96.])
+    """
+    if not isinstance(query, Query):
+        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+    if candidates is None:
+        raise ValueError(_WHY)
+    censored: NoiseLaw
+    if isinstance(law, PerturbedLaw):
+        censored, low = censored_counts(law, below), np.asarray(below, dtype=np.float64)
+    else:
+        censored = Censored(law, below=below)
+        low = np.asarray(censored.below)
+    if np.any(np.isinf(low)):
+        raise ValueError("below must be the smallest value that is published, a finite number for each answer")
+    try:
+        low = np.broadcast_to(low, query.shape)
+    except ValueError:
+        raise ValueError(
+            f"below has shape {low.shape}, which does not fit the answers of the query, of shape {query.shape}"
+        ) from None
+    values, there = published_answers(query, published)
+    possible = chosen(query, candidates, "candidates")
+    flat, limit = values.reshape(-1), low.reshape(-1)
+    odd = np.flatnonzero(there & ~possible)
+    if odd.size:
+        raise ValueError(
+            f"published has {query.answer_name(int(odd[0]))}, which is not among the candidates, the answers that could have been "
+            "published"
+        )
+    under = np.flatnonzero(there.reshape(-1) & (flat < limit))
+    if under.size:
+        where = int(under[0])
+        raise ValueError(
+            f"published has {query.answer_name(where)} = {flat[where]:.17g}, which is under the threshold: nothing below "
+            f"{limit[where]:.17g} is published. Is the threshold right, and is it one on the noisy value?"
+        )
+    coded = np.where(there, values, np.where(possible, low - 1.0, np.nan))
+    return Measured(query, coded, censored, name=name, unmeasured=np.asarray(~possible))

@@ -44,45 +44,45 @@ the answers, which then has `noise`.
 
 from __future__ import annotations
 
-from bayesdp.mechanisms.additive import AdditiveMechanism
-from bayesdp.mechanisms.base import Mechanism, mechanism_names
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, mechanism_names
 from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
-from bayesdp.mechanisms.bounded.discrete_gaussian import BoundaryInflatedDiscreteGaussian, TruncatedDiscreteGaussian
-from bayesdp.mechanisms.bounded.discrete_laplace import BoundaryInflatedDiscreteLaplace, TruncatedDiscreteLaplace
+from bayesdp.mechanisms.bounded.discrete import (
+    BoundaryInflatedDiscreteGaussian,
+    BoundaryInflatedDiscreteLaplace,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
+)
 from bayesdp.mechanisms.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
-from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance
-from bayesdp.mechanisms.bounded.joint_covariance_release import JointCovarianceRelease
+from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance, JointCovarianceRelease
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.bounded.multiple_synthesis import MultipleSynthesis
-from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
-from bayesdp.mechanisms.bounded.proportions import AllButOne, RescaledProportions, UniversalHistogram
+from bayesdp.mechanisms.bounded.proportions import (
+    AllButOne,
+    ProportionMechanism,
+    ProportionRelease,
+    RescaledProportions,
+    UniversalHistogram,
+)
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.distributed.agents import Agent, Piece, assemble
 from bayesdp.mechanisms.frameworks.project_extend import extend, project
 from bayesdp.mechanisms.independent.canonical import CanonicalNoise
-from bayesdp.mechanisms.independent.discrete_gaussian import DiscreteGaussian
-from bayesdp.mechanisms.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
 from bayesdp.mechanisms.lattice.certify import Certificate, certify
-from bayesdp.mechanisms.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
-from bayesdp.mechanisms.polytope.k_norm import KNorm
-from bayesdp.mechanisms.polytope.wide_k_norm import WideKNorm
+from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace
+from bayesdp.mechanisms.polytope.k_norm import KNorm, WideKNorm
 from bayesdp.mechanisms.published_choice import PublishedChoice
 from bayesdp.mechanisms.semi.semi_canonical import SemiCanonical
-from bayesdp.mechanisms.semi.semi_gaussian import SemiGaussian
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
-from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
+from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_lattice_laplace import SemiLatticeLaplace
-from bayesdp.mechanisms.semi.semi_norm import SemiNorm
+from bayesdp.mechanisms.semi.semi_norm import SemiGaussian, SemiNorm
 from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
-from bayesdp.mechanisms.subspace.extended_gaussian import ExtendedGaussian
-from bayesdp.mechanisms.subspace.extended_laplace import ExtendedLaplace
+from bayesdp.mechanisms.subspace.gaussian import ExtendedGaussian, ProjectedGaussian
+from bayesdp.mechanisms.subspace.laplace import ExtendedLaplace, ProjectedLaplace
 from bayesdp.mechanisms.subspace.mixed_laplace import MixedLaplace
-from bayesdp.mechanisms.subspace.projected_gaussian import ProjectedGaussian
-from bayesdp.mechanisms.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [

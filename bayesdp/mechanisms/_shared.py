@@ -13,8 +13,8 @@ import numpy.typing as npt
 from bayesdp._validate import MAX_COUNT, choice, exact_total, finite_array, integer_array, positive_real, probability
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.rounding import round_to_lattice
-from bayesdp.lattices.secure.secure import has_secure
+from bayesdp.lattices.integers import round_to_lattice
+from bayesdp.lattices.secure import has_secure
 from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.secure import statement
 from bayesdp.privacy.caveats import IntegersOnly, Rounded

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.relations import Apart, Kept, Neighbours, Relation
+from bayesdp.privacy.pairs import Apart, Kept, Neighbours, Relation
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, column_groups, kept_differences

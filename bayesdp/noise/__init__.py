@@ -43,7 +43,6 @@ from __future__ import annotations
 from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw
-from bayesdp.noise.bounded.boundary_inflated_laplace import BoundaryInflatedLaplace
 from bayesdp.noise.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -51,27 +50,23 @@ from bayesdp.noise.bounded.discrete import (
     TruncatedDiscreteLaplace,
 )
 from bayesdp.noise.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
+from bayesdp.noise.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
-from bayesdp.noise.bounded.truncated_laplace import TruncatedLaplace
-from bayesdp.noise.independent.canonical import Canonical
+from bayesdp.noise.independent.canonical import Canonical, Tulap
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.independent.gaussian import Gaussian
-from bayesdp.noise.independent.integers import IntegerLaw
 from bayesdp.noise.independent.laplace import Laplace
-from bayesdp.noise.independent.reals import RealLaw
-from bayesdp.noise.independent.tulap import Tulap
+from bayesdp.noise.independent.scaled import IntegerLaw, RealLaw
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import CellKey, ten_five_rule
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.censored_counts import censored_counts
-from bayesdp.noise.perturbed.named import cell_key, conventional_rounding, random_rounding
-from bayesdp.noise.perturbed.ptable_file import read_ptable
+from bayesdp.noise.perturbed.named import cell_key, censored_counts, conventional_rounding, random_rounding
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
-from bayesdp.noise.perturbed.transition_table import TransitionTable
+from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
 from bayesdp.noise.perturbed.unknown import UnknownPerturbation
 from bayesdp.noise.polytope.box_norm import BoxNorm
 from bayesdp.noise.polytope.k_norm import KNorm

@@ -1,7 +1,11 @@
-"""Argument checks of the noise laws: scales, locations, shapes, numbers of draws."""
+"""Argument checks of the noise laws: scales, locations, shapes, numbers of draws.
+
+Draws of independent values, cell by cell.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -109,3 +113,14 @@ def count_of(size: Any) -> int:
     if size < 0:
         raise ValueError(f"size must be at least 0, got {size!r}")
     return int(size)
+
+
+def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size: int | None, *, integer: bool) -> Any:
+    """Draws with parameters of one shape (the location first), shape ``(size, *shape)``, or that shape without `size`."""
+    # `fill(rng, *parameters, out)` writes draws into `out`, shape (draws, cells), from flat parameters.
+    shape = parameters[0].shape
+    count = 1 if size is None else count_of(size)
+    out = np.empty((count, parameters[0].size), dtype=np.int64 if integer else np.float64)
+    cells = [np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in parameters]
+    fill(_validate.generator_of(rng), *cells, out)
+    return out.reshape(shape if size is None else (count, *shape))

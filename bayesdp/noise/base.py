@@ -15,7 +15,7 @@ from bayesdp.lattices import Sampler
 from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength
 from bayesdp.noise.records import share_by_records
 from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
-from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.queries import Query
 
 type Floats = npt.NDArray[np.float64]

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import choice
-from bayesdp.lattices.secure.coins import exact_fraction, system_bits
-from bayesdp.lattices.secure.rational import draw_discrete_gaussian, draw_discrete_laplace
+from bayesdp.lattices.secure import draw_discrete_gaussian, draw_discrete_laplace, exact_fraction, system_bits
 from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Ints, NoiseLaw
 from bayesdp.privacy.caveats import IntegersOnly

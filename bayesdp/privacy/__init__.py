@@ -30,16 +30,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bayesdp.privacy.bounded import truncated_epsilon, truncated_scale
-from bayesdp.privacy.bounded_normal import (
+from bayesdp.privacy.bounded import (
+    truncated_epsilon,
     truncated_gaussian_delta,
     truncated_gaussian_epsilon,
     truncated_normal_delta,
     truncated_normal_epsilon,
     truncated_normal_sigma,
+    truncated_scale,
 )
 from bayesdp.privacy.budget import split_budget
-from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusQuery, CensusRow, census_analysis, census_queries
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
@@ -60,19 +60,21 @@ from bayesdp.privacy.gaussian import (
     gaussian_sigma_for_mu,
     lemma_3_4_sigma,
 )
-from bayesdp.privacy.group import group_loss
-from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee
+from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
-from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp, tradeoff
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
+from bayesdp.privacy.tradeoffs.of_laws import tradeoff
 from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.sensitivity import Sensitivity
+from bayesdp.sensitivities.stated import Sensitivity
 from bayesdp.sensitivities.statistics import (
     covariance_sensitivity,
     histogram_sensitivity,
@@ -94,11 +96,10 @@ if TYPE_CHECKING:
     )
     from bayesdp.privacy.private_tests import PrivateTest, private_test
     from bayesdp.privacy.semi_guarantees import full_characterization, margin_guarantee, semi_guarantee
-    from bayesdp.sensitivities.adjacency import adjacent, conforming_pairs, record_distance
-    from bayesdp.sensitivities.inclusions import Inclusions, inclusions
+    from bayesdp.sensitivities.differences import adjacent, conforming_pairs, record_distance
     from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
     from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
-    from bayesdp.sensitivities.space import SensitivitySpace
+    from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
 
 __all__ = [
     "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "CensusQuery",

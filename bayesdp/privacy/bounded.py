@@ -18,18 +18,42 @@ p be those of n - 1 records and ``p + c (e_j - p)``, c = 1/n, those with one mor
 ``q = 1 - p_j``. The sum of the other p_i is q: all add ``2 q (c/b + g(1)) <= 2 loss(c)``, attained by p = e_i. Where p is the less
 likely, -g(p_i) is an increment of L over ``[(1-c) p_i, p_i]``, which is no further left than c, because p_i > 0 is 1/(n-1) or
 more: by concavity it is at most ``p_i (L(c) - L(0)) = p_i g(1)``, and the same bound holds.
+
+Gaussian noise within bounds: what truncated and rectified normal noise costs, and the scales that keep epsilon and delta.
+
+What truncated Gaussian noise on a real statistic within bounds costs: never more than Gaussian noise without bounds.
+
+Truncating is not post-processing, because the normaliser depends on the confidential value s, and yet it costs nothing. The laws
+around all s are one exponential family in y, so that tests by thresholds of y are the best ones for any two of them. Let F(c; s)
+be the probability of at most c, and ``z = Phi^-1(F(c; s))``. The law is the image of a standard normal variable X under an
+increasing map T, whose slope is nowhere above sigma: where it is largest, the second derivative of its logarithm,
+``T'**2 / sigma**2 - 1``, is not above 0. Then (Hoeffding's covariance, whose integrand is positive)
+
+``-dF/ds = cov(T(X), 1{X > z}) / sigma**2 <= sigma cov(X, 1{X > z}) / sigma**2 = phi(z) / sigma``,
+
+so that ``-dz/ds <= 1 / sigma``: two values t apart are no easier to tell apart than normal laws t / sigma apart. That is Gaussian
+differential privacy with ``mu = t / sigma``, from which ``rho = t**2 / (2 sigma**2)`` and the Gaussian delta follow. Independent
+statistics add the squares of their t / sigma.
+
+For one statistic the exact delta is found here. F(c; s) falls in s, so that delta is largest for pairs that are as far apart as
+neighbours can be, and pairs (s, s + t) with s between a and b lose no more than the pair (a, b + t): bounds on all pairs, refined
+where they are largest.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
+from scipy.special import ndtr
 
-from bayesdp._validate import positive_integer, positive_real
+from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
+from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 
 type Floats = npt.NDArray[np.float64]
 
@@ -251,3 +275,301 @@ def truncated_scale(
     while true(b) > stated:  # to the safe side of the root
         b *= 1.0 + 1e-13
     return b
+
+
+_PAIRS = 50_000_000
+"""Most pairs of values, times the sensitivity, that are enumerated."""
+
+
+def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
+    """The exact delta of truncated discrete Gaussian noise on one integer, by enumeration of all pairs and values.
+
+    Parameters
+    ----------
+    epsilon : float
+    sigma : float
+        Scale of the noise.
+    bounds : pair of int
+        Both finite.
+    sensitivity : int
+        Largest difference of the values of neighbours.
+
+    Returns
+    -------
+    float
+        ``max over s, s' of sum_y max(0, p(y | s) - exp(epsilon) p(y | s'))``; 0 from the pure epsilon on.
+
+    Raises
+    ------
+    NotImplementedError
+        If a bound is infinite, or there are too many pairs and values to enumerate.
+
+    Examples
+    --------
+    >>> print(f"{truncated_gaussian_delta(1.0, 2.0, (0, 10)):.6f}")
+    0.006159
+    """
+    nonnegative_real(epsilon, "epsilon")
+    masses = _gaussian_masses(sigma, bounds, sensitivity)
+    worst = 0.0
+    for t in range(1, min(int(sensitivity), len(masses) - 1) + 1):
+        for first, second in ((masses[:-t], masses[t:]), (masses[t:], masses[:-t])):
+            worst = max(worst, float(np.max(np.sum(np.maximum(first - math.exp(epsilon) * second, 0.0), axis=1))))
+    return worst
+
+
+def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
+    """The smallest epsilon at which `truncated_gaussian_delta` is at most delta; delta = 0 gives the pure epsilon.
+
+    Examples
+    --------
+    >>> print(f"{truncated_gaussian_epsilon(0.0, 2.0, (0, 10)):.4f}")
+    2.1176
+    """
+    nonnegative_real(delta, "delta")
+    masses = np.log(np.maximum(_gaussian_masses(sigma, bounds, sensitivity), 1e-320))
+    if np.any(masses < -690.0) and delta == 0.0:
+        raise NotImplementedError("sigma is so small that masses underflow: the pure epsilon is above 600 at least")
+    pure = max(
+        float(np.max(np.abs(masses[t:] - masses[:-t]))) for t in range(1, min(int(sensitivity), len(masses) - 1) + 1)
+    )
+    if delta == 0.0:
+        return pure
+    if truncated_gaussian_delta(0.0, sigma, bounds, sensitivity) <= delta:
+        return 0.0
+
+    def excess(epsilon: float) -> float:
+        return truncated_gaussian_delta(epsilon, sigma, bounds, sensitivity) - delta
+
+    high = min(pure, 700.0)
+    root = float(brentq(excess, 0.0, high, xtol=1e-13))
+    while excess(root) > 0.0:
+        root += 1e-12
+    return root
+
+
+def _gaussian_masses(sigma: float, bounds: Any, sensitivity: int) -> Floats:
+    """Masses of every value (columns) for every confidential value (rows)."""
+    scale = positive_real(sigma, "sigma")
+    positive_integer(sensitivity, "sensitivity")
+    low, high = (float(side) for side in bounds)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise NotImplementedError(
+            "the loss of truncated discrete Gaussian noise is found by enumeration, which needs two finite bounds; clip "
+            "instead of truncating (BoundaryInflatedDiscreteGaussian): that costs what the noise costs"
+        )
+    finite_array([low, high], "bounds")
+    n = int(high - low) + 1
+    if n * n * sensitivity > _PAIRS:
+        raise NotImplementedError(
+            f"bounds {int(low)} and {int(high)} leave {n} values, too many to enumerate all pairs; clip instead of "
+            "truncating (BoundaryInflatedDiscreteGaussian): that costs what the noise costs"
+        )
+    k = np.arange(n, dtype=np.float64)
+    weights = np.exp(-0.5 * ((k[None, :] - k[:, None]) / scale) ** 2)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
+_NEGLIGIBLE = 45.0
+_TOLERANCE = 1e-6
+"""Relative; the bound on all pairs is refined until it is so close to the loss of one pair."""
+_ROUNDS, _MOST = 40, 4096
+"""Most refinements, and most intervals in one of them; what is not refined any more keeps its bound, which is true."""
+
+
+def truncated_normal_delta(
+    epsilon: float, sigma: float, bounds: tuple[float, float], sensitivity: float = 1.0
+) -> float:
+    """The smallest delta at which truncated Gaussian noise on one statistic is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    epsilon : float
+        Zero or greater.
+    sigma : float
+        Standard deviation of the law without bounds.
+    bounds : pair of float
+        Lower and upper bound; one may be infinite.
+    sensitivity : float
+        Largest difference of the statistics of neighbours.
+
+    Returns
+    -------
+    float
+        Never too small, and too large by a millionth of it at most where that takes few refinements; at most `gaussian_delta`,
+        which it is where a bound is infinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a number, epsilon is negative, sigma or the sensitivity not positive, or the bounds are not in order.
+
+    Examples
+    --------
+    A share of 50 records, and a number between 0 and 1 of one person:
+
+    >>> print(f"{truncated_normal_delta(1.0, 0.05, (0.0, 1.0), 0.02):.4e} {gaussian_delta(1.0, 0.05, 0.02):.4e}")
+    1.2999e-03 1.2999e-03
+    >>> print(f"{truncated_normal_delta(0.5, 0.8, (0.0, 1.0)):.4f} {gaussian_delta(0.5, 0.8):.4f}")
+    0.0291 0.3373
+    """
+    nonnegative_real(epsilon, "epsilon")
+    width, t = _checked(sigma, bounds, sensitivity)
+    free = gaussian_delta(epsilon, sigma, t)
+    if math.isinf(width):
+        return free
+    return min(free, _largest(epsilon, width / sigma, t / sigma, free))
+
+
+def truncated_normal_epsilon(
+    delta: float, sigma: float, bounds: tuple[float, float], sensitivity: float = 1.0
+) -> float:
+    """The smallest epsilon at which `truncated_normal_delta` is at most delta; ``delta = 0`` gives the pure epsilon.
+
+    The pure epsilon is that of values at the upper bound c1 and t below it, and an output at the lower bound c0:
+    ``t (c1 - c0 - t / 2) / sigma**2 + log Z(c1) - log Z(c1 - t)``, Z the probability of the interval.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `truncated_normal_delta`; if delta is 0 and a bound is infinite, because there is no such epsilon.
+
+    Examples
+    --------
+    >>> print(f"{truncated_normal_epsilon(0.0, 0.05, (0.0, 1.0), 0.02):.4f}")
+    7.6493
+    >>> print(f"{truncated_normal_epsilon(1e-6, 0.05, (0.0, 1.0), 0.02):.4f} {gaussian_epsilon(1e-6, 0.05, 0.02):.4f}")
+    1.7656 1.7656
+    """
+    nonnegative_real(delta, "delta")
+    width, t = _checked(sigma, bounds, sensitivity)
+    if delta >= 1.0:
+        return 0.0
+    if math.isinf(width):
+        if delta == 0.0:
+            raise ValueError("delta must be greater than 0 where a bound is infinite: no epsilon is true without it")
+        return gaussian_epsilon(delta, sigma, t)
+    pure = float(_log_ratio(np.array([width - t]) / sigma, np.array([t]) / sigma, width / sigma)[0])
+    if delta == 0.0:
+        return pure
+    high = min(pure, gaussian_epsilon(delta, sigma, t))
+
+    def excess(epsilon: float) -> float:
+        return truncated_normal_delta(epsilon, sigma, bounds, t) - delta
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    if excess(high * (1.0 - 1e-9)) > 0.0:
+        return high
+    return min(_safe_root(excess, 0.0, high), high)
+
+
+def truncated_normal_sigma(
+    epsilon: float, delta: float, bounds: tuple[float, float], sensitivity: float = 1.0
+) -> float:
+    """A scale of truncated Gaussian noise on one statistic that is (epsilon, delta)-differentially private.
+
+    The smallest, where bounds are so narrow that it is smaller than that of Gaussian noise by a thousandth; else the latter.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `truncated_normal_delta`; if delta is not between 0 and 1.
+
+    Examples
+    --------
+    A number between 0 and 1 of each person, who needs no aggregation, against Gaussian noise:
+
+    >>> print(f"{truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0)):.4f} {gaussian_sigma(1.0, 1e-6):.4f}")
+    0.7065 4.2247
+    """
+    free = gaussian_sigma(epsilon, delta, sensitivity)
+    width, _ = _checked(free, bounds, sensitivity)
+
+    def excess(sigma: float) -> float:
+        return truncated_normal_delta(epsilon, sigma, bounds, sensitivity) - delta
+
+    if math.isinf(width) or excess(0.999 * free) > 0.0:
+        return free
+    low = high = 0.999 * free
+    while excess(low) <= 0.0:
+        low, high = 0.5 * low, low
+        if low < 1e-6 * free:  # a delta so large that hardly any noise is needed
+            return high
+    return _safe_root(excess, low, high)
+
+
+def _safe_root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function crosses zero, on the side where it is not above; in any unit, so that only `rtol` counts."""
+    root, step = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10)), 1e-10
+    while excess(root) > 0.0:  # bounds on all pairs differ by up to a millionth from one another
+        root, step = root * (1.0 + step), 2.0 * step
+    return root
+
+
+def _checked(sigma: float, bounds: tuple[float, float], sensitivity: float) -> tuple[float, float]:
+    """Distance of the bounds and of the statistics of neighbours, which is no larger."""
+    positive_real(sigma, "sigma")
+    low, high = (float(side) for side in bounds)
+    finite_array([side for side in (low, high) if not math.isinf(side)], "bounds")
+    if not low < high:
+        raise ValueError(f"bounds must be two different numbers, the lower one first, got {low} and {high}")
+    return high - low, min(positive_real(sensitivity, "sensitivity"), high - low)
+
+
+def _log_mean(s: Floats, width: float) -> Floats:
+    """Logarithm of the mean of ``exp(-(y - s)**2 / 2)`` over 0 < y < width, for locations within it, in units of sigma.
+
+    In narrow intervals it is about ``-width**2``, which differences of distribution functions would lose.
+    """
+    if width >= 1.0:
+        return np.asarray(np.log(ndtr(width - s) - ndtr(-s)) + 0.5 * math.log(2.0 * math.pi) - math.log(width))
+    y = 0.5 * width * (1.0 + _NODES)
+    return np.asarray(np.log1p(0.5 * np.expm1(-0.5 * (y - s[:, None]) ** 2) @ _WEIGHTS))
+
+
+def _log_ratio(s: Floats, t: Floats, width: float) -> Floats:
+    """Log-ratio at the lower bound of the densities around s and s + t, in units of sigma; at y it is less by t y."""
+    return np.asarray(t * (s + 0.5 * t) + _log_mean(s + t, width) - _log_mean(s, width))
+
+
+def _pair_delta(epsilon: float, s: Floats, t: Floats, width: float) -> Floats:
+    """The delta of the pair (s, s + t) on (0, width), in units of sigma: an integral of positive terms.
+
+    ``max(0, p(y; s) - exp(epsilon) p(y; s + t))`` is ``p(y; s) (1 - exp(-t (c - y)))`` below c, where the log-ratio is epsilon.
+    """
+    c = np.minimum((_log_ratio(s, t, width) - epsilon) / t, s + 12.0)
+    end = np.clip(c, 0.0, width)
+    away = np.maximum(s - end, 0.0)  # the density falls from `end` downwards, or from s on both sides
+    start = np.maximum(np.minimum(end, s) - 2.0 * _NEGLIGIBLE / (away + np.sqrt(away**2 + 2.0 * _NEGLIGIBLE)), 0.0)
+    half = 0.5 * (end - start)[:, None]
+    y = start[:, None] + half * (1.0 + _NODES)
+    density = np.exp(-0.5 * (y - s[:, None]) ** 2 - _log_mean(s, width)[:, None]) / width
+    return np.asarray(
+        np.sum(half * _WEIGHTS * density * -np.expm1(-t[:, None] * np.maximum(c[:, None] - y, 0.0)), axis=1)
+    )
+
+
+def _largest(epsilon: float, width: float, t: float, free: float) -> float:
+    """A bound on the delta of all pairs t apart, close to the largest; `free` is one already. In units of sigma."""
+    room = width - t
+    if room <= 1e-12 * width:
+        return float(_pair_delta(epsilon, np.zeros(1), np.full(1, width), width)[0])
+    # Mirror images of pairs are pairs, with small and large outputs exchanged: one direction is enough.
+    edges = np.linspace(0.0, room, 65)
+    attained = float(_pair_delta(epsilon, edges, np.full(65, t), width).max())
+    start, end = edges[:-1], edges[1:]
+    settled = attained
+    for _ in range(_ROUNDS):
+        bound = _pair_delta(epsilon, start, np.minimum(end - start + t, width - start), width)
+        open_ = bound > attained * (1.0 + _TOLERANCE)
+        if not open_.any() or attained * (1.0 + _TOLERANCE) >= free:
+            return max(settled, float(bound.max()))
+        if 2 * open_.sum() > _MOST:
+            return max(settled, float(bound.max()))
+        settled = max(settled, float(bound[~open_].max(initial=0.0)))
+        middle = 0.5 * (start + end)[open_]
+        attained = max(attained, float(_pair_delta(epsilon, middle, np.full(middle.shape, t), width).max()))
+        start, end = np.concatenate([start[open_], middle]), np.concatenate([middle, end[open_]])
+    return max(settled, float(_pair_delta(epsilon, start, np.minimum(end - start + t, width - start), width).max()))

@@ -9,8 +9,6 @@ how to publish a confidential number.
 
 from __future__ import annotations
 
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
-from bayesdp.privacy.tradeoffs.noise_laws import GaussianNoise, Tulap
-from bayesdp.privacy.tradeoffs.noise_recursion import RecursiveNoise
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise, GaussianNoise, RecursiveNoise, Tulap
 
 __all__ = ["CanonicalNoise", "GaussianNoise", "RecursiveNoise", "Tulap"]

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp.privacy._mills import log_normal_density, mills, mills_difference
+from bayesdp.privacy.gaussian import log_normal_density, mills, mills_difference
 from bayesdp.privacy.zcdp import rho_to_epsilon
 
 _SUMMED_BELOW = 5000.0

@@ -1,6 +1,10 @@
 """The statement of what a mechanism protects, for whom, and how much.
 
 The guarantee of a mechanism that publishes statistics of a data set, which is about neighbouring data sets.
+
+Group privacy: what a loss becomes over several steps, for every definition of privacy, in one place.
+
+Guarantees in files: rows, caveats and what is said of one person, read from plain data.
 """
 
 from __future__ import annotations
@@ -14,14 +18,152 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp._text import printable
+from bayesdp.privacy import caveats
 from bayesdp.privacy.caveats import Sentence
-from bayesdp.privacy.group import GROWTH
-from bayesdp.privacy.guarantee_files import exactly, row_from, typed_sentences
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
-from bayesdp.privacy.pairs import UNITS, PairLoss
-from bayesdp.privacy.relations import Neighbours
-from bayesdp.privacy.stated_losses import LossAt
-from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, loss_words
+from bayesdp.privacy.losses import LossAt, stated_loss
+from bayesdp.privacy.pairs import UNITS, Neighbours, PairLoss, relation_from
+from bayesdp.privacy.pairs import Sentence as StatedRelation
+from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, loss_words, words_from
+
+GROWTH: Mapping[str, str] = {
+    "pure": (
+        "Epsilon grows at most in proportion to the distance: k steps, each with a loss of at most epsilon, cost at most k "
+        "times epsilon."
+    ),
+    "zcdp": (
+        "Rho grows with the square of the distance: k steps, each with a loss of at most rho, cost at most k squared times rho."
+    ),
+    "gdp": (
+        "Mu grows at most in proportion to the distance: k steps, each with a loss of at most mu, cost at most k times mu."
+    ),
+    "approximate": (
+        "Epsilon and delta do not grow in proportion to the distance: k steps, each with a loss of at most epsilon and delta, "
+        "cost at most k times epsilon together with delta times (exp(k epsilon) - 1) / (exp(epsilon) - 1)."
+    ),
+}
+"""How the loss grows with the distance of two tables, for each kind of guarantee: `group_loss` in words."""
+
+
+def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
+    """The loss for two tables that are `steps` steps apart, each step with the given loss at most.
+
+    Parameters
+    ----------
+    loss : mapping
+        Names among ``epsilon``, ``delta``, ``rho``, ``mu``; delta only with epsilon.
+    steps : int
+        k, at least 1.
+
+    Returns
+    -------
+    dict
+        With the same names: ``k epsilon``; ``k**2 rho`` (Bun and Steinke, 2016, Proposition 1.9); ``k mu`` (Dong, Roth and
+        Su, 2022, Theorem 2.14); beside epsilon ``delta (1 + e**epsilon + ... + e**((k - 1) epsilon))``, which is
+        ``delta (e**(k epsilon) - 1) / (e**epsilon - 1)`` (Dwork and Roth, 2014, by the definition k times), or 1 where that
+        is more than 1: every mechanism has a delta of 1, which says nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If steps is not a positive integer, or the loss is none.
+
+    Examples
+    --------
+    >>> group_loss({"rho": 0.5}, 2)
+    {'rho': 2.0}
+    >>> print({name: round(value, 6) for name, value in group_loss({"epsilon": 1.0, "delta": 1e-4}, 3).items()})
+    {'epsilon': 3.0, 'delta': 0.001111}
+    >>> group_loss({"epsilon": 200.0, "delta": 1e-6}, 6)
+    {'epsilon': 1200.0, 'delta': 1.0}
+    """
+    return dict(stated_loss(loss).group(_validate.positive_integer(steps, "steps")))
+
+
+_ROW = ["relation", "size", "norm", "loss", "about"]
+_CAVEATS = [
+    own for own in vars(caveats).values() if isinstance(own, type) and issubclass(own, Words) and own is not Words
+]
+
+
+def caveat_from(description: Any) -> Words:
+    """Read what `Words.describe` wrote of a caveat.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such description; the key is named.
+
+    Examples
+    --------
+    >>> caveat_from(caveats.Rounded(-20).describe())
+    'Released values are rounded to multiples of 2**-20, invariants kept.'
+    """
+    return words_from(description, _CAVEATS, "a caveat")
+
+
+def person_from(description: Any) -> OnePerson:
+    """Read what `OnePerson.describe` wrote."""
+    found = words_from(description, (OnePerson,), "what is said of one person's record")
+    assert isinstance(found, OnePerson)
+    return found
+
+
+def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
+    """The caveats, the sampler and what is said of one person, as ``about`` states them.
+
+    Caveats that it does not state are sentences from which nothing follows.
+    """
+    if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record", "sampler"}:
+        raise ValueError(f"about of a guarantee may have the keys 'caveats', 'record' and 'sampler', got {about!r}")
+    found: dict[str, Any] = {}
+    if "record" in about:
+        found["person"] = person_from(about["record"])
+    if "sampler" in about:
+        found["sampler"] = words_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
+        if entries["sampler"] != found["sampler"]:
+            raise ValueError(
+                f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {found['sampler']!r}: they must agree"
+            )
+    else:
+        found["sampler"] = SamplerStatement.of(entries["sampler"])
+    words = entries["caveats"]
+    if not isinstance(words, (list, tuple)):
+        return found  # the guarantee says what is wrong
+    stated = about.get("caveats", [None] * len(words))
+    if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
+        raise ValueError("about of a guarantee must have an entry for each of its caveats")
+    found["caveats"] = tuple(
+        (caveats.Sentence(text) if isinstance(text, str) else text) if entry is None else caveat_from(entry)
+        for text, entry in zip(words, stated, strict=True)
+    )
+    return found
+
+
+def row_from(description: Any) -> PairLoss:
+    """Read a row. What it is about counts, and not its words; from words alone nothing follows."""
+    row = exactly(
+        {"about": None, **description} if isinstance(description, Mapping) else description, _ROW, "row of a guarantee"
+    )
+    about, words = row.pop("about"), row.pop("relation")
+    return PairLoss(StatedRelation(words) if about is None else relation_from(about), **row)
+
+
+def exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:
+    """Accept a mapping with exactly these keys."""
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the description of a {what} must be a mapping, got {description!r}")
+    unknown = [key for key in description if key not in names]
+    if unknown:
+        raise ValueError(
+            f"the description of a {what} has unknown keys {_validate.shown(unknown)}; "
+            f"valid keys are {', '.join(names)}"
+        )
+    missing = [name for name in names if name not in description]
+    if missing:
+        raise ValueError(f"the description of a {what} lacks {_validate.shown(missing)}")
+    return dict(description)
+
 
 _PARAMETERS = {"pure": "epsilon", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
 

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from bayesdp._validate import integer_array, positive_integer, shown
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
-from bayesdp.privacy.group import group_loss
+from bayesdp.privacy.guarantee import group_loss
 from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques
-from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
-from bayesdp.sensitivities.semi_enumerated import distances_of_tables, listed_tables
+from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, distances_of_tables, listed_tables, semi_adjacency
 
 type Ints = npt.NDArray[np.int64]
 

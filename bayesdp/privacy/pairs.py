@@ -3,23 +3,297 @@
 With fixed invariants, two tables can only differ by a ``u`` that changes none of them. How much a
 mechanism reveals about the difference depends on the size of ``u``, so a guarantee is a list of rows:
 a relation in words, the size of ``u`` in the mechanism's norm, and the loss.
+
+Which two tables a row of a guarantee is about, as a value; the words that are printed are made from it here and nowhere else.
+
+A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables
+that agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
+apart (`Apart`; `ApartWithin` where they have the published answers), or something that only its author can say (`Sentence`). A
+row may also be of a loss that was worked out in another way (`Convolved`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_epsilon
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP
-from bayesdp.privacy.relations import Kept, Relation, Sentence
-from bayesdp.privacy.stated_losses import all_of, stated_loss
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP, all_of, stated_loss
 from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
-from bayesdp.sensitivities.differences import DIFFERENCES, NORMS, Difference
+from bayesdp.sensitivities.differences import DIFFERENCES, NEIGHBOURS, NORMS, Difference
+
+BOUNDS: Mapping[str, str] = {
+    "": "",
+    "largest": " (the largest loss of all such pairs)",
+    "upper": " (an upper bound of the loss of all such pairs)",
+    "at most": " (at most)",
+}
+"""What is added to the words where not all pairs of a kind have the loss that is printed."""
+
+_AMONG: Mapping[str, str] = {
+    "": "neighbouring tables",
+    "all": "neighbouring tables, whether or not the invariants tell them apart",
+    "joint": "neighbouring tables, in what the joint invariants leave free, at most",
+    "data": "neighbours",
+}
+_PUBLIC = "one record changes its cell (substitution; the number of records is public)"
+
+
+class Relation(ABC):
+    """What sets the two tables of a row apart."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The relation as it is printed."""
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it by plain strings and numbers; `relation_from` reads them."""
+        return {"is": self.name, **asdict(self)}  # type: ignore[call-overload]  # every relation is a dataclass
+
+
+@dataclass(frozen=True)
+class Neighbours(Relation):
+    """Tables, or data sets, in which one record is another.
+
+    Parameters
+    ----------
+    change : {"substitution", "add-remove"}
+        One record changes its cell, or comes or goes.
+    among : {"", "all", "joint", "data"}
+        Tables; tables, whether or not the invariants tell them apart; what the joint invariants of several releases leave free;
+        data sets.
+    bound : str
+        A key of `BOUNDS`.
+
+    Examples
+    --------
+    >>> Neighbours("add-remove").words
+    'neighbouring tables: one record is added or removed (add-remove)'
+    """
+
+    change: str
+    among: str = ""
+    bound: str = ""
+    name: ClassVar[str] = "neighbours"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.change, tuple(NEIGHBOURS), "change")
+        _validate.choice(self.among, tuple(_AMONG), "among")
+        _validate.choice(self.bound, tuple(BOUNDS), "bound")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        public = self.change == "substitution" and self.among != "joint"
+        change = _PUBLIC if public else NEIGHBOURS[self.change]
+        return f"{_AMONG[self.among]}{BOUNDS[self.bound]}: {change}"
+
+
+@dataclass(frozen=True)
+class Kept(Relation):
+    """Tables that agree on all invariants and differ in a kind of way.
+
+    Parameters
+    ----------
+    difference : Difference
+    bound : str
+        A key of `BOUNDS`: whether all such tables have the loss, or it is the largest of them, or an upper bound.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import DIFFERENCES
+    >>> Kept(DIFFERENCES["3-cycle"], "upper").words.removeprefix(DIFFERENCES["3-cycle"].relation)
+    ' (an upper bound of the loss of all such pairs)'
+    """
+
+    difference: Difference
+    bound: str = ""
+    name: ClassVar[str] = "kept"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.bound, tuple(BOUNDS), "bound")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        return self.difference.relation + BOUNDS[self.bound]
+
+
+@dataclass(frozen=True)
+class Apart(Relation):
+    """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP).
+
+    Parameters
+    ----------
+    adjacency : int
+        a, of the adjacency A_a.
+    joint : bool
+        Whether the invariants are those of several releases, and the loss the sum of theirs.
+
+    Examples
+    --------
+    >>> Apart(1).words
+    'any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst'
+    """
+
+    adjacency: int
+    joint: bool = False
+    name: ClassVar[str] = "apart"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", _validate.positive_integer(self.adjacency, "adjacency"))
+        _validate.boolean(self.joint, "joint")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        a = self.adjacency
+        if self.joint:
+            return (
+                f"tables that agree on all invariants, at most {a} substituted records apart (Semi-DP, A_{a}), at most"
+            )
+        if a == 1:
+            return "any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst"
+        return (
+            f"any two tables with the same invariants, at most {a} substituted records apart (Semi-DP, A_{a}), at worst"
+        )
+
+
+@dataclass(frozen=True)
+class ApartWithin(Apart):
+    """The same of tables with the answers to the invariants that are published, and of no others.
+
+    Examples
+    --------
+    >>> ApartWithin(2).words
+    'any two tables with the published exact answers, at most 2 substituted records apart (Semi-DP, A_2), at worst'
+    """
+
+    name: ClassVar[str] = "apart within"
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        a = self.adjacency
+        records = "one substituted record" if a == 1 else f"{a} substituted records"
+        end = "at most" if self.joint else "at worst"
+        return f"any two tables with the published exact answers, at most {records} apart (Semi-DP, A_{a}), {end}"
+
+
+@dataclass(frozen=True)
+class Sentence(Relation):
+    """A relation that only its author can say; nothing follows from it."""
+
+    text: str
+    name: ClassVar[str] = "sentence"
+
+    def __post_init__(self) -> None:
+        text: Any = self.text
+        if not isinstance(text, str) or not text:
+            raise TypeError(f"relation must be a sentence, got {self.text!r}")
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        return self.text
+
+
+@dataclass(frozen=True)
+class Convolved(Relation):
+    """The tables of another row, at an epsilon and delta by convolution of all losses in the place of their sum.
+
+    Parameters
+    ----------
+    of : Relation
+        What sets the two tables apart.
+    least : float
+        No smaller epsilon will do at the delta of the row; 0 where that is not known, and the epsilon is an upper bound.
+
+    Examples
+    --------
+    >>> Convolved(Neighbours("add-remove", "joint"), 1.25).words.removeprefix(Neighbours("add-remove", "joint").words)
+    '; by convolution of the losses, where no epsilon below 1.25 will do'
+    """
+
+    of: Relation
+    least: float = 0.0
+    name: ClassVar[str] = "convolved"
+
+    def __post_init__(self) -> None:
+        of: Any = self.of
+        if not isinstance(of, Neighbours | Kept | Apart):
+            raise TypeError(f"of must be the relation of a row that losses are added in, got {self.of!r}")
+        object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
+
+    @property
+    def words(self) -> str:
+        """See `Relation.words`."""
+        if self.least > 0.0:
+            return f"{self.of.words}; by convolution of the losses, where no epsilon below {self.least:.6g} will do"
+        return f"{self.of.words}; by convolution of the losses, an upper bound"
+
+    def describe(self) -> dict[str, Any]:
+        """See `Relation.describe`."""
+        return {"is": self.name, "of": self.of.describe(), "least": self.least}
+
+
+def relation_from(description: Any) -> Relation:
+    """Read what `Relation.describe` wrote.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such description; the key is named.
+
+    Examples
+    --------
+    >>> relation_from(Apart(3).describe())
+    Apart(adjacency=3, joint=False)
+    """
+    known: dict[str, type[Relation]] = {
+        relation.name: relation for relation in (Neighbours, Kept, Apart, ApartWithin, Convolved, Sentence)
+    }
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the relation of a row must be a mapping, got {description!r}")
+    relation = known[_validate.choice(description.get("is"), tuple(known), "the key 'is' of a relation")]
+    entries = _exactly(relation, description, {"is"})
+    if relation is Kept:
+        entries["difference"] = _difference_from(entries["difference"])
+    if relation is Convolved:
+        inner = entries["of"]
+        if isinstance(inner, Mapping) and inner.get("is") == relation.name:
+            raise ValueError("the relation of a row by convolution must not be by convolution itself")
+        entries["of"] = relation_from(inner)
+    return relation(**entries)
+
+
+def _difference_from(description: Any) -> Difference:
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the difference of a relation must be a mapping, got {description!r}")
+    entries = _exactly(Difference, description, set())
+    entries["relation"] = Sentence(entries["relation"]).text
+    for norm in NORMS:
+        entries[norm] = _validate.nonnegative_real(entries[norm], norm)
+    _validate.boolean(entries["found"], "found")
+    return Difference(**entries)
+
+
+def _exactly(cls: Any, description: Mapping[str, Any], besides: set[str]) -> dict[str, Any]:
+    names = {item.name for item in fields(cls)}
+    if set(description) != names | besides:
+        raise ValueError(
+            f"a relation must have the keys {', '.join(sorted(names | besides))}, got {', '.join(description)}"
+        )
+    return {name: description[name] for name in names}
+
 
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")
 """The norms l1 and l2, the largest change of a cell, and the norms of mechanisms that fit the noise to the differences of neighbours:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from bayesdp._validate import positive_integer
 from bayesdp.fibers import Fiber
-from bayesdp.privacy.tradeoffs import TradeOff
-from bayesdp.sensitivities.adjacency import conforming_pairs
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.sensitivities.differences import conforming_pairs
 
 type Ints = npt.NDArray[np.int64]
 

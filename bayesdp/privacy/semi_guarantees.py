@@ -10,9 +10,9 @@ from bayesdp._validate import integer_array
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.privacy.comparison import SemiGuarantee
-from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp
-from bayesdp.sensitivities.adjacency import record_distance
-from bayesdp.sensitivities.features import Features
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp
+from bayesdp.sensitivities.differences import Features, record_distance
 from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
 
 

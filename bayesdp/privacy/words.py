@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from bayesdp import _validate
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.stated_losses import stated_loss
+from bayesdp.privacy.losses import stated_loss
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,14 +7,9 @@ covers the identity, margins and totals, and never needs a matrix), and an expli
 
 from __future__ import annotations
 
-from bayesdp.queries.answers import answer_labels, rows_of, sets_of_records
-from bayesdp.queries.cell_list import CellNames, cell_list
-from bayesdp.queries.linear import LinearQuery
-from bayesdp.queries.matrix_part import MatrixPart
-from bayesdp.queries.query import Query
-from bayesdp.queries.sum_part import SumPart
-from bayesdp.queries.sums import Identity, Margins, Totals
-from bayesdp.queries.units import shown_unit
+from bayesdp.queries.parts import MatrixPart, SumPart, shown_unit
+from bayesdp.queries.query import Query, answer_labels, rows_of, sets_of_records
+from bayesdp.queries.sums import CellNames, Identity, LinearQuery, Margins, Totals, cell_list
 
 __all__ = [
     "CellNames", "Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels", "cell_list",

@@ -38,11 +38,27 @@ import scipy.sparse as sp
 from bayesdp._nested import NestedSums
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
-from bayesdp.sensitivities.farthest import distinct_columns, largest_distance
 from bayesdp.sensitivities.helmert import move_l1
-from bayesdp.sensitivities.kept import column_groups, found_changes, kept_differences
-from bayesdp.sensitivities.kept_moves import Block, block_codes, count_cycles, cycles, partitions, product_moves, rules
-from bayesdp.sensitivities.norms import MOST_CELLS, MOST_NUMBERS, MOST_PRODUCTS, DifferenceNorm
+from bayesdp.sensitivities.kept import (
+    Block,
+    block_codes,
+    column_groups,
+    count_cycles,
+    cycles,
+    found_changes,
+    kept_differences,
+    partitions,
+    product_moves,
+    rules,
+)
+from bayesdp.sensitivities.norms import (
+    MOST_CELLS,
+    MOST_NUMBERS,
+    MOST_PRODUCTS,
+    DifferenceNorm,
+    distinct_columns,
+    largest_distance,
+)
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

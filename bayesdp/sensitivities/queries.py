@@ -33,14 +33,14 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
 from bayesdp.queries import Query, SumPart
 from bayesdp.sensitivities.differences import NORMS
-from bayesdp.sensitivities.farthest import (
+from bayesdp.sensitivities.helmert import block_l1, helmert_l1
+from bayesdp.sensitivities.norms import (
     check_size,
     distinct_columns,
     largest_distance,
     norms,
     widest_pair,
 )
-from bayesdp.sensitivities.helmert import block_l1, helmert_l1
 
 type Ints = npt.NDArray[np.int64]
 

@@ -1,6 +1,10 @@
 """The semi-adjacent parameter: how many records change when one does and the exact answers stay.
 
 The semi-adjacent parameter in records added or removed, where the number of records may be unknown.
+
+Lower and upper bounds of the semi-adjacent parameter where the tables are too many to list.
+
+The semi-adjacent parameter of a fiber whose tables are listed.
 """
 
 from __future__ import annotations
@@ -10,20 +14,264 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
+from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers
-from bayesdp.sensitivities.cliques import Cliques
-from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.features import Features
-from bayesdp.sensitivities.hitting import largest_hitting_number
-from bayesdp.sensitivities.semi_bounds import bounds_by_programs, bounds_of_cliques, record_count
-from bayesdp.sensitivities.semi_enumerated import listed_tables, nearest_databases, semi_adjacency_of_tables
+from bayesdp.invariants import Invariants
+from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
+from bayesdp.queries import Totals
+from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques, largest_hitting_number
+from bayesdp.sensitivities.differences import NEIGHBOURS, Features
 
 __all__ = ["SemiAdjacency", "semi_adjacency"]
 
 type Ints = npt.NDArray[np.int64]
+
+_PAIRS = 2_000_000
+"""The largest number of pairs of cells whose distances are computed: any of them give a lower bound."""
+
+_STARTS = 6
+"""Tables from which distances are computed: the larger of them is a proved lower bound from each."""
+
+_PROGRAM_CELLS = 1000
+_PROGRAMS = 12
+_NODES = 2000
+
+
+@dataclass(frozen=True)
+class SemiBounds:
+    """Limits of a(t) in both conventions, and how they were found."""
+
+    infimum: tuple[int, int]
+    worst: tuple[int, int]
+    reason: str
+
+
+def record_count(fiber: Fiber, point: Ints) -> int | None:
+    """The number of records, that of `point`, if the exact answers fix it; None if not."""
+    both = Invariants([fiber.invariants.query, Totals(fiber.frame)], fiber.frame) if fiber.equalities else None
+    return int(point.sum()) if both is not None and both.rank == fiber.invariants.rank else None
+
+
+def bounds_of_cliques(fiber: Fiber, cliques: Cliques) -> SemiBounds:
+    """Limits where the margins form a junction tree: see `Cliques` for the theorem.
+
+    From above: by the theorem, 1 plus the largest hitting number of the rarest labels, hence at most one more than there are
+    margins with two labels or more. From below: the largest distance from some explicit tables with these answers.
+    """
+    point = fiber.find_point().reshape(-1)
+    records = int(point.sum())
+    margins = cliques.margins(point)
+    rarest = tuple(int(own[own > 0].min()) for own in margins if np.count_nonzero(own) > 1)
+    m = len(rarest)
+    if not records:
+        return SemiBounds((0, 0), (0, 0), "there is no record")
+    if not m:
+        possible = np.all([own[code] > 0 for code, own in zip(cliques.codes, margins, strict=True)], axis=0)
+        alone = int(np.count_nonzero(possible) > 1)
+        return SemiBounds((alone, alone), (alone, alone), "all records have the same labels")
+    upper = min(1 + largest_hitting_number(rarest, records - 1)[1], records)
+    lower = 2
+    rng = np.random.default_rng(0)
+    for start in range(_STARTS):
+        if lower == upper:
+            break
+        if start:
+            point = fiber.find_point(rng.gamma(0.1, size=point.size).reshape(fiber.frame.shape) * records).reshape(-1)
+        lower = max(lower, int(cliques.distances(point, max(_PAIRS // point.size, 1))[1].max()))
+    reason = (
+        f"the margins form a junction tree: at most one more than the {m} margins with several labels, and at most what their rarest "
+        "labels allow; at least as from a table that was found"
+    )
+    return SemiBounds((2, upper), (lower, upper), reason)
+
+
+def bounds_by_programs(fiber: Fiber, records: int) -> SemiBounds:
+    """Limits for any exact answers that fix the number of records.
+
+    From above: two databases of n records differ in n records at most, and in no more than n less the counts that all tables
+    have, nor than half of what the counts can vary by, two records (i itself, on both sides) apart; and, where the Graver basis
+    can be computed, in no more than 1 plus half of its largest norm, whatever n: if the cell y is empty in u and not in another
+    table of the fiber, one vector g of that basis has a positive entry at y and u + g is in the fiber
+    (`bayesdp.moves.computed.largest_primitive_norm`); record i may be one more. From below: from
+    one explicit table u, integer programs find the nearest table with a record in a cell y that is empty in u; and where it leaves
+    the record of i alone, whether some table equally near does not.
+    """
+    point = fiber.find_point().reshape(-1)
+    low, high = (own.reshape(-1) for own in fiber.bounds())
+    uppers = [records, records - int(low.sum()) + 2]
+    if np.all(high >= 0):
+        uppers.append(int((high - low).sum()) // 2 + 2)
+    free, norm = ~fiber.system.fixed, None
+    if np.count_nonzero(free) <= COMPUTED_CELLS:  # the matrix of a large table is not asked for
+        norm = largest_primitive_norm(fiber.moving_invariants.matrix, free, fiber.system.limit_matrix)
+    if norm is not None:
+        uppers.append(max(2, 1 + norm // 2))
+    upper = max(min(uppers), 0)
+    lower = int(np.count_nonzero(point) > 1)
+    if fiber.frame.size <= _PROGRAM_CELLS:
+        lower = max(lower, _farthest_found(fiber, point, high))
+    graver = "" if norm is None else " and the Graver basis of the exact answers"
+    found = f"at most by the number of records, the limits of the cells{graver}"
+    found += "; at least by integer programs from a table that was found"
+    return SemiBounds((min(lower, 1), upper), (lower, upper), found)
+
+
+def _farthest_found(fiber: Fiber, point: Ints, high: Ints) -> int:
+    """The largest distance from this table to a value that programs find, 0 if none."""
+    empty = np.flatnonzero((point == 0) & (high != 0))
+    chosen = (
+        empty[np.unique(np.linspace(0, len(empty) - 1, min(len(empty), _PROGRAMS)).astype(np.int64))]
+        if len(empty)
+        else empty
+    )
+    lower = 0
+    for y in map(int, chosen):
+        found = _nearest(fiber, point, y, None)
+        if found is None:
+            continue
+        half, table = found
+        lower = max(lower, half)
+        # Record i in a cell that the nearest table leaves as it is: one more, unless another table as near does not.
+        kept = np.flatnonzero((point > 0) & (table >= point))
+        if lower == half and len(kept):
+            other = _nearest(fiber, point, y, int(kept[0]))
+            if other is not None and other[0] > half:
+                lower = half + 1
+    return lower
+
+
+def _nearest(fiber: Fiber, point: Ints, y: int, less: int | None) -> tuple[int, Ints] | None:
+    """Half the least distance of a table with a record in y, and less than here in one cell if wanted; None if there is none."""
+    size = len(point)
+    rows, low, high = fiber.system.limited_rows()
+    # v = point - down + up; half the distance is the sum of up, as the number of records is the same.
+    moved = sp.csr_array(sp.hstack([-rows, rows], format="csr"))
+    start = rows @ point
+    least = np.zeros(2 * size)
+    least[size + y] = 1.0
+    if less is not None:
+        least[less] = 1.0
+    stated = fiber.system.upper.astype(np.float64)
+    most = np.concatenate([(point - np.maximum(fiber.system.lower, 0)).astype(np.float64), stated - point])
+    if np.any(least > most):
+        return None
+    found = milp(
+        np.concatenate([np.zeros(size), np.ones(size)]),
+        integrality=np.ones(2 * size),
+        bounds=Bounds(least, most),
+        constraints=[LinearConstraint(moved, low - start, high - start)] if rows.shape[0] else [],
+        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+    )
+    if found.status != 0:
+        return None
+    down, up = np.rint(found.x).astype(np.int64).reshape(2, size)
+    table = point - down + up
+    if not fiber.contains(table.reshape(fiber.frame.shape)):
+        return None
+    return int(np.abs(table - point).sum()) // 2, table
+
+
+_FAR = np.iinfo(np.int64).max // 4
+
+_LISTED_CELLS = 100
+"""The largest table whose fiber is listed."""
+
+_WORK = 100_000
+"""Steps of the search that lists it."""
+
+
+def listed_tables(fiber: Fiber, limit: int) -> tuple[Ints | None, str]:
+    """All tables, flat, shape (m, cells), or why they are not listed."""
+    if fiber.frame.size > _LISTED_CELLS:
+        return None, (
+            f"the exact answers are not one-way margins, and tables of {fiber.frame.size} cells are too large to list the fiber "
+            f"(the limit is {_LISTED_CELLS})"
+        )
+    fiber.find_point()  # an empty fiber is an error that names the answers
+    try:
+        return enumerate_fiber(fiber, limit, work=_WORK).reshape(-1, fiber.frame.size), ""
+    except ValueError as error:
+        return None, f"the exact answers are not one-way margins, and {error}"
+
+
+def semi_adjacency_of_tables(tables: Ints, absence: bool = False) -> tuple[int, int]:
+    """The semi-adjacent parameter in both conventions, infimum and worst, by going through all pairs of tables, shape (m, cells)."""
+    # Record i has the value (cell) x in a database with table u, and y in one with table v. The other records can be matched as
+    # well as their counts allow, so that `||(u - e_x) - (v - e_y)||_1` of them are left over on both sides, and record i itself
+    # counts on both. With `w = u - v` that is `||w||_1 + 2 [w_x <= 0] + 2 [w_y >= 0]` records taken away or added, because `w_x -
+    # 1` is smaller in absolute value just when w_x is positive; half as many are substituted. With `absence`, i may also not be
+    # there: without e_x, and without its record on that side, the bracket of x falls away. The infimum is the largest over x and y
+    # of the least over u and v; the worst is the largest over x, y and u of the least over v. `tables`, shape (m, cells): all
+    # tables. `absence`: count records added or removed, absence among the values; else records substituted, where all tables must
+    # have one total.
+    possible = np.flatnonzero((tables > 0).any(axis=0))
+    if not possible.size and not (absence and len(tables)):
+        return 0, 0
+    size = possible.size + absence
+    best = np.full((size, size), _FAR)
+    worst = 0
+    for u in tables:
+        own, distance = _distances(u, tables, possible, absence)
+        worst = max(worst, int(distance.max(initial=0)))
+        best[own] = np.minimum(best[own], distance)
+    unit = 1 if absence else 2
+    return int(best.max()) // unit, worst // unit
+
+
+def distances_of_tables(table: Ints, tables: Ints) -> tuple[Ints, Ints]:
+    """The number of substituted records if a record of one cell says another, in a database with one of the listed tables."""
+    # `table`, shape (cells,): one of the tables. `tables`, shape (m, cells): all tables, with one total. Returns `cells`, shape
+    # (own,): the cells that hold records; `distances`, shape (own, cells): as `Cliques.distances`.
+    possible = np.flatnonzero((tables > 0).any(axis=0))
+    own, distance = _distances(table, tables, possible, False)
+    found = np.full((len(own), tables.shape[1]), IMPOSSIBLE, dtype=np.int64)
+    found[:, possible] = distance // 2
+    return possible[own], found
+
+
+def _distances(u: Ints, tables: Ints, possible: Ints, absence: bool) -> tuple[Ints, Ints]:
+    """Records taken away and added, from each own value (positions in `possible`, absence last) to each possible one."""
+    change = u - tables
+    norm = np.abs(change).sum(axis=1)
+    # The closest table with a record in y has a distance of its norm + 4 at most, the two brackets included. A table whose norm
+    # is larger by 4 has no smaller one.
+    closest = np.array([norm[tables[:, y] > 0].min() for y in possible], dtype=np.int64)
+    near = np.flatnonzero(norm <= closest.max(initial=0) + 3)
+    norm, change, held = norm[near], change[near], tables[near] > 0
+    positions = np.flatnonzero(u[possible] > 0)
+    start = norm[:, None] + 2 * (change[:, possible[positions]] <= 0)
+    if absence:
+        positions = np.append(positions, len(possible))
+        start = np.column_stack([start, norm])
+    distance = np.empty((len(positions), len(possible) + absence), dtype=np.int64)
+    for j, y in enumerate(possible):
+        to_y = np.where(held[:, y], 2 * (change[:, y] >= 0), _FAR)
+        distance[:, j] = (start + to_y[:, None]).min(axis=0)
+    if absence:
+        distance[:, -1] = start.min(axis=0)
+    distance[np.arange(len(positions)), positions] = 0
+    return positions, distance
+
+
+def nearest_databases(tables: Ints, absence: bool = False) -> tuple[int, int]:
+    """``a_min`` and ``a_maxmin`` of Remark 14: the least, and the largest, distance to the nearest other database.
+
+    Databases are lists of records: where two records of a table differ, exchanging them is another database at distance 2,
+    with the same table. In records added or removed (`absence`), a record can make room for that of somebody else with the same
+    value, which is another database at distance 2. 0 where there is no other database.
+    """
+    nearest = []
+    for u in tables:
+        apart = np.abs(tables - u).sum(axis=1) // (1 if absence else 2)
+        others = apart[apart > 0]
+        exchange = [2] if np.count_nonzero(u) > (0 if absence else 1) else []
+        nearest.append(min([*exchange, *([int(others.min())] if others.size else [])], default=0))
+    return (min(nearest), max(nearest)) if nearest else (0, 0)
 
 
 @dataclass(frozen=True)
@@ -187,7 +435,7 @@ def semi_adjacency(
     number of records that have the labels y_f, f in D, among them. At best one record has them all: a(t) = 2. At worst, D is
     every feature with two labels or more, y has the rarest label of each (a smaller set is never easier to
     hit), and the records, the one of i apart, are arranged so that it takes the most records to find all these labels; see
-    `bayesdp.sensitivities.hitting`. With p features it is p if the rarest labels can belong to different records, that
+    `bayesdp.sensitivities.cliques`. With p features it is p if the rarest labels can belong to different records, that
     is, if their margins add up to at most n - 1; then a(t) = p + 1, the bound of Theorem 16. A 2 x 2 table with all four
     margins n / 2 has a(t) = 2. Cells that agree in all features (the margins do not count some
     dimension) are alternatives at distance 1.

@@ -20,8 +20,13 @@ import numpy.typing as npt
 
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
 from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.sensitivity import Sensitivity, bounds_from_data_refused, number_of_records, public_bounds
-from bayesdp.sensitivities.stated import StatedSensitivity
+from bayesdp.sensitivities.stated import (
+    Sensitivity,
+    StatedSensitivity,
+    bounds_from_data_refused,
+    number_of_records,
+    public_bounds,
+)
 
 
 def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "substitution") -> Sensitivity:

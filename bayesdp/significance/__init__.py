@@ -18,9 +18,8 @@ from bayesdp.significance.from_release import odds_ratio_test_from_release
 from bayesdp.significance.independence import IndependenceResult, independence_test_from_releases
 from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult, odds_ratio_test
 from bayesdp.significance.posterior import PosteriorOddsRatio, posterior_odds_ratio
-from bayesdp.significance.rules import Rule
+from bayesdp.significance.rules import Rule, umpu_odds_ratio, unbiased_odds_ratio
 from bayesdp.significance.stratified import CommonOddsRatioResult, common_odds_ratio_test
-from bayesdp.significance.umpu import umpu_odds_ratio, unbiased_odds_ratio
 
 __all__ = [
     "BinomialResult", "CommonOddsRatioResult", "ConfidenceInterval", "IndependenceResult", "OddsRatioResult", "PosteriorOddsRatio",

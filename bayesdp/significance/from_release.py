@@ -16,9 +16,8 @@ from bayesdp.measurements import Measured
 from bayesdp.noise.base import Ints
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.significance._families import Hypergeometric, margins
-from bayesdp.significance._inversion import NoisyCount
-from bayesdp.significance._release_noise import CornerNoise, cell_noise, corner_noise
+from bayesdp.significance._families import Hypergeometric, NoisyCount, margins
+from bayesdp.significance._noise import CornerNoise, cell_noise, corner_noise
 from bayesdp.significance.odds_ratio import OddsRatioResult, result_of
 
 _MOVE = np.array([[1, -1], [-1, 1]])

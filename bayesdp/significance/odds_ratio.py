@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.profile import checked
-from bayesdp.significance._families import Hypergeometric, margins
-from bayesdp.significance._intervals import ConfidenceInterval, Inverted
-from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount, finite_statistic
+from bayesdp.significance._families import (
+    ALTERNATIVES,
+    ConfidenceInterval,
+    Hypergeometric,
+    Inverted,
+    NoisyCount,
+    finite_statistic,
+    margins,
+)
 from bayesdp.significance._noise import Noise, in_words
 from bayesdp.significance.rules import Rule, rule_of
 

@@ -16,8 +16,7 @@ from bayesdp._text import printable
 from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
-from bayesdp.significance._families import Hypergeometric, margins
-from bayesdp.significance._inversion import ALTERNATIVES
+from bayesdp.significance._families import ALTERNATIVES, Hypergeometric, margins
 from bayesdp.significance.from_release import corner_position, odds_ratio_test_from_release
 from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult
 

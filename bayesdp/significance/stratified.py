@@ -17,12 +17,9 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import LatticeGaussian, LatticeLaplace, NoiseLaw, ProjectedGaussian, ProjectedLaplace, SubspaceNorm
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Release
-from bayesdp.significance._families import Family, Hypergeometric
-from bayesdp.significance._intervals import Inverted
-from bayesdp.significance._inversion import ALTERNATIVES, NoisyCount
+from bayesdp.significance._families import ALTERNATIVES, Family, Hypergeometric, Inverted, NoisyCount
 from bayesdp.significance._noise import Noise
-from bayesdp.significance._sums import FamilySum, is_whole, noise_of_sum
-from bayesdp.significance.combined import without_uniform
+from bayesdp.significance.combined import FamilySum, is_whole, noise_of_sum, without_uniform
 from bayesdp.significance.from_release import NoisyCorner, noisy_corner
 
 

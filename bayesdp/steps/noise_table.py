@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 from bayesdp._random import seed_state
 from bayesdp.fibers.kernel.state import FLAT, set_counts
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
-from bayesdp.lattices.gibbs import noise_state, set_law
+from bayesdp.lattices.samplers import noise_state, set_law
 from bayesdp.moves.choosing import moves_for
 from bayesdp.moves.moves import Moves
 from bayesdp.steps._compiled import Point, compiled, depends, log_density

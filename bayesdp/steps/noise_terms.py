@@ -12,8 +12,8 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.distributions.bounded.base import BoundedRV
-from bayesdp.distributions.independent.laws import TulapRV
 from bayesdp.distributions.independent.of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.independent.scalar import TulapRV
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.tables import TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm

@@ -19,8 +19,8 @@ from pytensor.graph.traversal import ancestors
 from bayesdp._random import seed_state
 from bayesdp._validate import positive_integer
 from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
+from bayesdp.noise.subspace.projected_laplace import row_basis
 from bayesdp.noise.subspace.row_noise import RowDirections, directions_of, sweep
-from bayesdp.noise.subspace.rows import row_basis
 from bayesdp.steps._assigned import chosen_values, register_step
 
 __all__ = ["RowNoiseGibbs", "register"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import uniform
-from bayesdp.lattices.coupling.basis_law import BasisLaw, shift
+from bayesdp.lattices.coupling.conditional import BasisLaw, shift
 from bayesdp.lattices.coupling.coupling import TRIES, Meet, count_apart
 from bayesdp.lattices.integers import discrete_laplace
 from benchmarks.paper_sampler.double_geometric import jump_rates, log_ratio, metropolis_update

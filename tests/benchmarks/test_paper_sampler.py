@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bayesdp.lattices.coupling.basis_law import BasisLaw
+from bayesdp.lattices.coupling.conditional import BasisLaw
 from benchmarks.paper_sampler.double_geometric import draw_double_geometric, jump_rates, tune_jumps
 from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue

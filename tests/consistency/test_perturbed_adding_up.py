@@ -10,7 +10,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from bayesdp.consistency import PostProcessedWarning, _perturbed, made_consistent
+from bayesdp.consistency import PostProcessedWarning, made_consistent, post_processed
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import CellKey, ConventionalRounding, RandomRounding, TransitionTable, ten_five_rule
 from bayesdp.queries import Identity, Margins, Totals
@@ -88,10 +88,10 @@ def test_the_chance_is_that_of_an_enumeration(law):
     parts = [Measured(query, query.apply(values), law) for query in queries(frame)]
     known = [np.ones(part.query.rows, dtype=bool) for part in parts]
     sets = [
-        _perturbed._counts(part.query.parts[0], part.values.reshape(-1), own, law)
+        post_processed._counts(part.query.parts[0], part.values.reshape(-1), own, law)
         for part, own in zip(parts, known, strict=True)
     ]
-    totals = _perturbed._totals(sets, 0)
+    totals = post_processed._totals(sets, 0)
     weights = [np.exp(law.log_each(y, np.arange(60))) if y else np.eye(60)[0] for y in values.reshape(-1)]
     alone, together = np.zeros(3), 0.0
     for counts in product(*(np.flatnonzero(own) for own in weights)):
@@ -104,9 +104,9 @@ def test_the_chance_is_that_of_an_enumeration(law):
             each[place] = mass[place] if certain else mass.prod()
         alone += p * each
         together += p * each.prod()
-    found = [_perturbed._alone(sets[0], total) for total in totals]
+    found = [post_processed._alone(sets[0], total) for total in totals]
     np.testing.assert_allclose(found, alone, rtol=1e-9)
-    bound = _perturbed._chance(sets[0], totals, 1.001 * float(np.prod(found)))
+    bound = post_processed._chance(sets[0], totals, 1.001 * float(np.prod(found)))
     assert 0.98 * together <= bound <= 1.15 * together + 1e-3
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bayesdp import distributions, noise
-from bayesdp.distributions.docstrings import distribution_doc
+from bayesdp.distributions.registry import distribution_doc
 
 LAWS = [one for name in noise.__all__ if isinstance(one := getattr(noise, name), type) and "name" in vars(one)]
 DISCRETE = [law for law in LAWS if law.family == "bounded" and law.integer]

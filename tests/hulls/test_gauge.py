@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayesdp.hulls import SymmetricHull
-from bayesdp.hulls.boundary import POINTS, boundary_of
+from bayesdp.hulls.base import POINTS, boundary_of
 from tests.hulls.polytopes import Floats, cube, moves, substitutions
 
 BOTH = ("facets", "program")

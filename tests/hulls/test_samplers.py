@@ -9,11 +9,10 @@ import pytest
 from scipy.stats import gamma, kstest
 
 from bayesdp.hulls import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
-from bayesdp.hulls.cones import draw_cones
-from bayesdp.hulls.envelope import envelope_of
-from bayesdp.hulls.lift import lift_of, substitutions_of
-from bayesdp.hulls.proposals import proposal_for
-from bayesdp.hulls.samplers import _chain, draw_cube, draw_hit_and_run
+from bayesdp.hulls.base import draw_cones
+from bayesdp.hulls.lattice import envelope_of
+from bayesdp.hulls.samplers import _chain, draw_cube, draw_hit_and_run, lift_of, substitutions_of
+from bayesdp.hulls.sensitivity import proposal_for
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue

@@ -9,8 +9,7 @@ import pytest
 
 from bayesdp.hulls import sensitivity_hull
 from bayesdp.hulls.base import gauge_program
-from bayesdp.hulls.generators import Generators, circuits, differences, listed
-from bayesdp.hulls.simplex import ABOVE, BELOW, SOLVED, solve
+from bayesdp.hulls.generators import ABOVE, BELOW, SOLVED, Generators, circuits, differences, listed, solve
 from tests.hulls.polytopes import Floats, both_margins, moves
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import kernel_basis
-from bayesdp.lattices.rounding import round_to_lattice
+from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.queries import Margins, Totals
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, one_way, two_way_margins
 from tests.moves.test_basis import NESTED

@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesdp import mechanisms, noise
 from bayesdp.mechanisms import Agent, Mechanism, StatisticMechanism
-from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism
+from bayesdp.mechanisms.bounded.proportions import ProportionMechanism
 from bayesdp.mechanisms.frameworks.base import FrameworkMechanism
 from bayesdp.privacy import gaussian_dp
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals

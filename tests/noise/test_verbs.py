@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesdp import Invariants, Margins, Measured, SemiNorm, compose, noise
-from bayesdp.composition._lengths import known_losses
+from bayesdp.composition._total import known_losses
 from bayesdp.measurements import Exact
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.registered import _REGISTRY

@@ -98,5 +98,8 @@ def test_the_longest_begin_and_some_are_not_compiled_in_quick_runs(tmp_path, wri
     assert run.main(["--store"]) == 0
     assert [line[:2] for line in capsys.readouterr().out.splitlines()] == ["10", "08", "09", "07", "02"]
     told = {own.name[:2]: run.printed(nbformat.read(own, as_version=4)) for own in tmp_path.glob("*.ipynb")}
-    quick, plain = ["'cxx=,traceback__limit=0,mode=FAST_COMPILE,floatX=float64'"], ["'cxx=,traceback__limit=0,floatX=float64'"]
+    quick, plain = (
+        ["'cxx=,traceback__limit=0,mode=FAST_COMPILE,floatX=float64'"],
+        ["'cxx=,traceback__limit=0,floatX=float64'"],
+    )
     assert told == {"02": quick, "07": quick, "08": plain, "09": quick, "10": quick}

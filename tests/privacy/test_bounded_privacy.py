@@ -17,10 +17,11 @@ from bayesdp.noise import (
 from bayesdp.privacy.bounded import (
     discrete_truncated_loss,
     truncated_epsilon,
+    truncated_gaussian_delta,
+    truncated_gaussian_epsilon,
     truncated_loss,
     truncated_scale,
 )
-from bayesdp.privacy.bounded_normal import truncated_gaussian_delta, truncated_gaussian_epsilon
 
 
 def searched(law: Any, distance: float, points: int = 400) -> float:

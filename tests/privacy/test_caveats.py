@@ -11,7 +11,7 @@ import pytest
 
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy import caveats as own
-from bayesdp.privacy.guarantee_files import caveat_from, person_from
+from bayesdp.privacy.guarantee import caveat_from, person_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.words import OnePerson, SamplerStatement, Words
 

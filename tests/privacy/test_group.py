@@ -21,8 +21,8 @@ from bayesdp.privacy import (
     rho_to_delta,
     rho_within,
 )
-from bayesdp.privacy.group import GROWTH
-from bayesdp.privacy.stated_losses import stated_loss
+from bayesdp.privacy.guarantee import GROWTH
+from bayesdp.privacy.losses import stated_loss
 
 
 def test_the_sum_over_the_steps_by_its_definition() -> None:

@@ -11,8 +11,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.privacy.losses import NO_PROTECTION, ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, loss_from
-from bayesdp.privacy.stated_losses import LossAt, SeveralLosses, stated_loss
+from bayesdp.privacy.loss import NO_PROTECTION, Loss
+from bayesdp.privacy.losses import (
+    ZCDP,
+    ApproximateDP,
+    GaussianDP,
+    LossAt,
+    PureDP,
+    SeveralLosses,
+    loss_from,
+    stated_loss,
+)
 
 
 def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:

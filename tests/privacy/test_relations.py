@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
-from bayesdp.privacy.relations import Apart, Difference, Kept, Neighbours, Relation, Sentence, relation_from
+from bayesdp.privacy.pairs import Apart, Difference, Kept, Neighbours, Relation, Sentence, relation_from
 from bayesdp.sensitivities.kept import ADDED
 
 RELATIONS: list[Relation] = [

@@ -23,7 +23,7 @@ from bayesdp.privacy import (
     semi_adjacency,
     semi_guarantee,
 )
-from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import DiscretePair
 from bayesdp.queries import LinearQuery, Margins, Totals
 

@@ -10,8 +10,14 @@ from bayesdp.measurements import Exact
 from bayesdp.privacy import semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from bayesdp.sensitivities.cliques import Cliques, is_junction_tree
-from bayesdp.sensitivities.semi_bounds import bounds_by_programs, bounds_of_cliques, record_count
-from bayesdp.sensitivities.semi_enumerated import distances_of_tables, listed_tables, semi_adjacency_of_tables
+from bayesdp.sensitivities.semi_adjacent import (
+    bounds_by_programs,
+    bounds_of_cliques,
+    distances_of_tables,
+    listed_tables,
+    record_count,
+    semi_adjacency_of_tables,
+)
 from tests.sensitivities.databases import (
     ABSENT,
     conforming,

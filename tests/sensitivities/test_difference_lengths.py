@@ -14,7 +14,7 @@ import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.polytope import k_norm
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
-from bayesdp.privacy.relations import BOUNDS
+from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.sensitivities import difference_lengths as module
 from bayesdp.sensitivities.difference_lengths import agreements, difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm

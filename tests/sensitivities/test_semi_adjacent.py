@@ -14,9 +14,9 @@ from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SemiAdjacency, semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
-from bayesdp.sensitivities.features import Features
-from bayesdp.sensitivities.hitting import largest_hitting_number
-from bayesdp.sensitivities.semi_enumerated import nearest_databases, semi_adjacency_of_tables
+from bayesdp.sensitivities.cliques import largest_hitting_number
+from bayesdp.sensitivities.differences import Features
+from bayesdp.sensitivities.semi_adjacent import nearest_databases, semi_adjacency_of_tables
 
 type Ints = npt.NDArray[np.int64]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from bayesdp.privacy.tradeoffs import TradeOff, approximate_dp, gaussian_dp
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.significance import binomial_test
 
 F = approximate_dp(1.0, 0.01)

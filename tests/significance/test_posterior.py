@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.stats import fisher_exact
 
 import bayesdp as bdp
-from bayesdp.privacy.tradeoffs import approximate_dp
+from bayesdp.privacy.tradeoffs.laws import approximate_dp
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, posterior_odds_ratio
 from bayesdp.significance.from_release import noisy_corner, pvalue_limits
 

@@ -18,8 +18,8 @@ from bayesdp import noise
 from bayesdp._random import seed_state
 from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
+from bayesdp.noise.subspace.projected_laplace import row_basis
 from bayesdp.noise.subspace.row_noise import directions_of, row_coordinates, sweep
-from bayesdp.noise.subspace.rows import row_basis
 from bayesdp.queries import LinearQuery, Margins
 from bayesdp.steps import RowNoiseGibbs
 from bayesdp.steps.row_gibbs import register

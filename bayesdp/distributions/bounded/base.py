@@ -15,8 +15,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions.independent.scalar import ScalarNoiseRV, distribution_class, whole_values
 from bayesdp.distributions.parameters import scale
-from bayesdp.noise.bounded.base import BoundedLaw
-from bayesdp.noise.bounded.bounds import checked_bounds
+from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
 from bayesdp.noise.namespace import finite
 
 

@@ -14,11 +14,11 @@ from pytensor.graph.traversal import walk
 from bayesdp.distributions._python_draws import applied
 from bayesdp.distributions.exact_answers import OFF_FIBER
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoise, CanonicalNoiseRV, LogDensity
-from bayesdp.distributions.independent.laws import Tulap, TulapRV
-from bayesdp.distributions.likelihoods import add_likelihood
+from bayesdp.distributions.independent.scalar import Tulap, TulapRV
 from bayesdp.distributions.parameters import is_discrete
+from bayesdp.distributions.registry import add_likelihood
 from bayesdp.noise.independent.canonical import Canonical
-from bayesdp.noise.independent.tulap import Tulap as TulapLaw
+from bayesdp.noise.independent.canonical import Tulap as TulapLaw
 from bayesdp.privacy import TradeOff
 
 __all__ = ["CanonicalOfCounts", "CanonicalOfCountsRV", "TulapOfCounts", "are_free"]

@@ -16,13 +16,11 @@ from pytensor.tensor.special import logsumexp
 from bayesdp.distributions.table_densities import symbolic_log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.l1_series import L1Series
-from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l1_sums, l2_sums
-from bayesdp.lattices.sums.theta_series import ThetaSeries
+from bayesdp.lattices.sums.sums import Multiples, ThetaSeries, ZeroSum, l1_sums, l2_sums
 from bayesdp.noise import theta
+from bayesdp.noise.lattice.base import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
-from bayesdp.noise.lattice.radial_sum import RadialSum, radial_sum
-from bayesdp.noise.lattice.zero_sum import GAUSSIAN_SWITCH, log_squared_binomials, trapezoid
+from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace, RadialSum, radial_sum
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 
 
@@ -83,7 +81,7 @@ def _l1_series(series: L1Series, rate: Any) -> Any:
 
 
 def _gaussian_zero_sum(count: int, sigma: Any) -> Any:
-    """Build `bayesdp.noise.lattice.zero_sum.gaussian_log_sum`; each side of the switch gets a harmless scale."""
+    """Build `bayesdp.noise.lattice.base.gaussian_log_sum`; each side of the switch gets a harmless scale."""
     small, low, high = _both_sides(sigma, GAUSSIAN_SWITCH)
     nodes, k = trapezoid(count, GAUSSIAN_SWITCH)
     weights = 2.0 * pt.exp(-0.5 * (k / low[..., None]) ** 2)

@@ -1,4 +1,7 @@
-"""PyMC distributions of laws of perturbed counts, made from the laws of `bayesdp.noise`: probabilities are looked up in a table."""
+"""PyMC distributions of laws of perturbed counts, made from the laws of `bayesdp.noise`: probabilities are looked up in a table.
+
+Cell keys, rounding and transition tables as PyMC distributions.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,13 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorConstant
 
+from bayesdp import noise
 from bayesdp.distributions._python_draws import applied, drawn_in_python
-from bayesdp.distributions.docstrings import distribution_doc
 from bayesdp.distributions.exact_answers import OFF_FIBER
 from bayesdp.distributions.independent.of_counts import are_free
 from bayesdp.distributions.parameters import is_discrete
-from bayesdp.distributions.registry import register_distribution
-from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.transitions import Transitions
+from bayesdp.distributions.registry import distribution_doc, register_distribution
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
 
 __all__ = ["PerturbedRV", "counts_of", "perturbed_distribution", "perturbed_op"]
 
@@ -195,3 +197,61 @@ _COUNT = """>>> import pymc as pm
 >>> with pm.Model():
 ...     count = pm.Poisson("count", 9.0)
 ...     published = {name}("published", mu=count, base=3, observed=12)"""
+
+
+@perturbed_distribution(noise.CellKey)
+class CellKey(pm.Discrete):
+    """Counts mu perturbed by cell keys, by a perturbation table that is given or that of maximum entropy.
+
+    Parameters
+    ----------
+    ptable : TransitionTable, optional
+        The office's own table, as from `bayesdp.noise.read_ptable`; the other parameters must then be left out.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     count = pm.Poisson("count", 9.0)
+    ...     published = CellKey("published", mu=count, max_deviation=4, variance=2.0, observed=12)
+    """
+
+
+@perturbed_distribution(noise.RandomRounding)
+class RandomRounding(pm.Discrete):
+    """Counts mu rounded at random to a multiple of a base.
+
+    Parameters
+    ----------
+    base : int
+        At least 2, and at most 1000.
+    """
+
+
+@perturbed_distribution(noise.ConventionalRounding)
+class ConventionalRounding(pm.Discrete):
+    """Counts mu rounded to the nearest multiple of a base.
+
+    Parameters
+    ----------
+    base : int
+        At least 2, and at most 1000.
+    """
+
+
+@perturbed_distribution(noise.TransitionTable)
+class TransitionTable(pm.Discrete):
+    """Counts published for counts mu, with probabilities of the deviations that are given.
+
+    Parameters
+    ----------
+    deviations : sequence of int
+        Increasing.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     count = pm.Poisson("count", 9.0)
+    ...     published = TransitionTable("published", count, [-1, 0, 1], [[0, 1, 0], [0.2, 0.6, 0.2]], observed=12)
+    """

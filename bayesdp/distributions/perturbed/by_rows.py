@@ -13,10 +13,9 @@ from pymc.logprob.abstract import _logprob
 from scipy.special import gammaln
 
 from bayesdp import noise
-from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import is_discrete
 from bayesdp.distributions.perturbed.base import PerturbedRV, counts_of, perturbed_distribution, perturbed_op
-from bayesdp.distributions.registry import distribution_of
+from bayesdp.distributions.registry import add_likelihood, distribution_of
 from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw
 

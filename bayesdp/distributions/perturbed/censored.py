@@ -21,7 +21,7 @@ from bayesdp.distributions.parameters import is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.limits import checked_limit
 from bayesdp.noise.namespace import finite
-from bayesdp.noise.perturbed.thresholds import check_order
+from bayesdp.noise.perturbed.censored import check_order
 
 
 class CensoredRV(RandomVariable):

@@ -16,14 +16,14 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 
 from bayesdp.distributions._python_draws import applied, drawn_in_python
-from bayesdp.distributions.likelihoods import add_likelihood
 from bayesdp.distributions.parameters import checked_location, is_discrete, scale
+from bayesdp.distributions.registry import add_likelihood
 from bayesdp.distributions.subspace.laws import ProjectedLaplace
 from bayesdp.distributions.tables import nearest_table
 from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace as ProjectedLaplaceLaw
+from bayesdp.noise.subspace.projected_laplace import components_of, log_gram, rows_of_cells
 from bayesdp.noise.subspace.row_noise import row_coordinates
-from bayesdp.noise.subspace.rows import components_of, log_gram, rows_of_cells
 from bayesdp.noise.tables import norm_of
 
 type Floats = npt.NDArray[np.float64]

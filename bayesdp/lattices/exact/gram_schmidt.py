@@ -4,10 +4,35 @@ Neighbouring differences ``b_i = e_i - e_{i+1}`` have ``b*_i = (1/(i+1)) (e_0 + 
 squared length ``(i+2) / (i+1)``, and ``b_{i+1} = b*_{i+1} - (i+1)/(i+2) b*_i``: the triangle has one diagonal
 below the main one. Triangles and lengths of product bases are products, in lexicographic order, so that a table
 with k ways needs fewer than 2**k numbers a cell, and never a matrix of cells by cells.
+
+Single integers with Gaussian mass around any real centre, inside numba kernels.
+
+Gaussian noise on any lattice: randomised nearest planes (Klein), with the rejection that makes it exact.
+
+The coordinates in a basis are drawn from the last to the first, each a discrete Gaussian around the centre that
+the later ones leave, with scale ``sigma / ||b*_i||``. The mass of what is drawn is the Gaussian mass of the
+vector, divided by the sum of each one-dimensional mass around its centre; keeping it with the product of these
+sums over their largest values, those at centre zero, leaves the Gaussian mass alone (Brakerski, Langlois,
+Peikert, Regev and Stehle, 2013, Lemma 2.3; without the rejection: Gentry, Peikert and Vaikuntanathan, 2008, used
+in Theorem 16 of Dharangutte et al.). Each factor is known before its coordinate is drawn, so a vector is given
+up as soon as it can be. Orthogonal pieces of the lattice are drawn apart.
+
+Noise with mass ``exp(-epsilon ||z||_2)`` on any lattice: real noise, nearest planes, rejection.
+
+A vector v with density proportional to ``exp(-epsilon ||v||)`` on the space that the lattice spans (a Gamma
+radius, a uniform direction) is rounded to the lattice point z of its nearest planes (Babai) and kept with
+probability ``exp(-epsilon (||z|| - ||v|| + rho))``. The points that are rounded to z are a half-open box around
+it, the same for every z, with no point further off than ``rho = sqrt(sum ||b*_i||**2) / 2``. Hence the
+probability is at most one, and z is drawn and kept in proportion to the integral over its box of ``exp(-epsilon
+||v||) exp(-epsilon (||z|| - ||v|| + rho))``, which is ``exp(-epsilon ||z||)`` times a constant.
+
+The sum over the lattice times the volume of the box is at least the integral (by Poisson's formula: the Fourier
+transform of the density is positive), so at least ``exp(-epsilon rho)`` of the proposals are kept.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 
@@ -15,6 +40,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._numba import nb
+from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel, kernel_basis
@@ -118,3 +145,211 @@ def _general_basis(part: General, invariants: Invariants) -> sp.csr_array | None
     if invariants.nested is None or len(lattice_parts(invariants)) > 1:
         return None
     return sp.csr_array(kernel_basis(invariants)[:, part.cells])
+
+
+type Words = npt.NDArray[np.uint64]
+
+SMALL = 0.5
+"""Below this scale six integers on each side of the centre have all but ``exp(-60)`` of the mass."""
+
+_LARGE = 1.5
+"""From this scale the mass is the same around every centre, to double precision."""
+
+_SQRT_2PI = math.sqrt(2.0 * math.pi)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def normal(state: Words) -> float:
+    """A standard normal draw (Marsaglia's polar method)."""
+    while True:
+        u = 2.0 * uniform(state) - 1.0
+        v = 2.0 * uniform(state) - 1.0
+        square = u * u + v * v
+        if 0.0 < square < 1.0:
+            return u * math.sqrt(-2.0 * math.log(square) / square)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def mass_ratio(centre: float, sigma: float, wave: float) -> float:
+    """Sum of ``exp(-(k - centre)**2 / (2 sigma**2))`` over the integers, divided by that with centre 0."""
+    # It is at most one, because the Fourier coefficients are positive. `wave`: `exp(-2 pi**2 sigma**2)`, the first Fourier
+    # coefficient.
+    if sigma >= _LARGE:
+        return 1.0
+    if sigma >= SMALL:
+        # Poisson's formula; the next terms are below 1e-34.
+        t = 2.0 * math.pi * centre
+        w4, w9 = wave**4, wave**9
+        numerator = 1.0 + 2.0 * (wave * math.cos(t) + w4 * math.cos(2.0 * t) + w9 * math.cos(3.0 * t))
+        return numerator / (1.0 + 2.0 * (wave + w4 + w9))
+    rest = centre - math.floor(centre + 0.5)
+    scale = -0.5 / (sigma * sigma)
+    around, zero = 0.0, 0.0
+    for k in range(-6, 7):
+        around += math.exp(scale * (k - rest) * (k - rest))
+        zero += math.exp(scale * k * k)
+    return around / zero
+
+
+@nb.njit(cache=True, error_model="numpy")
+def centred_gaussian(state: Words, centre: float, sigma: float) -> int:
+    """An integer k with mass proportional to ``exp(-(k - centre)**2 / (2 sigma**2))``.
+
+    Small scales: inversion. Else a real number y is drawn, with density in proportion to 1 within 1/2 of the
+    centre and to the Gaussian of ``|y - centre| - 1/2`` beyond, and rounded to k: the density at y is nowhere
+    below the mass at k, which is at least 1/2 closer to the centre at most. ``sigma sqrt(2 pi) / (1 + sigma
+    sqrt(2 pi))`` of the proposals are accepted on average over centres: .56 at the smallest scale, .91 at 4.
+    """
+    scale = 0.5 / (sigma * sigma)
+    if sigma < SMALL:
+        nearest = math.floor(centre + 0.5)
+        rest = centre - nearest
+        total = 0.0
+        for k in range(-6, 7):
+            total += math.exp(-scale * k * (k - 2.0 * rest))
+        left = uniform(state) * total
+        for k in range(-6, 6):
+            left -= math.exp(-scale * k * (k - 2.0 * rest))
+            if left < 0.0:
+                return int(nearest) + k
+        return int(nearest) + 6
+    flat = 1.0 / (1.0 + sigma * _SQRT_2PI)
+    while True:
+        u = uniform(state)
+        beyond = 0.0
+        if u < flat:
+            y = u / flat - 0.5
+        else:
+            x = sigma * normal(state)
+            beyond = abs(x)
+            y = x + math.copysign(0.5, x)
+        k = math.floor(centre + y + 0.5)
+        distance = k - centre
+        if uniform(state) < math.exp(-scale * (distance * distance - beyond * beyond)):
+            return int(k)
+
+
+def klein_acceptance(lattice: GramSchmidt, sigma: float) -> float:
+    """A lower bound on the acceptance rate of the worst orthogonal piece of the lattice.
+
+    The share is the Gaussian sum over the piece, divided by the product of the one-dimensional sums at centre
+    zero. That sum is at least the integral (Poisson), and at least one, the mass of the zero vector.
+    """
+    scales = sigma / lattice.lengths
+    sums = np.log([_sum_at_zero(float(s)) for s in np.unique(scales)])[np.unique(scales, return_inverse=True)[1]]
+    # A single direction is never rejected: its centre is zero.
+    integral = np.log(scales * math.sqrt(2.0 * math.pi))
+    starts = lattice.pieces[:-1]
+    bound = np.maximum(np.add.reduceat(integral, starts), 0.0) - np.add.reduceat(sums, starts)
+    bound[np.diff(lattice.pieces) == 1] = 0.0
+    return float(np.exp(min(bound.min(), 0.0)))
+
+
+def _sum_at_zero(sigma: float) -> float:
+    if sigma >= 1.0:
+        j = np.arange(1, 4)
+        return sigma * math.sqrt(2.0 * math.pi) * (1.0 + 2.0 * float(np.exp(-2.0 * (math.pi * sigma * j) ** 2).sum()))
+    return 1.0 + 2.0 * float(np.exp(-0.5 * (np.arange(1, 10) / sigma) ** 2).sum())
+
+
+def draw_klein(
+    lattice: GramSchmidt, sigma: float, rng: np.random.Generator, size: int
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Draw vectors z of the lattice with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``."""
+    # Returns shape (size, cells); number of proposals, over all pieces.
+    steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
+    scales = sigma / lattice.lengths
+    waves = np.exp(-2.0 * (math.pi * scales) ** 2)
+    mu = lattice.triangle
+    starts, columns = mu.indptr.astype(np.int64), mu.indices.astype(np.int64)
+    tries = _fill_by_klein(seed_state(rng), scales, waves, starts, columns, mu.data, lattice.pieces, steps)
+    return np.asarray((lattice.basis.T @ steps.T).T, dtype=np.int64), int(tries)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_by_klein(
+    state: Words, scales: Floats, waves: Floats, starts: Ints, columns: Ints, mu: Floats, pieces: Ints, out: Ints
+) -> int:
+    centres = np.zeros(len(scales))
+    tries = 0
+    for draw in range(out.shape[0]):
+        row = out[draw]
+        for piece in range(len(pieces) - 1):
+            low, high = pieces[piece], pieces[piece + 1]
+            kept = False
+            while not kept:
+                tries += 1
+                kept = True
+                centres[low:high] = 0.0
+                for i in range(high - 1, low - 1, -1):
+                    ratio = mass_ratio(centres[i], scales[i], waves[i])
+                    if ratio < 1.0 and uniform(state) >= ratio:
+                        kept = False
+                        break
+                    k = centred_gaussian(state, centres[i], scales[i])
+                    row[i] = k
+                    if k != 0:
+                        for at in range(starts[i], starts[i + 1]):
+                            centres[columns[at]] -= k * mu[at]
+    return tries
+
+
+def nearest_plane_acceptance(lattice: GramSchmidt, epsilon: float) -> float:
+    """A lower bound on the acceptance rate."""
+    return math.exp(-epsilon * lattice.reach)
+
+
+def draw_nearest_plane(
+    lattice: GramSchmidt, epsilon: float, rng: np.random.Generator, size: int
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Draw vectors z of the lattice with mass proportional to ``exp(-epsilon ||z||_2)``."""
+    # Returns shape (size, cells); how many proposals were made.
+    steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
+    mu = lattice.triangle
+    starts, columns = mu.indptr.astype(np.int64), mu.indices.astype(np.int64)
+    tries = _fill_by_planes(seed_state(rng), epsilon, lattice.reach, lattice.lengths, starts, columns, mu.data, steps)
+    return np.asarray((lattice.basis.T @ steps.T).T, dtype=np.int64), int(tries)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_by_planes(
+    state: Words, epsilon: float, reach: float, lengths: Floats, starts: Ints, columns: Ints, mu: Floats, out: Ints
+) -> int:
+    n = len(lengths)
+    point, moved = np.zeros(n), np.zeros(n)
+    tries = 0
+    for draw in range(out.shape[0]):
+        row = out[draw]
+        while True:
+            tries += 1
+            square = 0.0
+            for i in range(n):
+                point[i] = normal(state)
+                square += point[i] * point[i]
+            radius = _gamma(state, n) / epsilon
+            stretch = radius / math.sqrt(square)
+            moved[:] = 0.0  # along each b*_i, how far the planes chosen so far have moved the origin
+            size = 0.0
+            for i in range(n - 1, -1, -1):
+                k = math.floor(point[i] * stretch / lengths[i] - moved[i] + 0.5)
+                row[i] = int(k)
+                along = (k + moved[i]) * lengths[i]
+                size += along * along
+                if k != 0.0:
+                    for at in range(starts[i], starts[i + 1]):
+                        moved[columns[at]] += k * mu[at]
+            if exponential(state) > epsilon * (math.sqrt(size) - radius + reach):
+                break
+    return tries
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _gamma(state: Words, shape: int) -> float:
+    """A Gamma draw of rate one and integer shape (Marsaglia and Tsang, 2000)."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(state)
+        v = (1.0 + c * x) ** 3
+        if v > 0.0 and math.log1p(-uniform(state)) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
+            return d * v

@@ -43,7 +43,7 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
 from bayesdp.lattices.exact.fixed_sum import add_fixed_sum, log_normaliser, mass_table
-from bayesdp.lattices.exact.group_sums import pair_given_sum
+from bayesdp.lattices.exact.groups import pair_given_sum
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

@@ -1,18 +1,239 @@
-"""The parts of a lattice by what is known of sums over them: closed forms, and series from counted vectors."""
+"""The parts of a lattice by what is known of sums over them: closed forms, and series from counted vectors.
+
+How many points of a lattice have each squared length, up to a bound: depth-first search (Fincke and Pohst 1985).
+
+The sum of ``exp(-||z||**2 / (2 sigma**2))`` over a lattice, for every sigma.
+
+By Poisson's summation formula, for a lattice of dimension n with Gram matrix G,
+
+``sum_z exp(-||z||**2 / 2 sigma**2) = (sigma sqrt(2 pi))**n det(G)**(-1/2) sum_w exp(-2 pi**2 sigma**2 ||w||**2)``,
+
+w in the dual lattice (Gram matrix the inverse of G). The left side needs few terms for small scales, the right side for
+large ones; both are lists of squared lengths with their numbers of points.
+
+What is left out is bounded: for ``b < a``, points beyond squared length R add at most ``exp(-(a - b) R) sum_z exp(-b
+||z||**2)`` to the sum with rate a, and ``sum_z exp(-b ||z||**2) <= prod_i sum_k exp(-b ||b*_i||**2 k**2)``, b*_i the
+orthogonal vectors of Gram and Schmidt: coordinate by coordinate, a Gaussian sum over the shifted integers is at most
+that over the integers (Poisson's formula again). With ``k**2 >= 1 + 3 (|k| - 1)``, and by comparison with the integral,
+``sum_k exp(-c k**2)`` is at most 1 plus the smaller one of ``2 exp(-c) / (1 - exp(-3 c))`` and ``sqrt(pi / c)``. R is
+taken so large that what is left out is below 1e-16; the whole sum is at least 1.
+
+Sums of ``exp(-rate ||z||_1)`` over a lattice, exact for every rate.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
+from flint import fmpq_mat, fmpz_mat
+from scipy.special import gammaln, logsumexp
 
+from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.exact.fixed_sum import log_normaliser
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
-from bayesdp.lattices.sums.l1_series import L1Series, l1_series
-from bayesdp.lattices.sums.theta_series import ThetaSeries, theta_series
+from bayesdp.lattices.sums.l1_series import L1Series, l1_series, part_matrix
+from bayesdp.moves.basis import integer_kernel
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+
+def squared_lengths(gram: Floats, unit: float, bound: float, limit: int) -> tuple[Ints, Ints] | None:
+    """Count the points of a lattice with squared length up to `bound`.
+
+    Parameters
+    ----------
+    gram : float64 array, shape (n, n)
+        Inner products of a basis, all multiples of ``1 / unit``.
+    unit : float
+    bound : float
+    limit : int
+        Number of points from which to give up.
+
+    Returns
+    -------
+    (int64 array, int64 array) or None
+        Squared lengths in units of ``1 / unit``, ascending from 0, and how many points have each.
+
+    Examples
+    --------
+    >>> squared_lengths(np.array([[2.0, -1.0], [-1.0, 2.0]]), 1.0, 8.0, 1000)
+    (array([0, 2, 6, 8]), array([1, 6, 6, 6]))
+    """
+    lower = np.linalg.cholesky(gram)
+    diagonal = np.diag(lower).copy()
+    # Half a unit more, so that rounding loses no point on the bound; lengths are rounded to whole units.
+    found = _search(lower / diagonal, diagonal**2, unit, bound + 0.5 / unit, limit, math.floor(bound * unit + 1e-6))
+    if found[0] == 0:
+        return None
+    lengths = np.flatnonzero(found)
+    return lengths.astype(np.int64), found[lengths]
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _search(mu: Floats, squares: Floats, unit: float, bound: float, limit: int, last: int) -> Ints:
+    """Points by squared length, all zero if there are more than `limit`; ``mu`` has ones on its diagonal.
+
+    With ``z = sum c_i b_i``, ``||z||**2 = sum_i squares[i] (c_i + sum_{l > i} c_l mu[l, i])**2``: coordinates are
+    chosen from the last one on.
+    """
+    n = len(squares)
+    counts = np.zeros(last + 1, dtype=np.int64)
+    c = np.zeros(n, dtype=np.int64)
+    top = np.zeros(n, dtype=np.int64)
+    centre = np.zeros(n)
+    used = np.zeros(n + 1)  # squared length of the coordinates from here on
+    i, seen, fresh = n - 1, 0, True
+    while i < n:
+        if fresh:
+            centre[i] = 0.0
+            for later in range(i + 1, n):
+                centre[i] -= c[later] * mu[later, i]
+            reach = math.sqrt(max(bound - used[i + 1], 0.0) / squares[i])
+            c[i] = math.ceil(centre[i] - reach)
+            top[i] = math.floor(centre[i] + reach)
+        else:
+            c[i] += 1
+        if c[i] > top[i]:
+            i, fresh = i + 1, False
+            continue
+        used[i] = used[i + 1] + squares[i] * (c[i] - centre[i]) ** 2
+        if i > 0:
+            i, fresh = i - 1, True
+            continue
+        fresh = False
+        length = round(used[0] * unit)
+        if length <= last:
+            counts[length] += 1
+            seen += 1
+            if seen > limit:
+                counts[:] = 0
+                return counts
+    return counts
+
+
+_CELLS = 40
+"""Lattices on more cells are not tried."""
+
+_POINTS = 30_000_000
+"""Points of each of the two lattices at most: about 0.6 s."""
+
+_DISTINCT = 20_000
+"""Different squared lengths at most."""
+
+_LOG_TAIL = 37.0  # exp(-37) < 1e-16
+
+_RATIOS = np.linspace(0.02, 0.98, 49)
+"""b / a in the bound on the tail."""
+
+
+@dataclass(frozen=True, eq=False)
+class ThetaSeries:
+    """Squared lengths and numbers of points of a lattice and of its dual."""
+
+    squares: Floats  # with `logs`: for ``sigma < switch``: squared lengths, and logarithms of their numbers of points
+    logs: Floats
+    dual_squares: Floats  # with `dual_logs`: the same for the dual lattice, for ``sigma >= switch``
+    dual_logs: Floats
+    switch: float
+    dimension: int
+    log_volume: float  # half the logarithm of det(G)
+
+    def log_sum(self, sigma: float) -> float:
+        """Logarithm of the Gaussian sum; relative error of the sum about 1e-15."""
+        if sigma < self.switch:
+            return float(logsumexp(self.logs - 0.5 * self.squares / sigma**2))
+        dual = float(logsumexp(self.dual_logs - 2.0 * (math.pi * sigma) ** 2 * self.dual_squares))
+        return self.dimension * math.log(sigma * math.sqrt(2.0 * math.pi)) - self.log_volume + dual
+
+
+def theta_series(part: Table | General) -> ThetaSeries | None:
+    """Enumerate a part of a lattice (one copy, for a table that is written several times) and its dual.
+
+    Returns
+    -------
+    ThetaSeries or None
+        None where there are too many points; the limit is reached at about 12 dimensions.
+
+    Examples
+    --------
+    >>> from bayesdp.invariants import Invariants
+    >>> from bayesdp.lattices.parts import lattice_parts
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
+    >>> [part] = lattice_parts(Invariants(Margins(table, ["county"], ["education"])))
+    >>> print(f"{math.exp(-theta_series(part).log_sum(1.0)):.9f}")  # the probability of no noise at sigma = 1
+    0.227333711
+    """
+    cells = math.prod(part.shape) if isinstance(part, Table) else part.cells.size
+    if cells > _CELLS:
+        return None
+    return _of_rows(tuple(map(tuple, part_matrix(part).tolist())))
+
+
+@lru_cache(maxsize=256)
+def _of_rows(rows: tuple[tuple[int, ...], ...]) -> ThetaSeries | None:
+    basis = integer_kernel(np.array(rows, dtype=np.int64))
+    gram = fmpz_mat((basis @ basis.T).astype(int).tolist())
+    inverse, unit = fmpq_mat(gram).inv().numer_denom()
+    # The dual basis of a reduced basis is reduced in the opposite order.
+    dual = np.array([[int(v) for v in row] for row in inverse.tolist()], dtype=np.float64)[::-1, ::-1] / int(unit)
+    direct = (basis @ basis.T).astype(np.float64)
+    log_volume = float(np.log(np.diag(np.linalg.cholesky(direct))).sum())
+    switch, log_points = _switch(direct, dual, log_volume)
+    if log_points > math.log(3.0 * _POINTS):  # the volume of a ball is near enough to the number of its points
+        return None
+    found = []
+    for form, rate, denominator in (
+        (direct, 0.5 / switch**2, 1.0),
+        (dual, 2.0 * (math.pi * switch) ** 2, float(int(unit))),
+    ):
+        bound = _bound(_orthogonal(form), rate)
+        if bound * denominator > 50.0 * _DISTINCT:
+            return None
+        listed = squared_lengths(form, denominator, bound, _POINTS)
+        if listed is None or listed[0].size > _DISTINCT:
+            return None
+        found += [listed[0] / denominator, np.log(listed[1])]
+    return ThetaSeries(found[0], found[1], found[2], found[3], switch, len(basis), log_volume)
+
+
+def _orthogonal(gram: Floats) -> Floats:
+    """Lengths of the vectors of Gram and Schmidt."""
+    return np.asarray(np.diag(np.linalg.cholesky(gram)))
+
+
+def _bound(lengths: Floats, rate: float) -> float:
+    """A squared length beyond which points add less than 1e-16 to the sum with this rate."""
+    b = rate * _RATIOS
+    c = b[:, None] * lengths**2
+    whole = np.log1p(np.minimum(np.sqrt(math.pi / c), -2.0 * np.exp(-c) / np.expm1(-3.0 * c))).sum(axis=1)
+    return float(((whole + _LOG_TAIL) / (rate - b)).min())
+
+
+def _switch(direct: Floats, dual: Floats, log_volume: float) -> tuple[float, float]:
+    """A scale at which both lists are short, by the volumes of their balls, and the logarithm of the larger volume."""
+    n = len(direct)
+    log_ball = 0.5 * n * math.log(math.pi) - gammaln(0.5 * n + 1.0)
+    lengths, dual_lengths = _orthogonal(direct), _orthogonal(dual)
+    scales = math.exp(log_volume / n) / math.sqrt(2.0 * math.pi) * np.exp(np.linspace(-1.5, 1.5, 31))
+    points = [
+        max(
+            0.5 * n * math.log(_bound(lengths, 0.5 / s**2)) - log_volume,
+            0.5 * n * math.log(_bound(dual_lengths, 2.0 * (math.pi * s) ** 2)) + log_volume,
+        )
+        + log_ball
+        for s in scales
+    ]
+    best = int(np.argmin(points))
+    return float(scales[best]), float(points[best])
 
 
 @dataclass(frozen=True)
@@ -77,3 +298,43 @@ def _sums[Series](
                 return None
             found[Counted(series, part.copies if isinstance(part, Table) else 1)] += 1
     return found
+
+
+def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
+    """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant.
+
+    It is a sum over the parts of the lattice: ``log coth(rate ||u||_1 / 2)`` for the multiples of a vector u, the
+    logarithm of a Legendre polynomial for a fixed total (of ``coth 2 rate`` for a 2 x c table with both margins, which
+    is a fixed total written twice), and a rational function of ``exp(-rate)`` for other small lattices
+    (`bayesdp.lattices.sums.l1_series`).
+
+    Parameters
+    ----------
+    invariants : Invariants
+    rate : float
+        Per count.
+
+    Returns
+    -------
+    float or None
+        None where a part of the lattice is neither in closed form nor small enough to be counted.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "Mid", "High"]}
+    >>> print(f"{l1_log_sum(Invariants(Margins(table, ['county'], ['education'])), 0.5):.6f}")
+    0.735293
+    """
+    sums = l1_sums(invariants)
+    if sums is None:
+        return None
+    terms = []
+    for part, number in sums.items():
+        if isinstance(part, Multiples):
+            terms.append(-number * math.log(math.tanh(0.5 * rate * part.length)))
+        elif isinstance(part, ZeroSum):
+            terms.append(number * log_normaliser(part.count, rate * part.copies))
+        else:
+            terms.append(number * part.series.log_sum(rate * part.copies))
+    return math.fsum(terms)

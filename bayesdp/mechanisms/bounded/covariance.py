@@ -21,9 +21,8 @@ from bayesdp.mechanisms.bounded.covariance_elements import (
     pairs_of_bounds,
 )
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
-from bayesdp.mechanisms.bounded.described import DescribedMechanism
-from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.mechanisms.bounded.laplace_statistics import CONVENTIONS, LaplaceStatistics
+from bayesdp.mechanisms.bounded.laplace import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS
 from bayesdp.noise import BoundedLaw
@@ -36,9 +35,8 @@ from bayesdp.privacy import (
     split_budget,
 )
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
-from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.relations import Neighbours
-from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.losses import LossAt, PureDP
+from bayesdp.privacy.pairs import Neighbours
 from bayesdp.privacy.words import Words
 
 type Floats = npt.NDArray[np.float64]

@@ -14,10 +14,9 @@ from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.noise import BoundaryInflatedGaussian as InflatedLaw
 from bayesdp.noise import TruncatedGaussian as TruncatedLaw
 from bayesdp.privacy import gaussian_rho, gaussian_sigma, gaussian_sigma_for_rho
-from bayesdp.privacy.bounded_normal import truncated_normal_sigma
+from bayesdp.privacy.bounded import truncated_normal_sigma
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ZCDP, ApproximateDP
-from bayesdp.privacy.stated_losses import all_of
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, all_of
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import stated_sensitivity
 
@@ -88,7 +87,7 @@ class TruncatedGaussian(GaussianStatistics):
 
     Truncating is not post-processing: the normaliser depends on the confidential value. It costs nothing nevertheless: the
     laws around two values t apart are no easier to tell apart than normal laws of the same sigma
-    (`bayesdp.privacy.bounded_normal` has the proof), so that sigma is that of Gaussian noise. For one statistic between two
+    (`bayesdp.privacy.bounded` has the proof), so that sigma is that of Gaussian noise. For one statistic between two
     bounds the exact delta is smaller, and so is the sigma for a stated epsilon and delta: by far, where the sensitivity is a
     tenth of the interval or more.
 

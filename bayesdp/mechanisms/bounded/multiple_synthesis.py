@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from bayesdp._validate import Seed, finite_array, positive_integer, probability, random_generator
-from bayesdp.mechanisms.bounded.proportion_base import ProportionMechanism, ProportionRelease
+from bayesdp.mechanisms.bounded.proportions import ProportionMechanism, ProportionRelease
 from bayesdp.privacy import split_budget
 from bayesdp.release import Release
 

@@ -1,13 +1,85 @@
-"""What Liu (2019) does to noisy proportions so that they add up, on arrays of data sets."""
+"""What Liu (2019) does to noisy proportions so that they add up, on arrays of data sets.
+
+Mechanisms of statistics as plain data, and back: one registry for statistics and for proportions.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import choice, finite_array, positive_integer
+from bayesdp._validate import choice, finite_array, positive_integer, shown
+from bayesdp.noise.bounded.base import plain_bounds
+
+_REGISTRY: dict[str, type[DescribedMechanism]] = {}
+
+
+class DescribedMechanism(ABC):
+    """A dataclass whose fields are its parameters, and which files know by its ``name``."""
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        description: dict[str, Any] = {"mechanism": self.name}
+        for item in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, item.name)
+            if item.name == "bounds":
+                value = plain_bounds(value)
+            if value is not None:
+                description[item.name] = list(value) if isinstance(value, tuple) else value
+        return description
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """Rebuild a mechanism from `describe`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a value is not
+            valid.
+        """
+        given: Any = description
+        name = given.get("mechanism") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or name not in _REGISTRY:
+            known = ", ".join(sorted(own for own, kind in _REGISTRY.items() if issubclass(kind, cls)))
+            raise ValueError(
+                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {known}, got {description!r}"
+            )
+        found = _REGISTRY[name]
+        if not issubclass(found, cls):
+            wanted = repr(cls.name) if hasattr(cls, "name") else f"a {cls.__name__}"
+            raise ValueError(f"the description is of the mechanism {found.name!r}, not of {wanted}")
+        parameters = {key: value for key, value in given.items() if key != "mechanism"}
+        own = fields(found)  # type: ignore[arg-type]
+        odd = [key for key in parameters if key not in [item.name for item in own]]
+        missing = [item.name for item in own if item.default is MISSING and item.name not in parameters]
+        if odd or missing:
+            raise ValueError(
+                f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(item.name for item in own)}"
+                if odd
+                else f"mechanism {found.name!r} lacks {shown(missing)}"
+            )
+        return found(**parameters)
+
+    # Parameters may be arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DescribedMechanism) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
 
 type Floats = npt.NDArray[np.float64]
 

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.mechanisms.frameworks.base import GRID, FrameworkMechanism
-from bayesdp.mechanisms.frameworks.given_loss import checked_loss
+from bayesdp.mechanisms.frameworks.base import GRID, FrameworkMechanism, checked_loss
 from bayesdp.noise import NoiseLaw
 from bayesdp.queries import Query
 

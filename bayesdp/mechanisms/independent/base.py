@@ -13,14 +13,13 @@ from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._shared import drawn_exactly
-from bayesdp.mechanisms.additive import AdditiveMechanism
-from bayesdp.mechanisms.base import Mechanism
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import PairLoss
 from bayesdp.privacy.caveats import IntegersOnly
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.relations import Neighbours
+from bayesdp.privacy.pairs import Neighbours
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 

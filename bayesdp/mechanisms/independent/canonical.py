@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesdp._validate import positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._shared import drawn_exactly, grid_for, laplace_scale, one_statement
-from bayesdp.mechanisms.additive import AdditiveMechanism
+from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.noise import DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.noise.secure import draw_independent, statement
@@ -28,8 +28,8 @@ from bayesdp.privacy import (
     query_sensitivity,
 )
 from bayesdp.privacy.caveats import Fixed, IntegersOnly
-from bayesdp.privacy.relations import Neighbours
-from bayesdp.privacy.stated_losses import LossAt, stated_loss
+from bayesdp.privacy.losses import LossAt, stated_loss
+from bayesdp.privacy.pairs import Neighbours
 from bayesdp.queries import SumPart
 
 _GRID_BITS = 20

@@ -9,12 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import Seed, generator_of, positive_integer, positive_real, probability
-from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.coupling.basis_law import BasisLaw
-from bayesdp.lattices.coupling.coupling import CouplingBound, couple
-from bayesdp.lattices.coupling.upper_limit import least_limit
-from bayesdp.mechanisms.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.mechanisms.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.lattices.coupling.conditional import BasisLaw, draw_basis_gibbs
+from bayesdp.lattices.coupling.coupling import CouplingBound, couple, least_limit
+from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
@@ -23,7 +20,7 @@ from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 class Certificate:
     """An estimate of how far the noise of a chain is from its law, and a way to draw that noise.
 
-    It is an estimate from coupled chains, never a proof; see `bayesdp.lattices.coupling.upper_limit` for what it assumes.
+    It is an estimate from coupled chains, never a proof; see `bayesdp.lattices.coupling.coupling` for what it assumes.
 
     Parameters
     ----------

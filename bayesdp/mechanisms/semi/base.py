@@ -1,8 +1,14 @@
-"""What the mechanisms of Semi-DP share: which tables they protect, and how far these are apart."""
+"""What the mechanisms of Semi-DP share: which tables they protect, and how far these are apart.
+
+Exact answers that a mechanism of Semi-DP is made for: they are public before the release, and part of its description.
+
+What the mechanisms of Semi-DP share that answer any query: noise on the span of what the answers can change by.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, choice, positive_integer
+from bayesdp._text import printable
+from bayesdp._validate import Seed, choice, integer_array, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms.additive import AdditiveMechanism
-from bayesdp.mechanisms.semi.published import published_answers, published_fiber, refuse_other
+from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.privacy import (
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
@@ -37,15 +43,79 @@ from bayesdp.privacy.caveats import (
     PaperSpace,
 )
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.relations import Apart, ApartWithin, Kept
-from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.losses import LossAt
+from bayesdp.privacy.pairs import Apart, ApartWithin, Kept
 from bayesdp.privacy.words import SamplerStatement, Words
-from bayesdp.queries import shown_unit
-from bayesdp.release import Release
+from bayesdp.queries import Identity, Query, shown_unit
+from bayesdp.release import Exact, Release
 from bayesdp.sensitivities.cliques import Cliques
-from bayesdp.sensitivities.features import Features
+from bayesdp.sensitivities.differences import Features
+from bayesdp.sensitivities.norms import determine_the_same, exact_rank
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS
+
+type Answers = tuple[tuple[int, ...], ...]
+"""For each part of the invariants its answers, in the order of the query."""
+
+
+def published_answers(invariants: Invariants, given: Any) -> Answers:
+    """The answers to the invariants out of a fiber, exact answers, or one list of numbers for each part."""
+    if isinstance(given, (str, Mapping, Exact)) or not isinstance(given, (Fiber, Iterable)):
+        raise TypeError(f"published must be a list of Exact answers, or a Fiber, got {type(given).__name__}")
+    parts = [Query(invariants.frame, (part,)) for part in invariants.query.parts]
+    listed = given if isinstance(given, Fiber) else list(given)
+    if isinstance(listed, list) and not all(isinstance(own, Exact) for own in listed):
+        if len(listed) != len(parts):
+            raise ValueError(
+                f"published must have one list of answers for each of the {len(parts)} parts of the invariants, got {len(listed)}"
+            )
+        listed = [
+            Exact(query, np.reshape(integer_array(own, "published", query.answer_name), query.shape))
+            if np.size(own) == query.rows
+            else _wrong_size(query, own)
+            for query, own in zip(parts, listed, strict=True)
+        ]
+    fiber = listed if isinstance(listed, Fiber) else Fiber.of(listed, invariants.frame)
+    if not fiber.frame.same_cells(invariants.frame):  # a fiber that was given
+        raise ValueError("published must be about the same table as the invariants (same dimensions and labels)")
+    if fiber.bounds_below or fiber.bounds_above:
+        raise ValueError("published must be exact answers, but some of them are bounds (>= or <=)")
+    if not fiber.equalities or not determine_the_same(invariants, fiber.invariants):
+        raise ValueError(
+            f"published must be the answers to the invariants, {invariants!r}, neither fewer nor more, got answers to "
+            f"{fiber.invariants!r}"
+        )
+    point = fiber.find_point()
+    return tuple(tuple(np.asarray(query.apply(point)).reshape(-1).tolist()) for query in parts)
+
+
+def _wrong_size(query: Query, own: Any) -> Exact:
+    raise ValueError(f"published must have {query.rows} answers to {query!r}, got {np.size(own)}")
+
+
+def published_fiber(invariants: Invariants, answers: Answers) -> Fiber:
+    """The tables with these answers."""
+    parts = [Query(invariants.frame, (part,)) for part in invariants.query.parts]
+    exact = [Exact(query, np.reshape(own, query.shape)) for query, own in zip(parts, answers, strict=True)]
+    return Fiber.of(exact, invariants.frame)
+
+
+def refuse_other(invariants: Invariants, answers: Answers, counts: npt.NDArray[np.int64]) -> None:
+    """ValueError if a confidential table has other answers than those published; only what is public is shown."""
+    for part, own in zip(invariants.query.parts, answers, strict=True):
+        query = Query(invariants.frame, (part,))
+        other = np.flatnonzero(np.asarray(query.apply(counts)).reshape(-1) != np.asarray(own))
+        if other.size:
+            row = int(other[0])
+            raise ValueError(
+                f"table must have the published answers that the noise is made for, but {query.answer_name(row)} is not "
+                f"{own[row]}: give the mechanism the answers of this table"
+            )
+
+
+_NO_NOISE = 1e-9
+"""Length of the projection of a sum onto the noise space below which it is zero."""
+
 
 _ASK = (
     "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "
@@ -320,3 +390,76 @@ class SemiRealMechanism(SemiMechanism):
         return on_grid(
             self._raw(np.random.default_rng() if rng is None else rng, size, method), self.grid, self.answer_invariants
         )
+
+
+@dataclass(frozen=True)
+class SemiQueryMechanism(SemiRealMechanism):
+    """Real noise on the answers of a query (Cho and Awan, Algorithms 1 and 2).
+
+    Parameters
+    ----------
+    query : Query, optional
+        What the noise is added to; the cells themselves (`Identity`) if left out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the query is about another table, its answers have several units, the invariants determine all of them, or
+        ``convention="paper"`` is asked for, which is about the cells.
+    """
+
+    query: Any = field(default=None, kw_only=True)
+
+    @property
+    def released_query(self) -> Query:
+        """The query whose answers get the noise."""
+        query: Query = self.query
+        return query
+
+    def _check_query(self) -> None:
+        asked = Identity(self.frame) if self.query is None else self.query
+        if not isinstance(asked, Query):
+            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(asked).__name__}")
+        if not asked.frame.same_cells(self.frame):
+            raise ValueError("query must be about the table of the invariants (same dimensions and labels)")
+        if self.convention == "paper" and not asked.is_identity:
+            raise ValueError(
+                "convention='paper' is Proposition 32, about the cells of a table: leave out query, or take convention='definition'"
+            )
+        if asked.unit is None:
+            raise ValueError(
+                f"query must have one unit, since noise has one scale for all answers, but its parts have the units "
+                f"{', '.join(map(shown_unit, asked.units))}: state all answers in one LinearQuery.of_values(..., unit=...)"
+            )
+        object.__setattr__(self, "query", asked)
+        if not self.answer_invariants.dimension:
+            raise ValueError(
+                "the invariants determine every answer of the query, so that there is nothing left to add noise to: "
+                f"{', '.join(map(printable, asked.names[:3]))} ..."
+            )
+
+    @cached_property
+    def exact_answers(self) -> tuple[str, ...]:
+        """The names of the answers that the invariants determine; they are published without noise.
+
+        Examples
+        --------
+        >>> from bayesdp import Margins, SemiGaussian
+        >>> table = {"sex": ["F", "M"], "age": ["young", "old"]}
+        >>> asked = Margins(table, ["sex"]) + Margins(table, ["age"])
+        >>> SemiGaussian(Margins(table, ["sex"]), mu=1.0, query=asked).exact_answers
+        ('sex=F', 'sex=M')
+        """
+        relations = self.answer_invariants
+        if self.published is not None:
+            # What published answers allow may span less than the noise does: e_i is determined if the relations span it.
+            matrix = np.asarray(relations.matrix.toarray(), dtype=np.int64)
+            units = np.eye(matrix.shape[1], dtype=np.int64)
+            fixed = np.array([exact_rank(np.vstack([matrix, own])) == relations.rank for own in units])
+        elif self.space.is_of_answers and relations.nested is not None:
+            # The squared lengths are products of shares 1 / k and 1 - 1 / k, k a number of labels: far from zero or zero.
+            free = relations.from_coordinates(np.eye(relations.dimension)).reshape(relations.dimension, -1)
+            fixed = np.linalg.norm(free, axis=0) < _NO_NOISE
+        else:
+            fixed = ~np.any(self.space.differences, axis=0)  # they span the noise space, and are whole numbers
+        return tuple(self.released_query.answer_name(int(i)) for i in np.flatnonzero(fixed))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms._shared import drawn_exactly
-from bayesdp.mechanisms.additive import AdditiveMechanism
+from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.mechanisms.independent.canonical import canonical_step, draw_canonical, tulap_statement
 from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.privacy import (
@@ -28,9 +28,8 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import CanonicalSteps, IntegersOnly
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
-from bayesdp.privacy.relations import Sentence
-from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.losses import ApproximateDP, GaussianDP, LossAt, PureDP
+from bayesdp.privacy.pairs import Sentence
 from bayesdp.queries import LinearQuery
 
 _DELTA = 1e-6

@@ -1,7 +1,13 @@
-"""The K-norm mechanism of Semi-DP with real noise."""
+"""The K-norm mechanism of Semi-DP with real noise.
+
+What the K-norm mechanisms of Semi-DP share: the hull of the sensitivity space, and the losses that it gives.
+
+The K-norm mechanism of Semi-DP with integer noise.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,16 +15,118 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer
-from bayesdp.hulls import DEFAULT_SWEEPS, HULL_METHODS, Hull, choose_hull_sampler, sample_hull
+from bayesdp.hulls import (
+    DEFAULT_SWEEPS,
+    HULL_METHODS,
+    Hull,
+    SensitivityHull,
+    choose_hull_sampler,
+    choose_lattice_sampler,
+    sample_hull,
+    sample_lattice,
+    sensitivity_hull,
+)
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.mechanisms._shared import grid_caveat
-from bayesdp.mechanisms.semi.hulls import SemiHullMechanism
-from bayesdp.mechanisms.semi.queries import SemiQueryMechanism
+from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat
+from bayesdp.mechanisms.semi.base import SemiMechanism, SemiQueryMechanism
 from bayesdp.noise import KNorm as ListedLaw
-from bayesdp.noise import SemiKNorm as Law
-from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, hit_and_run_sampler
+from bayesdp.noise import LatticeKNorm as LatticeKNormLaw
+from bayesdp.noise import SemiKNorm as SemiKNormLaw
+from bayesdp.noise.arrays import positive_rate
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, hit_and_run_sampler
 from bayesdp.privacy.caveats import Drawn
+from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement, Words
+
+
+@dataclass(frozen=True)
+class SemiHullMechanism(SemiMechanism):
+    """What both share: the hull of the sensitivity space, and what it says of the loss."""
+
+    epsilon: float
+
+    _unit = "K"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
+        super().__post_init__()
+
+    @property
+    def _records(self) -> int:
+        """The records whose changes have the hull K: those of the paper's convention are two."""
+        return 2 if self.convention == "paper" else self.adjacency
+
+    @cached_property
+    def _known(self) -> bool:
+        """Whether the number of records fixes K without a list of vertices."""
+        if self.published is not None or not self.space.is_of_answers:
+            return False
+        try:
+            sensitivity_hull(self.answer_invariants, self._records)
+        except NotImplementedError:
+            return False
+        return True
+
+    @cached_property
+    def _listed(self) -> npt.NDArray[np.int64]:
+        """The differences of the sensitivity space in the shape of the answers, where K has no other description."""
+        return self.space.differences.reshape(-1, *self.answer_invariants.frame.shape)
+
+    def _reach(self) -> None:
+        """See `SemiMechanism`; K must have all dimensions, since its noise has those of K."""
+        super()._reach()
+        own = self.answer_invariants
+        if self.published is not None and self.space.rank < own.dimension:
+            raise ValueError(
+                f"published leaves differences in {self.space.rank} of the {own.dimension} dimensions that the invariants leave free, "
+                "and noise in the norm of their hull has no more. Leave out the parts of the table that the published answers "
+                "determine (strata without records), or take SemiNorm or SemiGaussian"
+            )
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest K norm of a difference: 1, by definition of K (Proposition 30)."""
+        return 1.0
+
+    @cached_property
+    def true_sensitivity(self) -> float:
+        """The same of the sensitivity space of the definition: up to 2 under the paper's convention."""
+        if self.convention == "definition":
+            return 1.0
+        found = [self._size_of(difference) for difference in self.differences]
+        return max(size for size in found if size is not None)  # both margins: 2 x 2 moves and perhaps 3-cycles
+
+    @property
+    @abstractmethod
+    def hull(self) -> Hull:
+        """The polytope K, in orthonormal coordinates of the invariants."""
+
+    def _loss_at(self, size: float) -> PureDP:
+        return PureDP(self.epsilon * size)
+
+    def _size_of(self, difference: Difference) -> float | None:
+        hull = self.hull
+        example = _example(difference, self.invariants.frame.shape, self.invariants.blocks)
+        if example is None or not isinstance(hull, SensitivityHull):
+            return None  # other changes of this kind may have another norm
+        return float(hull.gauge(self.invariants.coordinates(example)))
+
+
+def _example(
+    difference: Difference, shape: tuple[int, ...], blocks: npt.NDArray[np.int64] | None
+) -> npt.NDArray[np.int64] | None:
+    """A change of a kind that all have one norm: among cells of a total, or in a table with both margins."""
+    example = np.zeros(shape, dtype=np.int64)
+    if difference == DIFFERENCES["substitution"] and blocks is not None:
+        block = int(np.argmax(np.bincount(blocks)))
+        example.flat[np.flatnonzero(blocks == block)[:2]] = 1, -1
+    elif difference == DIFFERENCES["2x2 move"] and len(shape) == 2:
+        example[:2, :2] = [[1, -1], [-1, 1]]
+    elif difference == DIFFERENCES["3-cycle"] and len(shape) == 2:
+        example[:3, :3] = [[1, -1, 0], [0, 1, -1], [-1, 0, 1]]
+    else:
+        return None
+    return example
 
 
 @dataclass(frozen=True)
@@ -91,10 +199,10 @@ class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
         super().__post_init__()
 
     @cached_property
-    def law(self) -> Law | ListedLaw:
+    def law(self) -> SemiKNormLaw | ListedLaw:
         """The law of the noise."""
         if self._known:
-            return Law(self.epsilon, self._records)
+            return SemiKNormLaw(self.epsilon, self._records)
         relations = self.answer_invariants
         return ListedLaw(self.epsilon, relations.coordinates(self._listed), relations.coordinate_rule)
 
@@ -102,7 +210,7 @@ class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
     def hull(self) -> Hull:
         """The polytope K, in orthonormal coordinates of the invariants."""
         law = self.law
-        return law.hull(self.answer_invariants) if isinstance(law, Law) else law.hull
+        return law.hull(self.answer_invariants) if isinstance(law, SemiKNormLaw) else law.hull
 
     @property
     def error(self) -> float | None:
@@ -129,3 +237,76 @@ class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
         relations = self.answer_invariants
         points = sample_hull(self.hull, self.epsilon, rng, size, relations, method, self.sweeps)
         return np.asarray(relations.from_coordinates(points))
+
+
+@dataclass(frozen=True)
+class SemiLatticeKNorm(SemiHullMechanism):
+    """Publish integer counts with noise in the norm whose unit ball is the hull of all that a few records can change.
+
+    As `SemiKNorm`, on the integer tables that change no invariant: mass proportional to ``exp(-epsilon ||z||_K)``. Always drawn
+    exactly, by rejection from l1 noise on the lattice; where that is not practical, `noise`, `release` and `guarantee` say so by a
+    `NotImplementedError`, and `SemiLatticeLaplace` does with a Markov chain.
+
+    Parameters
+    ----------
+    invariants : Query, iterable of Query, or Invariants
+        What is published exactly. They must determine the number of records.
+    epsilon : float
+        Loss for the tables that are protected.
+    adjacency : int, optional
+        How many substituted records these may be apart; see `SemiGaussian` for the default.
+    convention : {"definition", "paper"}
+        ``"paper"``: the space that Proposition 32 prints, with the true epsilon stated in `guarantee`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `SemiKNorm`.
+
+    See Also
+    --------
+    SemiLatticeLaplace : noise of the l1 or l2 norm, for any size.
+    bayesdp.noise.LatticeKNorm : the law of the noise.
+    bayesdp.distributions.LatticeKNorm : that law as a PyMC distribution.
+
+    References
+    ----------
+    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Algorithm 2; on integers as in Dharangutte, Gao, Gong
+    and Yu (2023), Integer Subspace Differential Privacy.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
+    >>> mechanism = SemiLatticeKNorm(Margins(table, ["county"], ["education"]), epsilon=1.0)
+    >>> release = mechanism.release([[3, 0, 5], [2, 8, 1], [0, 4, 6]], rng=np.random.default_rng(1))
+    >>> release.values.sum("education").values.tolist()
+    [8, 11, 10]
+    """
+
+    name = "semi-lattice-k-norm"
+
+    @cached_property
+    def law(self) -> LatticeKNormLaw:
+        """The law of the noise."""
+        if self._known:
+            return LatticeKNormLaw(self.epsilon, self._records)
+        return LatticeKNormLaw(self.epsilon, vertices=self._listed)
+
+    @property
+    def hull(self) -> Hull:
+        """The polytope K, in orthonormal coordinates of the invariants."""
+        return self.law.hull(self.invariants)
+
+    def sampler(self) -> Sampler:
+        """How noise is drawn, before any is."""
+        return choose_lattice_sampler(self.hull, self.invariants, self.epsilon)
+
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+        drawn_exactly(method)
+        return EXACT_SAMPLER, (Drawn(self.sampler().words), FLOATING_POINT_CAVEAT)
+
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
+        self._how(method)  # refuses unknown methods
+        generator = np.random.default_rng() if rng is None else rng
+        return sample_lattice(self.hull, self.invariants, self.epsilon, generator, size)

@@ -8,8 +8,7 @@ from typing import Any
 
 from bayesdp._validate import positive_integer, positive_real
 from bayesdp.mechanisms._shared import grid_caveat
-from bayesdp.mechanisms.frameworks.base import GRID
-from bayesdp.mechanisms.frameworks.given_loss import checked_loss, semi_given_guarantee
+from bayesdp.mechanisms.frameworks.base import GRID, checked_loss, semi_given_guarantee
 from bayesdp.mechanisms.frameworks.project_extend import ProjectedMechanism
 from bayesdp.mechanisms.semi.base import SemiRealMechanism, safe_adjacency
 from bayesdp.noise import NoiseLaw

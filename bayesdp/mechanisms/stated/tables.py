@@ -22,15 +22,13 @@ from bayesdp._wiring import connected
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.polytope.k_norm import KNorm
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm
-from bayesdp.mechanisms.semi.semi_lattice_k_norm import SemiLatticeKNorm
+from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_norm import SemiNorm
-from bayesdp.mechanisms.stated.agreement import LOSS, alike, check_loss, check_person, words
-from bayesdp.mechanisms.stated.statistics import check_statistics
+from bayesdp.mechanisms.stated.statistics import LOSS, alike, check_loss, check_person, check_statistics, words
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
 from bayesdp.privacy.caveats import Smooth
-from bayesdp.privacy.relations import Apart
+from bayesdp.privacy.pairs import Apart
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
 

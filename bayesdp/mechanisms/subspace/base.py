@@ -13,11 +13,11 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import choice
 from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat, grid_for, on_grid
-from bayesdp.mechanisms.additive import AdditiveMechanism
+from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.relations import Kept, Neighbours
+from bayesdp.privacy.pairs import Kept, Neighbours
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength

@@ -12,9 +12,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp._validate import choice
-from bayesdp.mechanisms.subspace.extended_gaussian import ExtendedGaussian
-from bayesdp.mechanisms.subspace.gaussian import GaussianStatement
-from bayesdp.mechanisms.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.mechanisms.subspace.gaussian import ExtendedGaussian, GaussianStatement, ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.noise.arrays import positive_number
 from bayesdp.privacy import Difference, Guarantee, gaussian_pairs, neighbour_differences
@@ -28,7 +26,7 @@ from bayesdp.privacy.factorization import (
     optimal_factorization,
 )
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.losses import LossAt
 from bayesdp.sensitivities.norms import DifferenceNorm
 
 type Floats = npt.NDArray[np.float64]

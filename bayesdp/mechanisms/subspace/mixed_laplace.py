@@ -14,8 +14,7 @@ from bayesdp.noise import MixedLaplace as Law
 from bayesdp.noise.subspace.mixed_laplace import public_probabilities
 from bayesdp.privacy import Guarantee, projected_sensitivity
 from bayesdp.privacy.caveats import Fixed
-from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.stated_losses import LossAt
+from bayesdp.privacy.losses import LossAt, PureDP
 from bayesdp.sensitivities.norms import DifferenceNorm
 
 

@@ -1,8 +1,15 @@
-"""What all laws on an interval share: tails, quantiles, draws, and moments that depend on the location."""
+"""What all laws on an interval share: tails, quantiles, draws, and moments that depend on the location.
+
+Public bounds of the values of a law.
+
+Laws whose values are moved to the nearer bound where they are outside of public bounds (BIT).
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +17,48 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._draws import draw_each
-from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.bounded.bounds import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.kernels import filler
-from bayesdp.noise.limits import Limit
+from bayesdp.noise.limits import Limit, checked_limit
+from bayesdp.noise.namespace import equal, finite
+
+
+def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
+    """Bounds as lists of numbers, None where there is no bound."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return value if math.isfinite(value) else None
+
+    return [plain(side.tolist() if isinstance(side, np.ndarray) else side) for side in bounds]
+
+
+def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
+    """Accept a lower and an upper bound, or arrays of them; None or an infinity on one side where there is no bound."""
+    if isinstance(bounds, str | Mapping) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        raise TypeError(f"bounds must be a pair (lower, upper), got {bounds!r}")
+    lower = checked_limit(bounds[0], -math.inf, "the lower bound", integer=integer)
+    upper = checked_limit(bounds[1], math.inf, "the upper bound", integer=integer)
+    try:
+        low, high = np.broadcast_arrays(lower, upper)
+    except ValueError:
+        raise ValueError(
+            f"bounds must be of shapes that fit one another, got {np.shape(lower)} and {np.shape(upper)}"
+        ) from None
+    for wrong, words in (
+        (low > high, "must have the lower one first, but they are reversed"),
+        (low == high, "must differ, or there is nothing to release, but they are equal"),
+        (np.isinf(low) & np.isinf(high), "must have a finite side (use the law without bounds otherwise), but both are infinite"),
+    ):  # fmt: skip
+        where = np.argwhere(wrong)
+        if len(where):
+            place = tuple(int(i) for i in where[0])
+            at = f" at position {place}" if place else ""
+            raise ValueError(f"bounds {words}{at}: {low[place]:.17g} and {high[place]:.17g}")
+    return lower, upper
+
 
 type Moments = tuple[Floats, Floats, Floats]
 """A point near the location, and the first two moments of the distance of a value from it."""
@@ -248,3 +291,35 @@ class BoundedLaw(NoiseLaw):
     def model_parameters(self) -> dict[str, Any]:
         """The scale and both bounds, by the names that the PyMC distributions have for them."""
         return {self.scale_name: self.scale, "lower": self.lower, "upper": self.upper}
+
+
+class BoundaryInflated(BoundedLaw):
+    """The free law, symmetric about its location, with the mass of each tail at the bound before it."""
+
+    has_atoms = True
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """That of the free law between the bounds, the log-probability of the tail at a bound, which belongs to the tail."""
+        below = cls.free.log_cdf_kernel(xp, finite(xp, lower, 0.0), mu, scale)
+        above = cls.free.log_cdf_kernel(xp, -finite(xp, upper, 0.0), -mu, scale)
+        inner = cls.free.log_kernel(xp, value, mu, scale)
+        return xp.where(equal(xp, value, lower), below, xp.where(equal(xp, value, upper), above, inner))
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """That of the free law, for values from lower up to below upper."""
+        return cls.free.log_cdf_kernel(xp, value, mu, scale)
+
+    def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
+        """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
+        mu, _, scale, lower, upper = self._prepared(location, 0.0)
+        return self._beyond(mu, scale, lower, upper)
+
+    def _beyond(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Free probabilities of at most the lower, and of at least the upper bound."""
+        at_most = [
+            np.where(np.isinf(side), 0.0, np.exp(self.free.log_cdf_kernel(np, finite(np, side, 0.0), centre, scale)))
+            for side, centre in ((lower, mu), (-upper, -mu))
+        ]
+        return at_most[0], at_most[1]

@@ -1,4 +1,9 @@
-"""The Gaussian law within public bounds: given that it stays inside, or with its tails moved to the bounds."""
+"""The Gaussian law within public bounds: given that it stays inside, or with its tails moved to the bounds.
+
+Compiled samplers of the Gaussian laws on an interval; see `bayesdp.noise.bounded.kernels`.
+
+Integrals of a normal density over an interval that keep their digits: narrow, far from the location, or both.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,100 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from bayesdp._numba import nb as numba
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded import gaussian_kernels as kernels
-from bayesdp.noise.bounded.base import BoundedLaw, Moments
-from bayesdp.noise.bounded.boundary_inflated import BoundaryInflated
-from bayesdp.noise.bounded.normal import half_moments, log_excess, log_share
+from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
 from bayesdp.noise.independent.gaussian import Gaussian
-from bayesdp.noise.namespace import log1mexp
+from bayesdp.noise.namespace import finite, log1mexp, special
 
+
+@numba.njit(cache=True)
+def boundary_inflated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for what it meets
+    """Draw from the Gaussian law and move what is outside to the nearer bound."""
+    return min(max(mu + sigma * rng.standard_normal(), lower), upper)
+
+
+@numba.njit(cache=True)
+def truncated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # as above
+    """Draw from the Gaussian law given the bounds, by rejection that accepts at least one proposal in eight or so.
+
+    Far outside the bounds the law falls almost exponentially from the nearer one; narrow intervals take uniform proposals;
+    otherwise the law without bounds seldom leaves them on both sides.
+    """
+    far = max(lower - mu, mu - upper) / sigma
+    width = (upper - lower) / sigma
+    if far > 1.0:
+        start = lower if mu < lower else upper
+        sign = 1.0 if mu < lower else -1.0
+        share = -math.expm1(-far * width)
+        while True:
+            t = -math.log1p(-rng.random() * share) / far
+            if rng.standard_exponential() >= 0.5 * t * t:
+                return min(max(start + sign * sigma * t, lower), upper)
+    if width <= 2.0:
+        near = min(max(mu, lower), upper)
+        while True:
+            y = min(lower + rng.random() * (upper - lower), upper)
+            if rng.standard_exponential() >= 0.5 * ((y - near) / sigma) * ((y + near - 2.0 * mu) / sigma):
+                return y
+    while True:
+        y = mu + sigma * rng.standard_normal()
+        if lower <= y <= upper:
+            return y
+
+
+_ROOT = math.sqrt(2.0)
 _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
+_NEGLIGIBLE = 45.0
+_FAR = 40.0
+"""In standard deviations: the error function of this is 1."""
+
+_FEW = tuple(
+    (0.5 * (1.0 + float(node)), 0.5 * float(weight))
+    for node, weight in zip(*np.polynomial.legendre.leggauss(8), strict=True)
+)
+"""Places within (0, 1) and weights; exact to 1e-16 for integrands that fall by less than ``exp(-1/2)``."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+
+def log_share(xp: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+    """Logarithm of the integral of the normal density from lower to upper, over its largest value there in units of that at mu.
+
+    That is ``exp(-((y - mu)**2 - (near - mu)**2) / (2 scale**2)) / (scale sqrt(2 pi))``, integrated, where `near` is mu moved into
+    the interval. Locations may be anywhere; one end may be infinite. `xp` is NumPy or PyTensor.
+    """
+    low, high = finite(xp, (lower - mu) / scale, -_FAR), finite(xp, (upper - mu) / scale, _FAR)
+    erf = special(xp)
+    # Around a location inside, two positive parts.
+    inner = 0.5 * (erf.erf(xp.maximum(high, 0.0) / _ROOT) + erf.erf(-xp.minimum(low, 0.0) / _ROOT))
+    # Around one that is d outside, ratios of Mills where the density falls a lot, else quadrature: neither cancels.
+    d = xp.maximum(xp.maximum(low, -high), 0.0)
+    endless = xp.isinf((upper - lower) / scale)
+    width = finite(xp, (upper - lower) / scale, 1.0)
+    flat = xp.where(endless, 1.0, width * (d + 0.5 * width)) < 0.5
+    w = xp.where(flat, 1.0, width)
+    rest = xp.where(endless, 0.0, xp.exp(-w * (d + 0.5 * w)) * erf.erfcx((d + w) / _ROOT))
+    steep = 0.5 * (erf.erfcx(d / _ROOT) - rest)
+    short, slope = xp.where(flat, width, 0.1), xp.where(flat, d, 0.0)
+    even = sum(weight * xp.exp(-place * short * (slope + 0.5 * place * short)) for place, weight in _FEW)
+    outer = xp.where(flat, xp.log(short * even) - _LOG_ROOT, xp.log(steep))
+    return xp.where(d > 0.0, outer, xp.log(inner))
+
+
+def log_excess(y: Any, near: Any, mu: Any, scale: Any) -> Any:
+    """How much larger the log-density at `near` is than at y, of a normal law around mu, as a product."""
+    return 0.5 * ((y - near) / scale) * ((y + near - 2.0 * mu) / scale)
+
+
+def half_moments(x: Floats, d: Floats) -> tuple[Floats, Floats, Floats]:
+    """Integrals of ``t**i exp(-t**2 / 2 - d t)`` from 0 to x, i = 0, 1, 2, for x up to infinity and d of at least 0."""
+    end = np.minimum(x, 2.0 * _NEGLIGIBLE / (d + np.sqrt(d**2 + 2.0 * _NEGLIGIBLE)))[..., None]
+    t = 0.5 * end * (1.0 + _NODES)
+    mass = 0.5 * end * _WEIGHTS * np.exp(-t * (d[..., None] + 0.5 * t))
+    return np.sum(mass, axis=-1), np.sum(mass * t, axis=-1), np.sum(mass * t**2, axis=-1)
+
+
 _REACH = 40.0
 """In standard deviations: where a bound is missing, quantiles of probabilities above 1e-300 are not further away."""
 
@@ -75,7 +165,7 @@ class TruncatedGaussian(BoundedLaw):
     has_atoms = False
     free = Gaussian
     scale_name = "sigma"
-    draw_one = staticmethod(kernels.truncated_gaussian)
+    draw_one = staticmethod(truncated_gaussian)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; ``-inf`` outside the bounds."""
@@ -170,7 +260,7 @@ class BoundaryInflatedGaussian(BoundaryInflated):
     integer = False
     free = Gaussian
     scale_name = "sigma"
-    draw_one = staticmethod(kernels.boundary_inflated_gaussian)
+    draw_one = staticmethod(boundary_inflated_gaussian)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density between the bounds, log-probability at a bound, ``-inf`` outside; elementwise."""

@@ -1,15 +1,210 @@
-"""Canonical noise of any symmetric trade-off function, as a law of releases."""
+"""Canonical noise of any symmetric trade-off function, as a law of releases.
+
+What the laws share that are multiples of canonical noise, whose law for sensitivity 1 is one of `bayesdp.privacy.canonical`.
+
+Tulap noise on real numbers: canonical for (epsilon, delta)-differential privacy.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from bayesdp.noise.independent.standard import StandardLaw
-from bayesdp.privacy.canonical import CanonicalNoise
-from bayesdp.privacy.tradeoffs import TradeOff
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp import _validate
+from bayesdp.invariants import Invariants
+from bayesdp.noise import kernels
+from bayesdp.noise.arrays import count_of, located, positive_number, values_and_location
+from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.privacy import canonical
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
+from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
+
+
+class StandardLaw(NoiseLaw):
+    """Independent noise of each answer: `unit` times that of the `standard` law."""
+
+    support = "reals"
+    integer = False
+
+    @property
+    @abstractmethod
+    def standard(self) -> CanonicalNoise:
+        """The law for sensitivity 1, around zero."""
+
+    @property
+    def unit(self) -> float:
+        """The sensitivity, in counts."""
+        return 1.0
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
+        return float(np.sum(self.log_density(values, location)))
+
+    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-density of each value, elementwise; ``-inf`` off the support.
+
+        Parameters
+        ----------
+        values, location : array_like
+            Finite numbers, of shapes that broadcast.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        y, mu = values_and_location(values, location)
+        return np.asarray(self._standard_log_density((y - mu) / self.unit), dtype=np.float64) - math.log(self.unit)
+
+    def _standard_log_density(self, z: Floats) -> Floats:
+        return np.asarray(self.standard.logpdf(z))
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats:
+        """Draw independent noise, or values around a location. See `NoiseLaw.draw`."""
+        lead = () if size is None else (count_of(size),)
+        noise = np.asarray(self.standard.rvs((*lead, *shape), _validate.generator_of(rng)), dtype=np.float64)
+        return np.asarray(located(location, shape) + self.unit * noise, dtype=np.float64)
+
+    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
+        """Variance of each answer, shape `shape`."""
+        return np.full(shape, self.unit**2 * self.standard.var())
+
+
+@dataclass(frozen=True, eq=False)
+class Tulap(StandardLaw):
+    """Independent truncated uniform-Laplace noise of each answer: the noise that wastes nothing of (epsilon, delta).
+
+    Telling two answers apart that differ by `sensitivity` is exactly as hard as (epsilon, delta)-differential privacy says, at
+    every level; so tests and intervals from it are optimal (Awan and Slavkovic, 2018). With delta = 0 and sensitivity 1 it is
+    discrete Laplace noise of scale ``1/epsilon`` plus a uniform number between -1/2 and 1/2; delta > 0 cuts off the tails.
+
+    ========  ======================================================================
+    Support   real numbers; within a bounded distance of the answer if delta > 0
+    Mean      the answer
+    Variance  ``sensitivity**2 (2 b / (1 - b)**2 + 1/12)``, b = exp(-epsilon), delta = 0
+    ========  ======================================================================
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than zero.
+    delta : float, default 0
+        At least 0 and less than 1.
+    sensitivity : float, default 1
+        Largest change of one answer, in counts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    bayesdp.privacy.canonical.Tulap : the same law with the methods of a SciPy law.
+    bayesdp.distributions.Tulap : the same law as a PyMC distribution.
+    bayesdp.mechanisms.CanonicalNoise : the mechanism that adds this noise.
+
+    References
+    ----------
+    Awan and Slavkovic (2018), Differentially Private Uniformly Most Powerful Tests for Binomial Data, Definition 2.
+
+    Examples
+    --------
+    >>> law = Tulap(epsilon=1.0, delta=0.01)
+    >>> print(f"{law.logp([10.3, 3.9], [10, 4]):.6f}")
+    -1.520729
+    >>> law.draw(np.random.default_rng(1), shape=(3,)).shape
+    (3,)
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    sensitivity: float = 1.0
+
+    name = "tulap"
+    kernel_parameters = ("epsilon", "delta")
+    draw_one = staticmethod(kernels.tulap)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", canonical.Tulap(self.epsilon, self.delta).delta)
+        object.__setattr__(self, "sensitivity", positive_number(self.sensitivity, "sensitivity"))
+
+    @property
+    def standard(self) -> canonical.Tulap:
+        """The law for sensitivity 1, around zero."""
+        return canonical.Tulap(self.epsilon, self.delta)
+
+    @property
+    def unit(self) -> float:
+        """The sensitivity, in counts."""
+        return self.sensitivity
+
+    def _standard_log_density(self, z: Floats) -> Floats:
+        return np.asarray(self.log_kernel(np, z, 0.0, self.epsilon, self.delta))
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
+        """Log-density for sensitivity 1, elementwise; ``-inf`` beyond the ends."""
+        part = _Parts.of(xp, value, mu, epsilon, delta)
+        return xp.where(part.log_cut < part.log_value, xp.log(part.slope) - epsilon * part.steps, -np.inf)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
+        """Logarithm of the probability of at most `value` for sensitivity 1, elementwise."""
+        part = _Parts.of(xp, value, mu, epsilon, delta)
+        inside = part.log_cut < part.log_value
+        cut = xp.where(inside, part.log_cut - part.log_value, -1.0)
+        tail = xp.where(inside, part.log_value - epsilon * part.steps + xp.log1p(-xp.exp(cut)), -np.inf)
+        return xp.where(value <= mu, tail, xp.log1p(-xp.exp(xp.minimum(tail, -math.log(2.0)))))
+
+    @staticmethod
+    def fill(rng: np.random.Generator, mu: Floats, epsilon: Floats, delta: Floats, out: Floats) -> None:
+        """Write draws for sensitivity 1 into ``out``, shape (draws, cells)."""
+        for law in set(zip(epsilon.tolist(), delta.tolist(), strict=True)):
+            cells = (epsilon == law[0]) & (delta == law[1])
+            out[:, cells] = mu[cells] + np.asarray(canonical.Tulap(*law).rvs((len(out), int(cells.sum())), rng))
+
+
+class _Parts(NamedTuple):
+    """The distribution function left of mu is ``b**steps (value - cut)``, b = exp(-epsilon); its slope there ``b**steps slope``.
+
+    ``cut = s (b**-steps - 1)`` with ``s = delta b / (1 - b)``: beyond the end it is the larger one. See
+    `bayesdp.privacy.canonical.Tulap`.
+    """
+
+    steps: Any
+    slope: Any
+    log_value: Any
+    log_cut: Any
+
+    @classmethod
+    def of(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> _Parts:
+        z = -xp.abs(value - mu)
+        steps = xp.ceil(-z - 0.5)
+        b, rest = xp.exp(-epsilon), -xp.expm1(-epsilon)
+        slope = (rest + 2.0 * delta * b) / (1.0 + b)
+        log_centre = xp.log1p(-delta) - epsilon - xp.log1p(b)
+        grown = slope * (z + steps + 0.5)
+        positive = grown > 0.0
+        log_grown = xp.where(positive, xp.log(xp.where(positive, grown, 1.0)), -np.inf)
+        cuts = (delta > 0.0) & (steps > 0.0)
+        log_cut = xp.log(xp.where(cuts, delta, 0.5)) - epsilon - xp.log(rest) + epsilon * steps
+        log_cut = log_cut + xp.log(-xp.expm1(-epsilon * xp.where(cuts, steps, 1.0)))
+        return cls(steps, slope, xp.logaddexp(log_centre, log_grown), xp.where(cuts, log_cut, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,10 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels, theta
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import DISCRETE_GAUSSIAN, StatedByRho
-from bayesdp.noise.independent.integers import IntegerLaw
-from bayesdp.noise.independent.moved import MOST_OUTCOMES, moved_by_masses
+from bayesdp.noise.independent.scaled import DISCRETE_GAUSSIAN, MOST_OUTCOMES, IntegerLaw, StatedByRho, moved_by_masses
 from bayesdp.noise.namespace import log1mexp, real, whole
 from bayesdp.noise.secure import gaussian_by_integers
-from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.queries import Query
 
 

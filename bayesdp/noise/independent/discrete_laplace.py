@@ -11,12 +11,10 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import DISCRETE_LAPLACE, StatedByEpsilon
-from bayesdp.noise.independent.integers import IntegerLaw
-from bayesdp.noise.independent.moved import moved_discrete_laplace
+from bayesdp.noise.independent.scaled import DISCRETE_LAPLACE, IntegerLaw, StatedByEpsilon, moved_discrete_laplace
 from bayesdp.noise.namespace import log1mexp, softplus, whole
 from bayesdp.noise.secure import laplace_by_integers
-from bayesdp.privacy.tradeoffs import TradeOff
+from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.queries import Query
 
 

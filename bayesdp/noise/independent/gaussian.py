@@ -12,8 +12,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import GAUSSIAN, StatedByRho
-from bayesdp.noise.independent.reals import RealLaw
+from bayesdp.noise.independent.scaled import GAUSSIAN, RealLaw, StatedByRho
 from bayesdp.noise.namespace import special
 from bayesdp.queries import Query
 

@@ -12,10 +12,9 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.base import Floats
-from bayesdp.noise.independent._scales import LAPLACE, StatedByEpsilon
-from bayesdp.noise.independent.reals import RealLaw
-from bayesdp.privacy.tradeoffs import TradeOff
-from bayesdp.privacy.tradeoffs.laplace import LaplaceTradeOff
+from bayesdp.noise.independent.scaled import LAPLACE, RealLaw, StatedByEpsilon
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff
 from bayesdp.queries import Query
 
 

@@ -1,19 +1,185 @@
-"""What the independent laws around any real location have in common: a scale a cell, and tails."""
+"""What the independent laws around any real location have in common: a scale a cell, and tails.
+
+One scale from what a methods note states: the scale itself, a privacy parameter with a sensitivity, or a variance.
+
+What the laws on the integers around any real location have in common.
+
+What the laws with a density around any real location have in common.
+
+Trade-off functions of independent noise around two centres; see `NoiseLaw.moved`.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._validate import shown
 from bayesdp.invariants import Invariants
-from bayesdp.noise._draws import draw_each
-from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, values_and_location
+from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.independent._scales import Ways
+from bayesdp.privacy.tradeoffs.base import Bracketed, TradeOff
+from bayesdp.privacy.tradeoffs.laws import DiscretePair, approximate_dp
+from bayesdp.privacy.tradeoffs.profile import ordered_pair
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways in which the scale of a law may be stated: names, and functions of arrays that give the scale."""
+
+    scale: str
+    loss: str  # the privacy parameter that gives the scale together with `sensitivity`
+    from_loss: Callable[[Floats, Floats], Floats]
+    from_variance: Callable[[Floats], Floats]
+    relation: str  # these formulas, for messages
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of the parameters that may stand in place of the scale."""
+        return (self.loss, "sensitivity", "variance", "standard_deviation")
+
+    def value(self, law: str, stated: Mapping[str, Any], wrong: Mapping[str, Any]) -> float | Floats:
+        """The scale of a law of that name, from what was stated: one of the scale and `others`, None where nothing was given."""
+        # TypeError if there is a `wrong` parameter, one that no law of this kind has, or nothing was stated; ValueError for the
+        # rest.
+        if wrong:
+            raise TypeError(f"noise law {law!r} has no parameter {shown(wrong)}; it takes {self.relation}")
+        given = {name: value for name, value in stated.items() if value is not None}
+        if not given:
+            raise TypeError(f"{self.scale} must be a positive real number, got None; {law} takes {self.relation}")
+        if set(given) == {self.scale}:
+            return positive_scale(given[self.scale], self.scale)
+        numbers = {name: np.asarray(positive_scale(value, name), dtype=np.float64) for name, value in given.items()}
+        if set(given) == {self.loss, "sensitivity"}:
+            found = self.from_loss(numbers[self.loss], numbers["sensitivity"])
+        elif set(given) == {"variance"}:
+            found = self.from_variance(numbers["variance"])
+        elif set(given) == {"standard_deviation"}:
+            found = self.from_variance(numbers["standard_deviation"] ** 2)
+        elif set(given) <= {self.loss, "sensitivity"}:
+            missing = "sensitivity" if self.loss in given else self.loss
+            raise ValueError(f"{next(iter(given))} needs {missing} beside it: {law} takes {self.relation}")
+        else:
+            raise ValueError(f"{' and '.join(given)} state the scale of {law} more than once; it takes {self.relation}")
+        return positive_scale(found if found.ndim else float(found), self.scale)
+
+
+def _laplace_loss(epsilon: Floats, sensitivity: Floats) -> Floats:
+    return np.asarray(sensitivity / epsilon)
+
+
+def _gaussian_loss(rho: Floats, sensitivity: Floats) -> Floats:
+    return np.asarray(sensitivity / np.sqrt(2.0 * rho))
+
+
+def _discrete_laplace_variance(variance: Floats) -> Floats:
+    """The variance is ``2 q / (1 - q)**2 = 1 / (2 sinh(1 / (2 b))**2)`` with ``q = exp(-1 / b)``."""
+    return np.asarray(0.5 / np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
+
+
+def _discrete_gaussian_variance(variance: Floats) -> Floats:
+    if np.any(variance < 1.0):
+        raise ValueError(
+            "variance must be at least 1 for the discrete Gaussian, got "
+            f"{float(np.min(variance)):g}: below that sigma**2 and the variance of the noise are two numbers, and notes call "
+            "either the variance; give sigma"
+        )
+    return np.asarray(np.sqrt(variance))
+
+
+_L1 = (
+    "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
+    "b = sensitivity / epsilon"
+)
+_L2 = (
+    "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
+    "sqrt(2 rho)"
+)
+_NO_EPSILON = (
+    "epsilon and delta give a sigma by several formulas, so look it up, or take it from mechanisms.DiscreteGaussian(table, "
+    "epsilon=..., delta=...).sigma"
+)
+
+LAPLACE = Ways(
+    "b",
+    "epsilon",
+    _laplace_loss,
+    lambda variance: np.asarray(np.sqrt(0.5 * variance)),
+    f"{_L1}; or variance = 2 b**2, or standard_deviation",
+)
+DISCRETE_LAPLACE = Ways(
+    "b",
+    "epsilon",
+    _laplace_loss,
+    _discrete_laplace_variance,
+    f"{_L1}; or variance = 1 / (2 sinh(1 / (2 b))**2), or standard_deviation",
+)
+GAUSSIAN = Ways(
+    "sigma",
+    "rho",
+    _gaussian_loss,
+    lambda variance: np.asarray(np.sqrt(variance)),
+    f"{_L2}; or variance = sigma**2, or standard_deviation; {_NO_EPSILON}",
+)
+DISCRETE_GAUSSIAN = Ways(
+    "sigma",
+    "rho",
+    _gaussian_loss,
+    _discrete_gaussian_variance,
+    f"{_L2}; or variance = sigma**2 (from 1 on), or standard_deviation; {_NO_EPSILON}",
+)
+
+
+class _Stated:
+    """A law whose scale is worked out by its `Ways` when it is made."""
+
+    name: ClassVar[str]
+    ways: ClassVar[Ways | None]
+
+    def _set_scale(self, wrong: Mapping[str, Any], **stated: Any) -> None:
+        assert self.ways is not None
+        object.__setattr__(self, self.ways.scale, self.ways.value(self.name, stated, wrong))
+
+
+class StatedByEpsilon(_Stated):
+    """The constructor of laws with scale b."""
+
+    def __init__(
+        self,
+        b: Any = None,
+        *,
+        epsilon: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        stated = {"b": b, "epsilon": epsilon, "sensitivity": sensitivity}
+        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
+
+
+class StatedByRho(_Stated):
+    """The constructor of laws with scale sigma."""
+
+    def __init__(
+        self,
+        sigma: Any = None,
+        *,
+        rho: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        stated = {"sigma": sigma, "rho": rho, "sensitivity": sensitivity}
+        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
 
 
 class ScaledLaw(NoiseLaw):
@@ -132,3 +298,141 @@ class ScaledLaw(NoiseLaw):
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """Mass or density of the noise of one answer. See `NoiseLaw.picture`."""
         return np.exp(self.log_each(values))
+
+
+class IntegerLaw(ScaledLaw):
+    """Independent noise on the integers, whose mirror image around -mu is the same law: see `ScaledLaw` for what a law states."""
+
+    support = "integers"
+    integer = True
+
+    def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-mass of each value, elementwise; ``-inf`` where it is not an integer.
+
+        Parameters
+        ----------
+        values, location : array_like
+            Finite numbers below 2**53 in size, of shapes that broadcast.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        k, mu, scale = self._prepared(values, location)
+        return np.where(k == np.rint(k), self.log_kernel(np, k, mu, scale), -np.inf)
+
+    log_each = log_mass
+
+    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of at most each value (any real number), elementwise."""
+        k, mu, scale = self._prepared(values, location)
+        return np.asarray(self.log_cdf_kernel(np, np.floor(k), mu, scale))
+
+    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of more than each value (any real number), elementwise."""
+        k, mu, scale = self._prepared(values, location)
+        return np.asarray(self.log_cdf_kernel(np, -np.floor(k) - 1.0, -mu, scale))
+
+
+class RealLaw(ScaledLaw):
+    """Independent noise on the real line, symmetric about zero: a law states the laws of its standard form.
+
+    Everything is a function of ``z = (y - mu) / scale``.
+    """
+
+    support = "reals"
+    integer = False
+
+    @staticmethod
+    @abstractmethod
+    def _standard_log_density(xp: Any, z: Any) -> Any:
+        """Log-density at scale 1 around zero."""
+
+    @staticmethod
+    @abstractmethod
+    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+        """Logarithm of the distribution function at scale 1 around zero."""
+
+    @staticmethod
+    @abstractmethod
+    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draws at scale 1 around zero."""
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-density, elementwise."""
+        return cls._standard_log_density(xp, (value - mu) / scale) - xp.log(scale)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`, elementwise."""
+        return cls._standard_log_cdf(xp, (value - mu) / scale)
+
+    @classmethod
+    def fill(cls, rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
+        """Write draws into ``out``, shape (draws, cells)."""
+        out[...] = mu + scale * cls._standard_draw(rng, out.shape)
+
+    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-density of each value, elementwise.
+
+        Parameters
+        ----------
+        values, location : array_like
+            Finite numbers, of shapes that broadcast.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        return np.asarray(self.log_kernel(np, *self._prepared(values, location)))
+
+    log_each = log_density
+
+    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of at most each value, elementwise."""
+        return np.asarray(self.log_cdf_kernel(np, *self._prepared(values, location)))
+
+    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Logarithm of the probability of more than each value, elementwise."""
+        y, mu, scale = self._prepared(values, location)
+        return np.asarray(self.log_cdf_kernel(np, -y, -mu, scale))
+
+
+MOST_OUTCOMES = 50_000
+"""Outcomes that are written out."""
+
+
+def moved_discrete_laplace(rate: float, by: int) -> TradeOff | None:
+    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on.
+
+    Examples
+    --------
+    >>> moved_discrete_laplace(0.5, 1)  # randomised response
+    ApproximateTradeOff(epsilon=0.5, delta=0.0)
+    """
+    if by == 1:
+        return approximate_dp(rate)
+    if by > MOST_OUTCOMES or rate * by > 700.0:
+        return None
+    q = math.exp(-rate)
+    k = np.arange(1, by)
+    null = np.concatenate([[1.0 / (1.0 + q)], (1.0 - q) / (1.0 + q) * q**k, [q**by / (1.0 + q)]])
+    return DiscretePair(0.0, tuple(null[::-1].tolist()), tuple(null.tolist()))
+
+
+def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
+    """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
+    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
+    # rounding.
+    if masses.size + by > MOST_OUTCOMES:
+        return None
+    beyond = np.zeros(by)
+    null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
+    both = (null > 0.0) & (other > 0.0)
+    p, q = null[both], other[both]
+    alone = float(
+        other[null == 0.0].sum()
+    )  # of each centre the far side of the other one's integers; masses may underflow
+    below = ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))
+    return Bracketed(below, ordered_pair(0.0, np.append(p, alone), np.append(q, alone)))

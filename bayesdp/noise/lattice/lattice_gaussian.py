@@ -20,11 +20,8 @@ from bayesdp.noise import theta
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.lattice._parts import Line, parts
-from bayesdp.noise.lattice.base import LatticeLaw
-from bayesdp.noise.lattice.linear import linear_law
-from bayesdp.noise.lattice.sizes import size_masses
-from bayesdp.noise.lattice.zero_sum import gaussian_log_sum, gaussian_variance
+from bayesdp.noise.lattice.base import LatticeLaw, Line, gaussian_log_sum, gaussian_variance, parts
+from bayesdp.noise.lattice.linear import linear_law, size_masses
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
 
@@ -112,7 +109,7 @@ class LatticeGaussian(LatticeLaw):
         For every sigma where it is computed, to about 1e-14 of the sum: disjoint totals, free cells, 2 x 2 and 2 x c
         tables with both margins, and other lattices whose parts have up to ten dimensions or so (two-way tables up to 4
         x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins, a few overlapping totals), whose short vectors are
-        counted (`bayesdp.lattices.sums.theta_series`).
+        counted (`bayesdp.lattices.sums.sums`).
         """
         return l2_log_sum(invariants, self.sigma)
 

@@ -1,4 +1,16 @@
-r"""The law of a whole-number combination ``<z, v>`` of lattice Gaussian noise: a cell, or what a difference of tables reveals.
+"""How many vectors of each size a lattice has: exact tails of noise, in place of bounds "for large enough t".
+
+The vectors are counted part by part, and the parts are put together by convolution:
+
+- multiples of one vector: two of each size;
+- m integers with sum zero, in l1: with positive entries in exactly j cells there are ``C(m, j) C(s-1, j-1) C(s+m-j-1, m-j-1)``
+  of size 2 s (s split among the j cells, and among the others, which may be zero);
+- other small lattices, in l1: the coefficients of their rational function (`bayesdp.lattices.sums.l1_series`), for every size;
+- in l2: by listing the vectors (`bayesdp.lattices.sums.sums`).
+
+All numbers are positive and multiplied by ``exp(-tilt size)``, so that nothing cancels, and nothing overflows.
+
+The law of a whole-number combination ``<z, v>`` of lattice Gaussian noise: a cell, or what a difference of tables reveals.
 
 Let g be the greatest common divisor of ``<z, v>`` over the lattice L, so that ``<z, v> = g k``, and split z into its
 component along the projection of v onto the span of L, of length ``l``, and the rest:
@@ -10,25 +22,188 @@ volume of a cell of L_v, n its dimension and w its dual vectors, ``T_k V / (sigm
 ``exp(-2 pi**2 sigma**2 ||w||**2)`` times a cosine, which for k = 0 is 1. So ``T_k <= T_0``, and ``T_k >= T_0 (1 - eta) / (1 +
 eta)`` with eta the sum of the exponentials without w = 0. With b*_i the vectors of Gram and Schmidt of a basis of L_v, whose
 lengths are the inverses of those of the dual basis in opposite order, ``1 + eta <= prod_i sum_j exp(-2 pi**2 sigma**2 j**2 /
-||b*_i||**2)`` (`bayesdp.lattices.sums.theta_series` has the argument and the bound on the one-dimensional sums).
+||b*_i||**2)`` (`bayesdp.lattices.sums.sums` has the argument and the bound on the one-dimensional sums).
 
 Hence every probability of the combination is that of a discrete Gaussian of this scale up to a factor between
 ``spread = (1 - eta) / (1 + eta)`` and ``1 / spread``, which is 1 to many digits from about the length of a basis vector on.
+
+The exact (epsilon, delta) profile of lattice Gaussian noise at a difference of two tables, with bounds on both sides.
+
+For noise z and a difference u of the lattice the loss is ``(||u||**2 + 2 <z, u>) / (2 sigma**2)``: a function of ``<z, u>``, whose
+law is that of a discrete Gaussian in steps of g (`bayesdp.noise.lattice.linear`). In these steps u is a shift by ``||u||**2 /
+g``, and scale and shift give the same loss. So delta is that of the one-dimensional discrete Gaussian of scale ``sigma ||u|| /
+g`` at that shift, up to the factor between `spread` and ``1 / spread``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln, logsumexp
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
+from bayesdp.lattices.sums.l1_series import L1Series, l1_series, part_matrix
+from bayesdp.lattices.sums.sums import squared_lengths
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.noise import theta
 from bayesdp.noise.base import Floats, Ints
+from bayesdp.privacy import (
+    Difference,
+    PairLoss,
+    discrete_gaussian_delta,
+    discrete_gaussian_epsilon,
+    gaussian_pairs,
+    rho_to_delta,
+    rho_to_epsilon,
+)
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, all_of
+
+_SIZES = 20_000
+"""Largest size counted: convolving two such lists takes half a second."""
+
+_POINTS = 20_000_000
+"""Vectors listed, at most: about half a second."""
+
+_MOST_BASIS_VECTORS = 12
+"""Lattices of more dimensions are not listed."""
+
+
+def size_masses(invariants: Invariants, order: int, tilt: float, most: int) -> Floats | None:
+    """The number of vectors of size n times ``exp(-tilt n)``, for n = 0, 1, ..., most.
+
+    Parameters
+    ----------
+    invariants : Invariants
+    order : {1, 2}
+        1: the size is ``||z||_1``. 2: it is ``||z||_2**2``.
+    tilt : float
+    most : int
+
+    Returns
+    -------
+    float64 array, shape (most + 1,), or None
+        None where there are too many sizes or vectors.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Totals
+    >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+    >>> size_masses(three, 1, 0.0, 6).round(9).tolist(), size_masses(three, 2, 0.0, 6).round(9).tolist()
+    ([1.0, 0.0, 6.0, 0.0, 12.0, 0.0, 18.0], [1.0, 0.0, 6.0, 0.0, 0.0, 0.0, 6.0])
+    """
+    if most > _SIZES:
+        return None
+    whole = np.zeros(most + 1)
+    whole[0] = 1.0
+    for part in lattice_parts(invariants):
+        own = _part_masses(part, order, tilt, most)
+        if own is None:
+            return None
+        whole = np.convolve(whole, own)[: most + 1]
+    return whole
+
+
+def _part_masses(part: Part, order: int, tilt: float, most: int) -> Floats | None:
+    if isinstance(part, Line):
+        length = int(np.sum(np.abs(part.entries) ** order))
+        steps = np.arange(1, most + 1)
+        return _scattered(length * steps**order, np.full(most, math.log(2.0)), tilt, most)
+    copies = part.copies if isinstance(part, Table) else 1
+    if order == 1 and isinstance(part, Table) and len(part.shape) == 1:
+        half = np.arange(1, most // 2 + 1)
+        return _scattered(2 * copies * half, _zero_sums(part.shape[0], half), tilt, most)
+    if order == 1:
+        series = l1_series(part)
+        return None if series is None else _coefficients(series, copies, tilt, most)
+    basis = integer_kernel(part_matrix(part))
+    if len(basis) > _MOST_BASIS_VECTORS:
+        return None
+    found = squared_lengths((basis @ basis.T).astype(np.float64), 1.0, most / copies, _POINTS)
+    if found is None:
+        return None
+    return _scattered(copies * found[0][1:], np.log(found[1][1:].astype(np.float64)), tilt, most)
+
+
+def _scattered(sizes: Ints, log_counts: Floats, tilt: float, most: int) -> Floats:
+    """Masses from sizes above 0 and the logarithms of their numbers; the vector zero is added."""
+    masses = np.zeros(most + 1)
+    masses[0] = 1.0
+    seen = sizes <= most
+    masses[sizes[seen]] = np.exp(log_counts[seen] - tilt * sizes[seen])
+    return masses
+
+
+def _zero_sums(count: int, half: Ints) -> Floats:
+    """Logarithms of how many vectors of `count` integers with sum zero have positive entries that add up to `half`."""
+    j = np.arange(1, count)[:, None]
+    s = half[None, :].astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = (
+            gammaln(count + 1.0) - gammaln(j + 1.0) - gammaln(count - j + 1.0)
+            + gammaln(s) - gammaln(j) - gammaln(s - j + 1.0)
+            + gammaln(s + count - j) - gammaln(count - j) - gammaln(s + 1.0)
+        )  # fmt: skip
+    return np.asarray(logsumexp(np.where(j <= s, terms, -np.inf), axis=0))
+
+
+def _coefficients(series: L1Series, copies: int, tilt: float, most: int) -> Floats:
+    """Coefficients of the rational function: each term of the numerator, continued with the period."""
+    masses = np.zeros(most + 1)
+    for exponent, log_coefficient in zip(series.exponents.astype(int), series.log_coefficients, strict=True):
+        k = np.arange(max(0, (most // copies - exponent) // series.period + 1))
+        sizes = copies * (exponent + series.period * k)
+        log_ways = gammaln(k + series.power) - gammaln(series.power) - gammaln(k + 1.0)
+        masses[sizes] += np.exp(log_coefficient + log_ways - tilt * sizes)
+    return masses
+
+
+def cell_masses(part: Line | Table, entry: int, rate: float, most: int) -> Floats:
+    """Masses of one cell at 0, 1, ..., most under l1 noise: of a multiple of a vector, or of one of m integers with sum zero.
+
+    Parameters
+    ----------
+    part : Line or Table
+        A table of one way.
+    entry : int
+        That of the vector in the cell, not zero; 1 for a table.
+    rate : float
+        Per count.
+    most : int
+
+    Returns
+    -------
+    float64 array, shape (most + 1,)
+        Up to a factor that is the same for all.
+
+    Notes
+    -----
+    The others of m integers with sum zero are m - 1 independent discrete Laplace variables, whose sum is minus the cell.
+    """
+    k = np.arange(most + 1)
+    if isinstance(part, Line):
+        step, length = abs(entry), int(np.sum(np.abs(part.entries)))
+        return np.where(k % step == 0, np.exp(-rate * length * (k / step)), 0.0)
+    rate *= part.copies
+    one = np.exp(-rate * np.abs(np.arange(-most, most + 1)))
+    one /= one.sum()
+    power, others, count = one, np.ones(1), part.shape[0] - 1
+    while count:  # by repeated squaring; values beyond the list are left out
+        if count & 1:
+            others = _middle(np.convolve(others, power), most)
+        power, count = _middle(np.convolve(power, power), most), count >> 1
+    return np.asarray(np.exp(-rate * k) * others[others.size // 2 :][: most + 1])
+
+
+def _middle(masses: Floats, most: int) -> Floats:
+    """The entries for -most, ..., most."""
+    centre = masses.size // 2
+    return masses[max(0, centre - most) : centre + most + 1]
+
 
 _DIMENSIONS = 300
 """Larger parts that are no tables have no basis here; of tables a corner is enough."""
@@ -174,3 +349,166 @@ def _log_excess(scale: float, lengths: Floats) -> Floats:
     """Logarithm of a bound on ``sum_j exp(-2 pi**2 scale**2 j**2 / length**2)``."""
     c = 2.0 * (math.pi * scale / lengths) ** 2
     return np.asarray(np.log1p(np.minimum(np.sqrt(math.pi / c), -2.0 * np.exp(-c) / np.expm1(-3.0 * c))))
+
+
+@dataclass(frozen=True)
+class LatticeProfile:
+    """The profile of lattice Gaussian noise at one difference.
+
+    Parameters
+    ----------
+    scale : float
+        Of the one-dimensional discrete Gaussian.
+    shift : int
+        By how many steps the difference moves it.
+    spread : float
+        Every delta is its delta up to a factor between `spread` and ``1 / spread``.
+
+    Examples
+    --------
+    A 2x2 move under both margins, at sigma = 2: noise along one vector, so that the profile is exact.
+
+    >>> LatticeProfile(scale=1.0, shift=1, spread=1.0).delta(1.0)
+    (0.14135133..., 0.14135133...)
+    """
+
+    scale: float
+    shift: int
+    spread: float
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """A lower and an upper bound of the smallest delta at which the two tables are (epsilon, delta)-indistinguishable."""
+        found = discrete_gaussian_delta(epsilon, self.scale, self.shift)
+        above = min(1.0, found / self.spread) if self.spread else 1.0
+        return found * self.spread, min(above, rho_to_delta(self._rho, epsilon))
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """A lower and an upper bound of the smallest epsilon at a delta."""
+        known = rho_to_epsilon(self._rho, delta)
+        if not self.spread:
+            return 0.0, known
+        above = discrete_gaussian_epsilon(delta * self.spread, self.scale, self.shift)
+        least = delta / self.spread
+        below = discrete_gaussian_epsilon(least, self.scale, self.shift) if least < 1.0 else 0.0
+        return below, min(above, known)
+
+    @property
+    def _rho(self) -> float:
+        """The loss in zCDP."""
+        return 0.5 * (self.shift / self.scale) ** 2
+
+
+def lattice_profiles(invariants: Invariants, difference: Difference, sigma: float) -> tuple[LatticeProfile, ...] | None:
+    """The profiles of all differences of a kind: one for each part of the lattice that has such differences.
+
+    Parameters
+    ----------
+    invariants : Invariants
+    difference : Difference
+        A kind whose entries are 0, 1 and -1: a substitution, a 2x2 move, a 3-cycle, a 2x2x2 move.
+    sigma : float
+
+    Returns
+    -------
+    tuple of LatticeProfile or None
+        None where the kind is not known to be the same difference everywhere up to the symmetry of the lattice: in parts that
+        are no tables, and for differences that may reach into several parts.
+
+    Notes
+    -----
+    In a table of one way, all vectors with the same number of entries 1 and -1 are alike up to the order of labels. With two
+    ways and both sums zero, those with 4 entries are 2x2 moves, and those with 6 are 3-cycles; with three ways and all sums over
+    one way zero, those with 8 entries are 2x2x2 moves.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import DIFFERENCES
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": list("abcd"), "education": list("wxyz")}
+    >>> [own] = lattice_profiles(Invariants(Margins(table, ["county"], ["education"])), DIFFERENCES["2x2 move"], 5.0)
+    >>> print(own.shift, f"{own.scale:.6g} {1 - own.spread:.1e}")
+    4 10 0.0e+00
+    """
+    entries = round(difference.l1)
+    if difference.l1 != entries or not math.isclose(difference.l2**2, entries) or difference.found:
+        return None
+    kinds: dict[tuple[object, ...], Line | Table] = {}
+    for part in lattice_parts(invariants):
+        if isinstance(part, General) or 2 * _fewest(part) <= entries:
+            return None
+        kinds[_key(part)] = part
+    found = []
+    for part in kinds.values():
+        if entries < _fewest(part) or entries % (part.copies if isinstance(part, Table) else 1):
+            continue  # it has no such vector
+        if isinstance(part, Line):
+            own = part.entries if np.all(np.abs(part.entries) == 1) and part.entries.size == entries else None
+        else:
+            own = _vector(part.shape, entries // part.copies)
+            if own is None:
+                return None
+        if own is None:
+            continue
+        vector = np.zeros(invariants.frame.size, dtype=np.int64)
+        vector[part.cells] = own if isinstance(part, Line) else part.signs * own
+        law = linear_law(invariants, vector, sigma)
+        if law is None:
+            return None
+        found.append(LatticeProfile(law.scale, entries // law.step, law.spread))
+    return tuple(found)
+
+
+def lattice_pairs(
+    invariants: Invariants, sigma: float, differences: tuple[Difference, ...], delta: float | None
+) -> tuple[PairLoss, ...]:
+    """Rows of a guarantee as `bayesdp.privacy.gaussian_pairs` makes them, with the smaller epsilon where the profile is known.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import DIFFERENCES
+    >>> from bayesdp.queries import Totals
+    >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+    >>> [row] = lattice_pairs(three, 6.0, (DIFFERENCES["substitution"],), 1e-6)
+    >>> print(f"{row.loss['epsilon']:.4f}, in place of {rho_to_epsilon(row.loss['rho'], 1e-6):.4f}")
+    0.9954, in place of 1.0730
+    """
+    rows = gaussian_pairs(sigma, differences, delta=delta)
+    if delta is None:
+        return rows
+    found = []
+    for row, difference in zip(rows, differences, strict=True):
+        profiles = lattice_profiles(invariants, difference, sigma)
+        if profiles:
+            exact = max(own.epsilon(delta)[1] for own in profiles)
+            row = replace(row, loss=all_of([ZCDP(row.loss["rho"]), ApproximateDP(exact, delta)]))
+        found.append(row)
+    return tuple(found)
+
+
+def _key(part: Line | Table) -> tuple[object, ...]:
+    """Parts with the same key are one lattice up to the names of their cells."""
+    if isinstance(part, Line):
+        return ("line", *np.sort(np.abs(part.entries)).tolist())
+    return "table", part.shape, part.copies
+
+
+def _fewest(part: Line | Table) -> int:
+    """The least number of cells that a vector of the part changes."""
+    return part.entries.size if isinstance(part, Line) else part.copies * 2 ** len(part.shape)
+
+
+def _vector(shape: tuple[int, ...], entries: int) -> Ints | None:
+    """The only table up to symmetry with so many entries 1 and -1, others 0, and sums of zero; None where it is not known."""
+    table = np.zeros(shape, dtype=np.int64)
+    if len(shape) == 1 and entries % 2 == 0 and entries <= shape[0]:
+        table[: entries // 2], table[entries // 2 : entries] = 1, -1
+        return table
+    if entries == 2 ** len(shape):
+        for corner in product((0, 1), repeat=len(shape)):
+            table[corner] = (-1) ** sum(corner)
+        return table
+    if len(shape) == 2 and entries == 6:  # ways have three labels or more
+        for i in range(3):
+            table[i, i], table[i, (i + 1) % 3] = 1, -1
+        return table
+    return None

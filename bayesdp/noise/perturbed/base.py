@@ -1,8 +1,13 @@
-"""What the laws of perturbed counts share: they look everything up in a table p(y | x)."""
+"""What the laws of perturbed counts share: they look everything up in a table p(y | x).
+
+A table p(y | x) of published counts given true ones, as arrays that are looked up.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +17,189 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._verbs import LogMassWindows
 from bayesdp.noise.arrays import count_of, located, values_and_location
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.perturbed.transitions import Transitions
+from bayesdp.noise.base import NoiseLaw
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Probabilities of deviations ``y - x`` for each count x: rows for the first counts, of which the last ones repeat.
+
+    Parameters
+    ----------
+    lowest : int
+        The deviation of the first column; that of column j is ``lowest + j``.
+    mass : float64 array, shape (rows, columns)
+        Row x for counts x below the number of rows. Rows sum to 1.
+    period : int
+        For larger counts the last `period` rows repeat: 1 is a cap, a base is rounding. 0: there are no larger counts.
+
+    Examples
+    --------
+    >>> thirds = Transitions(-2, np.array([[0, 0, 1, 0, 0], [0, 2 / 3, 0, 0, 1 / 3], [1 / 3, 0, 0, 2 / 3, 0]]), 3)
+    >>> np.exp(thirds.log_each(np.array([6, 9, 7]), np.array([7, 7, 7]))).round(3).tolist()
+    [0.667, 0.333, 0.0]
+    """
+
+    lowest: int
+    mass: Floats
+    period: int
+
+    @property
+    def highest(self) -> int:
+        """The deviation of the last column."""
+        return self.lowest + int(self.mass.shape[1]) - 1
+
+    @property
+    def largest_count(self) -> float:
+        """The largest true count that there may be; infinite where rows repeat."""
+        return np.inf if self.period else len(self.mass) - 1
+
+    @cached_property
+    def log_mass(self) -> Floats:
+        """Logarithms of `mass`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.mass)
+
+    @cached_property
+    def _cumulated(self) -> Floats:
+        """Cumulated probabilities; 1 from the last deviation on that is possible."""
+        total = np.cumsum(self.mass, axis=1)
+        total /= total[:, -1:]
+        last = self.mass.shape[1] - 1 - np.argmax(self.mass[:, ::-1] > 0.0, axis=1)
+        return np.where(np.arange(self.mass.shape[1]) >= last[:, None], 1.0, total)
+
+    @cached_property
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the deviation, by row."""
+        deviations = np.arange(self.lowest, self.highest + 1.0)
+        share = self.mass / self.mass.sum(axis=1, keepdims=True)
+        mean = share @ deviations
+        return mean, np.array(
+            [own @ (deviations - centre) ** 2 for own, centre in zip(share, mean, strict=True)], dtype=np.float64
+        )
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest number that can be published; infinite where rows repeat."""
+        possible = self.mass > 0.0
+        counts = np.arange(len(self.mass))
+        first = counts + self.lowest + np.argmax(possible, axis=1)
+        last = counts + self.highest - np.argmax(possible[:, ::-1], axis=1)
+        return float(first.min()), np.inf if self.period else float(last.max())
+
+    def row_of(self, counts: Ints) -> Ints:
+        """The row of each count; counts must be at least 0, and at most `largest_count`."""
+        rows = len(self.mass)
+        if not self.period:
+            return counts
+        first = rows - self.period
+        return np.where(counts < rows, counts, first + (counts - first) % self.period)
+
+    def log_each(self, values: npt.NDArray[np.generic], counts: npt.NDArray[np.generic]) -> Floats:
+        """Log-mass of published numbers given counts, elementwise; ``-inf`` where either is not whole, or not possible."""
+        y, x = np.asarray(values, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+        column = y - x - self.lowest
+        inside = (y == np.rint(y)) & (x == np.rint(x)) & (x >= 0.0) & (x <= self.largest_count)
+        inside &= (column >= 0.0) & (column < self.mass.shape[1])
+        row = self.row_of(np.where(inside, x, 0.0).astype(np.int64))
+        return np.where(inside, self.log_mass[row, np.where(inside, column, 0.0).astype(np.int64)], -np.inf)
+
+    def draw(self, rng: np.random.Generator, counts: Ints) -> Ints:
+        """Draw a published number for each count, by cumulated probabilities."""
+        flat = counts.reshape(-1)
+        uniform = rng.random(flat.size)
+        found = np.empty(flat.size, dtype=np.int64)
+        row = self.row_of(flat)
+        order = np.argsort(row, kind="stable")
+        edges = np.flatnonzero(np.diff(row[order])) + 1
+        for places in np.split(order, edges) if flat.size else []:
+            found[places] = np.searchsorted(self._cumulated[row[places[0]]], uniform[places], side="right")
+        return (flat + self.lowest + found).reshape(counts.shape)
+
+    def with_code(self, below: int) -> Transitions:
+        """The table in which all published numbers under `below` are one, ``below - 1``: they were not published.
+
+        Parameters
+        ----------
+        below : int
+            At least 1.
+
+        Examples
+        --------
+        >>> same = Transitions(0, np.array([[1.0]]), 1)
+        >>> coded = same.with_code(3)
+        >>> (coded.draw(np.random.default_rng(1), np.arange(6))).tolist()
+        [2, 2, 2, 3, 4, 5]
+        """
+        rows = max(len(self.mass), below - self.lowest) + self.period if self.period else len(self.mass)
+        counts = np.arange(rows, dtype=np.int64)
+        mass = self.mass[self.row_of(counts)]
+        # A count x that may be hidden has x + lowest < below: from it to the code it is no farther down than `lowest`.
+        highest = max(self.highest, below - 1)
+        found = np.zeros((rows, highest - self.lowest + 1))
+        found[:, : mass.shape[1]] = mass
+        hidden = counts[:, None] + np.arange(self.lowest, highest + 1) < below
+        under = np.where(hidden, found, 0.0).sum(axis=1)
+        found[hidden] = 0.0
+        some = np.flatnonzero(under > 0.0)
+        found[some, below - 1 - some - self.lowest] += under[some]
+        return Transitions(self.lowest, found, self.period)
+
+    def candidates(self, value: int) -> tuple[int, int]:
+        """The smallest and the largest true count that are near enough to a published number; none if they are reversed."""
+        return max(0, value - self.highest), int(min(value - self.lowest, self.largest_count))
+
+    def _column(self, value: int) -> tuple[int, Ints]:
+        """Where the mass of a published number stands, flat, by true counts from the first that is possible; empty if none is."""
+        low, high = self.candidates(value)
+        counts = np.arange(low, high + 1, dtype=np.int64)
+        places = self.row_of(counts) * self.mass.shape[1] + value - counts - self.lowest
+        possible = np.flatnonzero(self.mass.reshape(-1)[places] > 0.0)
+        if not possible.size:
+            return low, places[:0]
+        return low + int(possible[0]), places[possible[0] : possible[-1] + 1]
+
+    def _keys(self, values: Ints) -> Ints:
+        """The smallest published number whose column is the same one, moved; published numbers may differ by periods."""
+        if not self.period:
+            return values
+        first = (
+            len(self.mass) - self.period + max(self.highest, 0)
+        )  # from here on all true counts have rows that repeat
+        return np.where(values < first, values, first + (values - first) % self.period)
+
+    def windows(self, values: Ints) -> LogMassWindows:
+        """The log-mass of published numbers, in C order, as functions of the true counts."""
+        flat = values.reshape(-1)
+        keys, which = np.unique(self._keys(flat), return_inverse=True)
+        columns = [self._column(int(key)) for key in keys]
+        length = np.array([len(column) for _, column in columns], dtype=np.int64)
+        start = np.concatenate([[0], np.cumsum(length)[:-1]]).astype(np.int64)
+        low = np.array([own for own, _ in columns], dtype=np.int64)
+        never = np.full(flat.size, -np.inf)
+        return LogMassWindows(
+            low=low[which] + (flat - keys[which]),
+            start=start[which],
+            length=length[which],
+            log_mass=self.log_mass.reshape(-1)[self.window_places(values)],
+            below=never,
+            above=never,
+        )
+
+    def window_places(self, values: Ints) -> Ints:
+        """Where in `mass`, flat, each entry of `windows` stands: other masses of the same table have the windows at these places."""
+        keys = np.unique(self._keys(values.reshape(-1)))
+        return np.concatenate([self._column(int(key))[1] for key in keys])
+
+    def possible(self, values: Ints) -> Mask:
+        """Which published numbers some true count can lead to."""
+        keys, which = np.unique(self._keys(values.reshape(-1)), return_inverse=True)
+        found = np.array([len(self._column(int(key))[1]) > 0 for key in keys], dtype=np.bool_)
+        return found[which].reshape(values.shape)
 
 
 class PerturbedLaw(NoiseLaw):

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.transitions import Transitions
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
 
 _LARGEST_BASE = 1000
 

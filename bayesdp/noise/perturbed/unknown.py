@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import CellKey, deviations_of
-from bayesdp.noise.perturbed.max_entropy import feasible_variances
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
+from bayesdp.noise.perturbed.cell_key import CellKey, deviations_of, feasible_variances
 from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
-from bayesdp.noise.perturbed.transitions import Transitions
 from bayesdp.queries import Query
 
 _VARIANCES = 400

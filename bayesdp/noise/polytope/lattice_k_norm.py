@@ -20,11 +20,11 @@ from bayesdp.hulls import (
 )
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.lattices.sums.normaliser import l1_log_sum
+from bayesdp.lattices.sums.sums import l1_log_sum
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Ints
 from bayesdp.noise.lattice.base import LatticeLaw
-from bayesdp.noise.polytope.base import HullLaw, adjacency_of
+from bayesdp.noise.polytope.k_norm import HullLaw, adjacency_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bayesdp.hulls import SensitivityHull, sensitivity_hull
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import positive_rate
-from bayesdp.noise.polytope.base import HullDensity, adjacency_of
+from bayesdp.noise.polytope.k_norm import HullDensity, adjacency_of
 
 
 @dataclass(frozen=True, eq=False)

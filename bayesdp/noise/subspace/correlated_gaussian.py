@@ -16,8 +16,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.arrays import MAX_SCALE
 from bayesdp.noise.base import Floats
-from bayesdp.noise.subspace.base import cell_variances
-from bayesdp.noise.subspace.coordinates import CoordinateLaw
+from bayesdp.noise.subspace.base import CoordinateLaw, cell_variances
 from bayesdp.queries import Query
 
 _MAX_DIMENSION = 2000

@@ -16,8 +16,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise._verbs import LossByLength
 from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats
-from bayesdp.noise.subspace.base import share_of_projection
-from bayesdp.noise.subspace.coordinates import CoordinateLaw
+from bayesdp.noise.subspace.base import CoordinateLaw, share_of_projection
 from bayesdp.privacy.losses import PureDP
 from bayesdp.queries import Query
 

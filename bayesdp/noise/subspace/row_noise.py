@@ -1,7 +1,7 @@
 """Exact Gibbs steps for the part of Laplace noise that a projection has removed.
 
 Projected noise ``u = P e`` and ``R^T w``, the part of e in the row space of the invariants (R a basis of it, see
-`bayesdp.noise.subspace.rows.row_basis`), have the joint density ``prod_i Lap((u + R^T w)_i) sqrt(det R R^T)``. Along any
+`bayesdp.noise.subspace.projected_laplace.row_basis`), have the joint density ``prod_i Lap((u + R^T w)_i) sqrt(det R R^T)``. Along any
 direction of the row space it is the exponential of a piecewise linear function, from which a step is drawn exactly.
 """
 
@@ -17,8 +17,7 @@ import scipy.sparse.linalg as spl
 
 from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.laplace_line import draw_on_line
-from bayesdp.noise.subspace.rows import row_basis
+from bayesdp.noise.subspace.projected_laplace import draw_on_line, row_basis
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

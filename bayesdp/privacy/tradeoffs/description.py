@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.derived import Bracketed, Grouped, Symmetrised
+from bayesdp.privacy.tradeoffs.base import Bracketed, Grouped, Symmetrised, TradeOff
 from bayesdp.privacy.tradeoffs.laws import (
     ApproximateTradeOff,
     DiscretePair,
@@ -17,7 +16,7 @@ from bayesdp.privacy.tradeoffs.laws import (
     approximate_dp,
     gaussian_dp,
 )
-from bayesdp.privacy.tradeoffs.levels import levels
+from bayesdp.privacy.tradeoffs.noise import levels
 
 _DEPTH = 8
 """Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""

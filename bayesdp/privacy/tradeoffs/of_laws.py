@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.derived import Bracketed
+from bayesdp.privacy.tradeoffs.base import Bracketed, TradeOff
 from bayesdp.privacy.tradeoffs.laws import DiscretePair
-from bayesdp.privacy.tradeoffs.levels import Floats, levels
+from bayesdp.privacy.tradeoffs.noise import Floats, levels
 from bayesdp.privacy.tradeoffs.profile import from_points, ordered_pair
 
 __all__ = ["tradeoff"]

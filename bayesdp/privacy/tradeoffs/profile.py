@@ -18,7 +18,7 @@ from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, DiscretePair, GaussianTradeOff
-from bayesdp.privacy.tradeoffs.levels import Floats, levels, points
+from bayesdp.privacy.tradeoffs.noise import Floats, levels, points
 
 __all__ = [
     "as_pair", "from_lines", "from_points", "ordered_pair", "product", "profile_tradeoff", "tradeoff_delta",

@@ -8,9 +8,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from bayesdp._random import seed_state
-from bayesdp.lattices.coupling.basis_gibbs import draw_basis_gibbs
-from bayesdp.lattices.coupling.basis_law import BasisLaw
-from bayesdp.lattices.coupling.conditional import describe, draw, log_mass, new_pieces
+from bayesdp.lattices.coupling.conditional import BasisLaw, describe, draw, draw_basis_gibbs, log_mass, new_pieces
 from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue
 
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]

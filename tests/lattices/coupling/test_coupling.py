@@ -9,10 +9,17 @@ import pytest
 from scipy.stats import binom
 
 from bayesdp._random import seed_state
-from bayesdp.lattices.coupling.basis_law import BasisLaw
-from bayesdp.lattices.coupling.conditional import new_pieces
-from bayesdp.lattices.coupling.coupling import couple, coupled_sweep, gibbs, meeting_times, suggest_lag
-from bayesdp.lattices.coupling.upper_limit import clopper_pearson, least_limit, upper_limits
+from bayesdp.lattices.coupling.conditional import BasisLaw, new_pieces
+from bayesdp.lattices.coupling.coupling import (
+    clopper_pearson,
+    couple,
+    coupled_sweep,
+    gibbs,
+    least_limit,
+    meeting_times,
+    suggest_lag,
+    upper_limits,
+)
 from benchmarks.paper_sampler import coupled
 from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import LEVEL, one_way, pvalue

@@ -9,8 +9,16 @@ import scipy.sparse as sp
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
-from bayesdp.lattices.exact.group_sums import log_sum_mass, pair_given_sum, split_sum, sum_ratios
-from bayesdp.lattices.exact.groups import Groups, draw_groups, exchangeable_groups, groups_acceptance
+from bayesdp.lattices.exact.groups import (
+    Groups,
+    draw_groups,
+    exchangeable_groups,
+    groups_acceptance,
+    log_sum_mass,
+    pair_given_sum,
+    split_sum,
+    sum_ratios,
+)
 from bayesdp.lattices.parts import General
 from bayesdp.queries import LinearQuery
 from tests.lattices.oracles import LEVEL, labels, lattice_points, law_on, pvalue

@@ -7,10 +7,17 @@ import pytest
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.centred import centred_gaussian, mass_ratio, normal
-from bayesdp.lattices.exact.gram_schmidt import GramSchmidt, gram_schmidt
-from bayesdp.lattices.exact.klein import draw_klein, klein_acceptance
-from bayesdp.lattices.exact.nearest_plane import draw_nearest_plane, nearest_plane_acceptance
+from bayesdp.lattices.exact.gram_schmidt import (
+    GramSchmidt,
+    centred_gaussian,
+    draw_klein,
+    draw_nearest_plane,
+    gram_schmidt,
+    klein_acceptance,
+    mass_ratio,
+    nearest_plane_acceptance,
+    normal,
+)
 from bayesdp.moves.basis import kernel_basis
 from bayesdp.queries import LinearQuery, Totals
 from tests.lattices.oracles import CASES, LEVEL, labels, lattice_points, law_on, one_way, pvalue, two_way_margins

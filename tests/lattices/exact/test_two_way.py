@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bayesdp.lattices import sample_noise
+from bayesdp.lattices.exact.exact import draw_three_way, three_way_acceptance
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
-from bayesdp.lattices.exact.pieces import draw_three_way, three_way_acceptance
 from bayesdp.lattices.exact.two_way import (
     TwoWay,
     draw_two_way,

@@ -11,7 +11,7 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
-from bayesdp.lattices.secure.secure import (
+from bayesdp.lattices.secure import (
     _below,
     _binomial_ratio,
     _composition,

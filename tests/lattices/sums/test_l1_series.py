@@ -11,10 +11,9 @@ import pytest
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact.fixed_sum import log_normaliser
 from bayesdp.lattices.parts import General, Table, lattice_parts
-from bayesdp.lattices.sums import shell_counts
-from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, circuit_lengths, four_row_shells, l1_series
-from bayesdp.lattices.sums.normaliser import l1_log_sum
-from bayesdp.lattices.sums.shell_counts import l1_shells
+from bayesdp.lattices.sums import l1_series as series
+from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, circuit_lengths, four_row_shells, l1_series, l1_shells
+from bayesdp.lattices.sums.sums import l1_log_sum
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import GENERAL, Ints, labels, lattice_points, one_way, two_way_margins
 
@@ -87,7 +86,7 @@ def test_numbers_from_elsewhere():
 def test_two_ways_to_count_agree(monkeypatch):
     matrix = VENN.matrix.toarray()
     in_a_box = l1_shells(matrix, 20)
-    monkeypatch.setattr(shell_counts, "_BOX_ROWS", 0)
+    monkeypatch.setattr(series, "_BOX_ROWS", 0)
     assert l1_shells(matrix, 20).tolist() == in_a_box.tolist()
 
 

@@ -14,9 +14,8 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
-from bayesdp.mechanisms.additive import AdditiveMechanism
-from bayesdp.mechanisms.base import Mechanism
-from bayesdp.noise.bounded.secure import draw_bounded
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
+from bayesdp.noise.bounded.discrete import draw_bounded
 from bayesdp.privacy import mean_sensitivity, proportion_sensitivity, split_budget, truncated_epsilon
 from tests.comparison.chi_square import chi_square_pvalue
 

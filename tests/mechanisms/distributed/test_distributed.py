@@ -28,7 +28,7 @@ from bayesdp.mechanisms import (
     ProjectedLaplace,
     assemble,
 )
-from bayesdp.mechanisms.distributed.pieces import noise_check
+from bayesdp.mechanisms.distributed.agents import noise_check
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.release import Release
 

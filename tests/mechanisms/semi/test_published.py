@@ -23,7 +23,7 @@ from bayesdp.mechanisms import (
     SemiProjectedLaplace,
 )
 from bayesdp.mechanisms.semi.base import SemiMechanism
-from bayesdp.privacy.relations import Apart, ApartWithin
+from bayesdp.privacy.pairs import Apart, ApartWithin
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from tests.comparison.variation import assert_close_in_variation

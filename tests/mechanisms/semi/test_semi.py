@@ -25,7 +25,7 @@ from bayesdp.mechanisms import (
 from bayesdp.mechanisms.semi.base import SemiMechanism, safe_adjacency
 from bayesdp.noise import DiscreteLaplace, KNorm, ProjectedLaplace
 from bayesdp.privacy import SemiGuarantee, compare, gaussian_dp, semi_adjacency
-from bayesdp.privacy.relations import BOUNDS
+from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 
 pytestmark = pytest.mark.interpreted

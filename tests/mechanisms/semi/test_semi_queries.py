@@ -16,7 +16,7 @@ import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm
-from bayesdp.mechanisms.semi.queries import SemiQueryMechanism
+from bayesdp.mechanisms.semi.base import SemiQueryMechanism
 from bayesdp.mechanisms.stated import tables as stated
 from bayesdp.noise import SubspaceNorm
 from bayesdp.privacy import SensitivitySpace

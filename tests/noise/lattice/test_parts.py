@@ -7,7 +7,7 @@ import pytest
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.noise.lattice._parts import Line, ZeroSum, parts
+from bayesdp.noise.lattice.base import Line, ZeroSum, parts
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, frame_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.noise.lattice.profile import LatticeProfile, lattice_pairs, lattice_profiles
+from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
 from bayesdp.privacy import (
     DIFFERENCES,
     Difference,

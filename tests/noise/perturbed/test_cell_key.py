@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, cell_key, parse_law, read_ptable, ten_five_rule
-from bayesdp.noise.perturbed.max_entropy import feasible_variances, max_entropy_row
+from bayesdp.noise.perturbed.cell_key import feasible_variances, max_entropy_row
 
 
 def row_of(law: CellKey, x: int) -> dict[int, float]:

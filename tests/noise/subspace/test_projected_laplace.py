@@ -14,8 +14,15 @@ from bayesdp._random import seed_state
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise import ProjectedLaplace
-from bayesdp.noise.subspace.laplace_line import blocks_density, draw_on_line, line_integrals
-from bayesdp.noise.subspace.rows import components_of, log_gram, row_basis, rows_of_cells
+from bayesdp.noise.subspace.projected_laplace import (
+    blocks_density,
+    components_of,
+    draw_on_line,
+    line_integrals,
+    log_gram,
+    row_basis,
+    rows_of_cells,
+)
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.noise.oracles import all_margins, frame_of

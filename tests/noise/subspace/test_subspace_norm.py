@@ -15,7 +15,7 @@ from scipy import stats
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw, SubspaceNorm, parse_law
-from bayesdp.noise.subspace._norm_draws import _Pivots, norm_sampler
+from bayesdp.noise.subspace.subspace_norm import _Pivots, norm_sampler
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.hulls.polytopes import both_margins
 

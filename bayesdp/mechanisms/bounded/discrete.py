@@ -1,0 +1,487 @@
+"""What the mechanisms for counts within public bounds share: bounds, sensitivities, draws; and clipping.
+
+Counts with public bounds: discrete Gaussian noise on the answers of a query, truncated or clipped (Liu 2019, future work).
+
+Counts with public bounds: discrete Laplace noise on the answers of a query, truncated or clipped (Liu 2019, discrete laws).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from bayesdp._validate import choice, positive_real, probability
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms.bounded.laplace import CONVENTIONS
+from bayesdp.mechanisms.independent.base import AnswersMechanism
+from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
+from bayesdp.noise import BoundaryInflatedDiscreteGaussian as InflatedGaussianLaw
+from bayesdp.noise import BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw
+from bayesdp.noise import TruncatedDiscreteGaussian as TruncatedGaussianLaw
+from bayesdp.noise import TruncatedDiscreteLaplace as TruncatedLaplaceLaw
+from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
+from bayesdp.noise.bounded.discrete import BoundedDiscrete, draw_bounded
+from bayesdp.noise.secure import statement
+from bayesdp.privacy import (
+    FLOATING_POINT_CAVEAT,
+    Guarantee,
+    query_sensitivity,
+    truncated_epsilon,
+    truncated_gaussian_delta,
+    truncated_gaussian_epsilon,
+    truncated_scale,
+)
+from bayesdp.privacy.caveats import Fixed, IntegersOnly, PaperScale
+from bayesdp.privacy.losses import ApproximateDP, LossAt, PureDP
+from bayesdp.queries import SumPart
+from bayesdp.release import Exact
+
+PUBLIC_BOUNDS = Fixed("public bounds of counts")
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class BoundedCounts(AnswersMechanism):
+    """Publish integer answers within public bounds; see the subclasses."""
+
+    bounds: Any = field(default=(0, None), kw_only=True)
+
+    def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
+        """Set the fields that all these mechanisms have."""
+        object.__setattr__(self, "bounds", checked_bounds(bounds, integer=True))
+        if isinstance(table, Invariants) and table.query.parts:
+            raise ValueError(
+                f"{type(self).__name__} publishes nothing exactly but its bounds; give the labels of a table, or a query"
+            )
+        self._prepare(table, query, neighbours)
+        for side in self.bounds:
+            try:
+                fits = np.broadcast_shapes(np.shape(side), self.released_query.shape) == self.released_query.shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise ValueError(
+                    f"bounds must be one number, or one for each answer, of shape {self.released_query.shape}, got {np.shape(side)}"
+                )
+
+    @property
+    @abstractmethod
+    def law(self) -> BoundedDiscrete:
+        """The law of the released values."""
+
+    @property
+    def _sides(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        low, high = (
+            np.broadcast_to(np.asarray(side, dtype=np.float64), self.released_query.shape) for side in self.bounds
+        )
+        return low, high
+
+    @property
+    def _changes(self) -> tuple[float, int | None]:
+        """How far an answer can change, and how many can change together."""
+        l1 = query_sensitivity(self.released_query, "l1", self.neighbours)
+        if all(isinstance(part, SumPart) for part in self.released_query.parts):
+            return 1.0, round(l1)  # each record is in one answer of each set of sums, and counts once
+        return l1, None
+
+    if not TYPE_CHECKING:  # type checkers are to refuse `noise` as they refuse any other attribute that is not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `noise`; Python asks here for attributes that are not there."""
+            if name == "noise":
+                raise AttributeError(
+                    f"{type(self).__name__} does not add noise that is independent of the answers: its law depends on how far "
+                    "an answer is from its bounds; draw around answers with mechanism.law.draw(rng, shape, size, "
+                    "location=answers)"
+                )
+            return object.__getattribute__(self, name)
+
+    def _integers_only(self, method: str) -> IntegersOnly:
+        drawn = statement()
+        return drawn if self.law.has_atoms else replace(drawn, redrawn=True)
+
+    def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
+        choice(method, ("auto", "exact"), "method")
+        outside = np.flatnonzero(self.law.outside(answers).reshape(-1))
+        if outside.size:
+            where = int(outside[0])
+            low, high = (side.reshape(-1)[where] for side in self._sides)
+            raise ValueError(
+                f"table must have answers within the bounds, {low:.17g} to {high:.17g}, but "
+                f"{self.released_query.answer_name(where)} does not: the bounds are wrong, or it is another table"
+            )
+        if rng is None:
+            return draw_bounded(self.law, answers)
+        return np.asarray(self.law.draw(rng, answers.shape, location=answers))
+
+    def _public(self) -> tuple[Exact, ...]:
+        low, high = self._sides
+        found = []
+        if np.all(np.isfinite(high)):
+            found.append(Exact(self.released_query, high.astype(np.int64), "<="))
+        if np.all(np.isfinite(low)) and np.any(low > 0):
+            found.append(Exact(self.released_query, low.astype(np.int64), ">="))
+        return tuple(found)
+
+    # Bounds may be arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundedCounts) and (self.frame, self.describe()) == (other.frame, other.describe())
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data; see `Mechanism.describe`."""
+        return {**super().describe(), "bounds": plain_bounds(self.bounds)}
+
+
+class ClippedCounts(BoundedCounts):
+    """Publish integer answers clipped to public bounds: post-processing, with the guarantee of the mechanism without bounds."""
+
+    @property
+    @abstractmethod
+    def _free(self) -> DiscreteLaplace | DiscreteGaussian:
+        """The mechanism without bounds."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
+        return self._free.sensitivity
+
+    def _guarantee(self, method: str) -> Guarantee:
+        stated = self._free._guarantee(method)
+        return replace(stated, caveats=(*stated.caveats, PUBLIC_BOUNDS))
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class BoundaryInflatedDiscreteGaussian(ClippedCounts):
+    """Publish answers with discrete Gaussian noise, moved to the nearer public bound where the result is outside (BIT).
+
+    Clipping is post-processing: the loss, and the scale, are those of `DiscreteGaussian`.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What is published: a query, or the cells of a table.
+    bounds : pair of int or array_like
+        Lower and upper bound of each answer; None where there is none.
+    rho : float, optional
+        zCDP loss.
+    epsilon, delta : float, optional
+        Approximate differential privacy.
+    neighbours, query
+        As for `TruncatedDiscreteLaplace`.
+
+    See Also
+    --------
+    bayesdp.noise.BoundaryInflatedDiscreteGaussian : the law.
+
+    Examples
+    --------
+    >>> counties = {"county": ["Alpha", "Beta"]}
+    >>> BoundaryInflatedDiscreteGaussian(counties, (0, 50), rho=0.125, neighbours="add-remove").law
+    BoundaryInflatedDiscreteGaussian(sigma=2.0, bounds=(0.0, 50.0))
+    """
+
+    rho: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    name = "boundary-inflated-discrete-gaussian"
+
+    def __init__(
+        self,
+        table: Any,
+        bounds: Any,
+        rho: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        neighbours: str = "substitution",
+        query: Any = None,
+    ) -> None:
+        set_loss(self, rho, epsilon, delta)
+        self._bounded(table, bounds, query, neighbours)
+
+    @cached_property
+    def _free(self) -> DiscreteGaussian:
+        return DiscreteGaussian(self.released_query, self.rho, self.epsilon, self.delta, neighbours=self.neighbours)
+
+    @property
+    def law(self) -> InflatedGaussianLaw:
+        """The law of the released values."""
+        return InflatedGaussianLaw(self._free.sigma, self.bounds)
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TruncatedDiscreteGaussian(BoundedCounts):
+    """Publish answers with discrete Gaussian noise given that the results are within public bounds.
+
+    The loss is exact: all pairs of neighbouring answers and all outputs between the bounds are enumerated. For that
+    neighbours must differ in one answer, by one (add-remove, and the cells or one set of sums), and both bounds be finite.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What is published: a query, or the cells of a table.
+    bounds : pair of int or array_like
+        Lower and upper bound of each answer, both finite.
+    epsilon, delta : float
+        Approximate differential privacy.
+    neighbours, query
+        As for `TruncatedDiscreteLaplace`.
+
+    Raises
+    ------
+    NotImplementedError
+        If neighbours differ in several answers, or the bounds are too far apart to enumerate. Clipping has no such
+        limits: `BoundaryInflatedDiscreteGaussian`.
+
+    See Also
+    --------
+    bayesdp.noise.TruncatedDiscreteGaussian : the law.
+
+    Examples
+    --------
+    >>> counties = {"county": ["Alpha", "Beta"]}
+    >>> mechanism = TruncatedDiscreteGaussian(counties, (0, 20), 1.0, 1e-6, neighbours="add-remove")
+    >>> print(f"{mechanism.law.sigma:.3f}")
+    3.844
+    """
+
+    epsilon: float
+    delta: float
+
+    name = "truncated-discrete-gaussian"
+
+    def __init__(
+        self,
+        table: Any,
+        bounds: Any,
+        epsilon: float,
+        delta: float,
+        *,
+        neighbours: str = "substitution",
+        query: Any = None,
+    ) -> None:
+        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+        self._bounded(table, bounds, query, neighbours)
+        if self._changes != (1.0, 1):
+            raise NotImplementedError(
+                "the exact loss of truncated discrete Gaussian noise is known where neighbours differ by one in one answer "
+                f"(neighbours='add-remove' and one set of sums); here the answers differ by {self.sensitivity:g} in l1 norm. "
+                "BoundaryInflatedDiscreteGaussian clips instead, and costs what the noise costs"
+            )
+        _ = self._sigma  # refuses now where it cannot be found
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest l1 change of the answers between neighbouring tables."""
+        return query_sensitivity(self.released_query, "l1", self.neighbours)
+
+    @property
+    def _intervals(self) -> list[tuple[int, int]]:
+        low, high = self._sides
+        if not np.all(np.isfinite(high - low)):
+            raise NotImplementedError(
+                "the loss of truncated discrete Gaussian noise is found by enumeration, which needs two finite bounds; "
+                "BoundaryInflatedDiscreteGaussian clips instead"
+            )
+        return [(0, int(width)) for width in np.unique(high - low)]
+
+    @cached_property
+    def _sigma(self) -> float:
+        """The smallest scale that has the stated loss, on the safe side of the root."""
+
+        def excess(sigma: float) -> float:
+            return max(truncated_gaussian_delta(self.epsilon, sigma, own) for own in self._intervals) - self.delta
+
+        high = 1.0
+        while excess(high) > 0.0:
+            high *= 2.0
+        low = high
+        while excess(low) <= 0.0:
+            low *= 0.5
+            if low < 1e-3:  # all the mass is at the answer: delta is close to 1
+                return high
+        sigma = float(brentq(excess, low, high, rtol=1e-12))
+        while excess(sigma) > 0.0:
+            sigma *= 1.0 + 1e-12
+        return sigma
+
+    @property
+    def law(self) -> TruncatedGaussianLaw:
+        """The law of the released values."""
+        return TruncatedGaussianLaw(self._sigma, self.bounds)
+
+    def _guarantee(self, method: str) -> Guarantee:
+        choice(method, ("auto", "exact"), "method")
+        found = max(truncated_gaussian_epsilon(self.delta, self._sigma, own) for own in self._intervals)
+        return Guarantee(
+            "approximate",
+            LossAt(ApproximateDP(self.epsilon, self.delta), self.sensitivity),
+            "l1",
+            self._neighbouring("l1", ApproximateDP(min(found, self.epsilon), self.delta)),
+            caveats=(FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
+        )
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TruncatedDiscreteLaplace(BoundedCounts):
+    """Publish answers with discrete Laplace noise given that the results are within public bounds.
+
+    The scale is solved for, so that epsilon is the largest loss over all changes of the answers that one record can make: for
+    cells it is attained, for other queries it may be an upper bound. The scale is more than the ``sensitivity / epsilon`` of
+    noise without bounds, because the normaliser tells something about the answer.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What is published: a query, or the cells of a table.
+    epsilon : float
+        Loss for neighbouring tables.
+    bounds : pair of int or array_like
+        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none. They
+        must hold for all neighbours too: a table beyond them is refused, which tells it apart.
+    neighbours : {"substitution", "add-remove"}
+        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
+    query : Query, optional
+        The query, where `table` is the labels.
+    convention : {"exact", "paper"}
+        ``"paper"`` keeps the scale ``sensitivity / epsilon``; the guarantee states the true epsilon.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid: bounds reversed, equal or fractional.
+
+    See Also
+    --------
+    bayesdp.noise.TruncatedDiscreteLaplace : the law.
+    BoundaryInflatedDiscreteLaplace : clipping, which costs no more than the noise.
+
+    References
+    ----------
+    Liu (2019), Definition 2(a), for integers.
+
+    Examples
+    --------
+    >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> mechanism = TruncatedDiscreteLaplace(counties, epsilon=0.5, bounds=(0, 50))
+    >>> print(f"{mechanism.law.b:.4f} {mechanism.true_epsilon:.6f}")
+    7.0644 0.500000
+    >>> release = mechanism.release([0, 12, 38])  # from the operating system's entropy, with integers only
+    >>> bool(release.values.min() >= 0 and release.values.max() <= 50)
+    True
+    """
+
+    epsilon: float
+    convention: str = field(default="exact", kw_only=True)
+
+    name = "truncated-discrete-laplace"
+
+    def __init__(
+        self,
+        table: Any,
+        epsilon: float,
+        bounds: Any,
+        *,
+        neighbours: str = "substitution",
+        query: Any = None,
+        convention: str = "exact",
+    ) -> None:
+        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
+        object.__setattr__(self, "convention", choice(convention, CONVENTIONS, "convention"))
+        self._bounded(table, bounds, query, neighbours)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest l1 change of the answers between neighbouring tables."""
+        return query_sensitivity(self.released_query, "l1", self.neighbours)
+
+    @cached_property
+    def _scale(self) -> float:
+        if self.convention == "paper":
+            return float(self.sensitivity / self.epsilon)
+        largest, changed = self._changes
+        low, high = self._sides
+        return truncated_scale(
+            self.epsilon, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True
+        )
+
+    @cached_property
+    def true_epsilon(self) -> float:
+        """The largest loss over all changes of the answers that one record can make: never too small."""
+        largest, changed = self._changes
+        low, high = self._sides
+        size = np.full(self.released_query.shape, self._scale)
+        return truncated_epsilon(size, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True)
+
+    @property
+    def law(self) -> TruncatedLaplaceLaw:
+        """The law of the released values."""
+        return TruncatedLaplaceLaw(self._scale, self.bounds)
+
+    def _guarantee(self, method: str) -> Guarantee:
+        choice(method, ("auto", "exact"), "method")
+        true = self.true_epsilon
+        paper = PaperScale(self._scale, self.epsilon, true, counts=True)
+        return Guarantee(
+            "pure",
+            LossAt(PureDP(true), self.sensitivity),
+            "l1",
+            self._neighbouring("l1", PureDP(true)),
+            caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
+        )
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class BoundaryInflatedDiscreteLaplace(ClippedCounts):
+    """Publish answers with discrete Laplace noise, moved to the nearer public bound where the result is outside (BIT).
+
+    Clipping is post-processing: epsilon, and the scale, are those of `DiscreteLaplace`.
+
+    Parameters
+    ----------
+    table, epsilon, bounds, neighbours, query
+        As for `TruncatedDiscreteLaplace`.
+
+    See Also
+    --------
+    bayesdp.noise.BoundaryInflatedDiscreteLaplace : the law.
+
+    References
+    ----------
+    Liu (2019), Definition 2(b), for integers.
+
+    Examples
+    --------
+    >>> mechanism = BoundaryInflatedDiscreteLaplace({"county": ["Alpha", "Beta"]}, epsilon=0.5, bounds=(0, 50))
+    >>> mechanism.law
+    BoundaryInflatedDiscreteLaplace(b=4.0, bounds=(0.0, 50.0))
+    """
+
+    epsilon: float
+
+    name = "boundary-inflated-discrete-laplace"
+
+    def __init__(
+        self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None
+    ) -> None:
+        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
+        self._bounded(table, bounds, query, neighbours)
+
+    @cached_property
+    def _free(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.released_query, self.epsilon, neighbours=self.neighbours)
+
+    @property
+    def law(self) -> InflatedLaplaceLaw:
+        """The law of the released values."""
+        return InflatedLaplaceLaw(self._free.law.b, self.bounds)
