@@ -27,6 +27,7 @@ def right():
     return sbc(models.simulate, models.build, n=60, seed=8, **QUICK)
 
 
+@pytest.mark.system
 def test_the_right_posterior_passes(right):
     # False alarm 0.01 for another seed.
     assert right["verdict"].attrs["calibrated"] == 1

@@ -57,6 +57,7 @@ def posterior(path: str) -> xr.DataTree:
         return tree.load()
 
 
+@pytest.mark.system
 def test_from_a_release_to_a_summary(released):
     result = released("fit", "release.nc", *QUICK, "-o", "posterior.nc")
     assert result.status == 0, result.err
@@ -88,6 +89,7 @@ def test_the_same_seed_gives_the_same_draws_and_force_replaces(released):
     xr.testing.assert_equal(first, posterior("a.nc")["posterior"]["x"])
 
 
+@pytest.mark.system
 def test_a_model_of_ones_own(released):
     Path("own.py").write_text(MODEL)
     result = released("fit", "release.nc", "--model", "own.py", *QUICK, "-o", "posterior.nc")

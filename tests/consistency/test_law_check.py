@@ -573,6 +573,7 @@ def test_large_tables_take_no_time():
 
 
 @pytest.mark.parametrize("sigma", [1.5, 0.5])
+@pytest.mark.system
 def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(sigma, tmp_path):
     """4 is true: no fit ends without a word, whatever its verdict on chains is."""
     noisy_release(N.DiscreteGaussian(sigma)).to_netcdf(tmp_path / "r.nc")

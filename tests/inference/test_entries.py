@@ -129,6 +129,7 @@ def test_the_page_has_every_entry():
 
 @pytest.mark.filterwarnings("ignore")  # PyMC's own, of short chains and hard starts
 @pytest.mark.parametrize("entry", CALLS)
+@pytest.mark.system
 def test_counts(entry, counts):
     expected = ROWS[entry].split(" | ")[0]
     found, result = outcome(CALLS[entry], *counts)

@@ -73,6 +73,7 @@ class TestLaw:
     """A right sampler fails one of these in ten thousand runs; 40 moves lie between two draws on a lattice of dimension 2."""
 
     @pytest.mark.parametrize("law", list(LAWS))
+    @pytest.mark.system
     def test_posterior_with_latent_noise(self, law):
         tree = run(model_of(law), draws=2000, tune=50, lattice_noise_gibbs={"sweeps": 20})
         draws = tree.posterior["x"].values.reshape(-1, 6)
@@ -131,6 +132,7 @@ class TestEpsilon:
             expected = trapezoid(function(self.GRID) * density, self.GRID)
             assert abs(batches.mean() - expected) < 4.0 * batches.std(ddof=1) / np.sqrt(40) + 1e-4
 
+    @pytest.mark.system
     def test_known_table(self):
         noise = np.array([2, -3, 1])
         with pm.Model() as model:

@@ -102,6 +102,7 @@ def assert_possible(release, *, chains=3, draws=20, starts=()):
 
 @pytest.mark.filterwarnings("ignore::bayesdp.consistency.PostProcessedWarning")
 @pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.system
 def test_every_start_and_draw_is_possible(law):
     rng = np.random.default_rng(1)
     frame = {"a": list("pqr"), "b": list("uvwx")}
@@ -206,6 +207,7 @@ def test_found_exactly_when_there_is_one():
 
 @pytest.mark.filterwarnings("ignore::bayesdp.consistency.PostProcessedWarning")
 @pytest.mark.parametrize("zeros", ["kept", "perturbed"])
+@pytest.mark.system
 def test_found_exactly_when_records_that_are_shared_leave_one(zeros):
     """Against enumeration: sparse tables, two numbers in three as the law draws them and others shifted."""
     rng = np.random.default_rng(4)
@@ -283,6 +285,7 @@ def working_population(state, law, *, regions=False):
 
 @pytest.mark.skipif(not PROFILE.exists(), reason="the Australian tables are not here")
 @pytest.mark.parametrize("law", [ON_THEIR_OWN, GAPPED], ids=["each on its own", "shared keys"])
+@pytest.mark.system
 def test_the_working_population_of_a_state(law):
     """210 published numbers an area; 116 of 2,310 have gaps, and the table within reach that is nearest is in 29 of them."""
     release = working_population("7", law)

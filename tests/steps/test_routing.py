@@ -67,6 +67,7 @@ def _random_prior(shape: tuple[int, ...]) -> Any:
         "squares, three axes",
     ],
 )
+@pytest.mark.system
 def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(given, crosses):
     model = _model(**given)
     step = FiberGibbs([model["x"]], model=model)

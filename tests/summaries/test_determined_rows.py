@@ -91,6 +91,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("exact", [(COUNTY,), (COUNTY, COLUMN), (LEAF, COLUMN), (LEAF,), (COLUMN,)])
+@pytest.mark.system
 def test_of_what_is_recorded_above_parts(exact, tmp_path):
     """As of the whole table, which has all exact values."""
     noisy = bdp.Measured(bdp.Identity(FRAME), TRUTH + 1, bdp.noise.DiscreteGaussian(2.0))

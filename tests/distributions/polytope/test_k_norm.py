@@ -47,6 +47,7 @@ def test_density_and_gradients(case: str) -> None:
     assert np.isfinite(evaluate(start + 1.0, 0.7)[0])
 
 
+@pytest.mark.system
 def test_programs_in_compiled_code() -> None:
     # numba calls the solver; a batch in front of the table, and no warning about object mode.
     invariants, vertices = moves(3, 3)
