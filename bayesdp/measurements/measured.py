@@ -8,7 +8,7 @@ How many answers of a measurement are known by a threshold only, in words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -27,9 +27,6 @@ from bayesdp.measurements.exact import (
 )
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
-
-if TYPE_CHECKING:
-    from bayesdp.measurements.measured import Measured
 
 
 def held_back(measured: Measured) -> list[str]:
