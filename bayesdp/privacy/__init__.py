@@ -129,11 +129,10 @@ _MODULES = {
     "privacy.private_tests": ("PrivateTest", "private_test"),
     "privacy.semi_guarantees": ("full_characterization", "margin_guarantee", "semi_guarantee"),
     "privacy.known_records": ("SideInformation", "SideInformationCurve", "side_information", "side_information_curve"),
-    "sensitivities.adjacency": ("adjacent", "conforming_pairs", "record_distance"),
-    "sensitivities.inclusions": ("Inclusions", "inclusions"),
+    "sensitivities.differences": ("adjacent", "conforming_pairs", "record_distance"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
     "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
-    "sensitivities.space": ("SensitivitySpace",),
+    "sensitivities.space": ("Inclusions", "SensitivitySpace", "inclusions"),
 }
 _TABLES = {name: module for module, names in _MODULES.items() for name in names}
 """Public names of modules that need tables, queries and invariants, and where they are."""

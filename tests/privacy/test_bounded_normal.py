@@ -10,7 +10,7 @@ from scipy import integrate, special, stats
 
 from bayesdp.noise import TruncatedGaussian
 from bayesdp.privacy import (
-    bounded_normal,
+    bounded,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_sigma,
@@ -56,7 +56,7 @@ def test_no_pair_loses_more_than_gaussian_noise(width: float, t: float, epsilon:
     """The theorem, without the minimum that the function takes: z(s) - z(s + t) <= t at every threshold, and so delta."""
     s = np.linspace(0.0, width - t, 41)
     free = gaussian_delta(epsilon, 1.0, t)
-    assert bounded_normal._pair_delta(epsilon, s, np.full(41, t), width).max() <= free * (1 + 1e-9)
+    assert bounded._pair_delta(epsilon, s, np.full(41, t), width).max() <= free * (1 + 1e-9)
     law = TruncatedGaussian(1.0, (0.0, width))
     c = np.linspace(0.0, width, 101)[1:-1]
     for own in s:
@@ -76,7 +76,7 @@ def test_delta_of_a_pair_by_quadrature_of_its_definition(width: float, t: float,
 
         edges = np.linspace(0.0, width, 41)
         total = sum(integrate.quad(excess, a, b, limit=200)[0] for a, b in pairwise(edges.tolist()))
-        found = bounded_normal._pair_delta(epsilon, np.array([s]), np.array([t]), width)[0]
+        found = bounded._pair_delta(epsilon, np.array([s]), np.array([t]), width)[0]
         assert found == pytest.approx(total, rel=1e-4, abs=1e-9)
 
 

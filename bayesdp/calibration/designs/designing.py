@@ -28,7 +28,7 @@ from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.inference.runs.fingerprint import described_model, difference, fingerprint
-from bayesdp.mechanisms._shared import confidential_counts
+from bayesdp.mechanisms.base import confidential_counts
 
 _FORMAT = "bayesdp-design-1"
 _NAME = "design.json"
