@@ -76,7 +76,7 @@ os.environ["NUMBA_CACHE_DIR"] = str(_FOLDER)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # PyTensor computes the constants of a graph in C where there is a compiler, which takes a second for each new expression, and notes
-# where in the sources each node of a graph was made, which is a seventh of what building a model takes.
+# where in the sources each node of a graph was made, which is a twentieth of what a short fit takes.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,traceback__limit=0")
 
 if __name__ == "__main__":
