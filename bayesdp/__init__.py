@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         inference,
         mechanisms,
         noise,
+        papers,
         plots,
         priors,
         privacy,
@@ -82,7 +83,7 @@ __all__ = [
     "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
     "TruncatedLaplace", "__version__", "calibration", "check_law", "compare_laws", "compose", "datasets", "design", "distributions",
     "feasible_point", "fit_hierarchy", "fit_parts", "gls", "hierarchies", "inference", "is_nested", "mechanisms",
-    "noise", "observe", "plots", "priors", "privacy", "published_table", "report", "sample", "set_release",
+    "noise", "observe", "papers", "plots", "priors", "privacy", "published_table", "report", "sample", "set_release",
     "significance", "summary", "suppressed", "tables", "thresholded", "top_coded",
 ]  # fmt: skip
 
@@ -111,7 +112,8 @@ _SUBMODULES: Final = frozenset(__all__) - {*_HOME, "__version__"}
 """Modules that users reach as attributes of the package."""
 
 
-# The only calls that go upwards; their callers are below the modules named here.
+# The only calls that go upwards; their callers are below the modules named here. Laws and
+# mechanisms of papers are imported when a file names them.
 for _purpose, _module, _function in (
     ("check what a release states", "bayesdp.mechanisms.stated.tables", "check_stated"),
     ("check a total", "bayesdp.composition.stated", "check_total"),
@@ -125,6 +127,15 @@ for _purpose, _module, _function in (
     ("read a file of columns", "bayesdp.storage.noise_reading", "read_noise_csv"),
     ("draw a design", "bayesdp.plots.designs", "designs"),
     ("draw a check of a law", "bayesdp.plots.law_comparison", "draw_law_check"),
+    ("law rescaled-laplace", "bayesdp.papers.bounded_statistics", "RescaledLaplace"),
+    ("law box-norm", "bayesdp.papers.covariance_cone", "BoxNorm"),
+    ("distribution rescaled-laplace", "bayesdp.papers.models", "RescaledLaplace"),
+    ("distribution box-norm", "bayesdp.papers.models", "BoxNorm"),
+    ("mechanism rescaled-proportions", "bayesdp.papers.bounded_statistics", "RescaledProportions"),
+    ("mechanism all-but-one", "bayesdp.papers.bounded_statistics", "AllButOne"),
+    ("mechanism universal-histogram", "bayesdp.papers.bounded_statistics", "UniversalHistogram"),
+    ("mechanism covariance-matrix", "bayesdp.papers.covariance_cone", "CovarianceMatrix"),
+    ("mechanism joint-covariance", "bayesdp.papers.covariance_cone", "JointCovariance"),
     ("register step methods", "bayesdp.steps", "register"),
 ):
     connect(_purpose, _module, _function)

@@ -8,7 +8,7 @@ looks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -25,3 +25,18 @@ def connected(purpose: str) -> Callable[..., Any]:
     module, function = _PLACES[purpose]
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found
+
+
+def named(kind: str, name: Any, registry: Mapping[str, Any]) -> Any:
+    """What files call `name`, or None: of a registry, which the module connected as ``kind name`` fills when it is imported."""
+    if not isinstance(name, str):
+        return None
+    if name not in registry and f"{kind} {name}" in _PLACES:
+        connected(f"{kind} {name}")
+    return registry.get(name)
+
+
+def names(kind: str, registry: Mapping[str, Any]) -> list[str]:
+    """All that `named` knows, sorted; nothing is imported for that."""
+    late = (purpose.removeprefix(f"{kind} ") for purpose in _PLACES if purpose.startswith(f"{kind} "))
+    return sorted({*registry, *late})

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.coupling.conditional import BasisLaw, draw_basis_gibbs
-from bayesdp.lattices.coupling.coupling import couple, gibbs
 from bayesdp.lattices.samplers import sample_noise
+from bayesdp.papers.integer_subspace import BasisLaw, couple, draw_basis_gibbs, gibbs
 from bayesdp.queries import Margins, Totals
 from benchmarks.paper_sampler.coupled import metropolis
 from benchmarks.paper_sampler.double_geometric import draw_double_geometric, tune_jumps

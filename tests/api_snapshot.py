@@ -95,7 +95,8 @@ def text() -> str:
     """All lines, sorted by package; what has two public names is written out once."""
     lines: list[str] = []
     known: dict[int, str] = {}
-    for module in (bayesdp, *(import_module(f"bayesdp.{name}") for name in PUBLIC)):
+    papers = (f"papers.{name}" for name in bayesdp.papers.__all__)
+    for module in (bayesdp, *(import_module(f"bayesdp.{name}") for name in (*PUBLIC, *papers))):
         for own in sorted(module.__all__):
             name, thing = f"{module.__name__}.{own}", getattr(module, own)
             if isinstance(thing, type) or inspect.isroutine(thing):

@@ -25,9 +25,9 @@ from bayesdp.mechanisms import (
     ProjectedGaussian,
     ProjectedLaplace,
     SemiGaussian,
-    project,
 )
 from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
+from bayesdp.papers.subspace import project
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
 from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Query, Totals

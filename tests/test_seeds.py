@@ -14,6 +14,7 @@ from bayesdp.hulls import SymmetricHull, sample_hull, sample_lattice, sensitivit
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
 from bayesdp.noise import NoiseLaw
+from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.privacy import approximate_dp, mean_sensitivity
 from bayesdp.queries import Margins, Totals
 
@@ -48,7 +49,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
         .values
     ),
     "proportions": lambda rng: (
-        mechanisms.RescaledProportions(1.0, 60, ["a", "b", "c"]).release([10, 20, 30], rng=rng).shares
+        bounded_statistics.RescaledProportions(1.0, 60, ["a", "b", "c"]).release([10, 20, 30], rng=rng).shares
     ),
     "sample_noise": lambda rng: sample_noise(Invariants(Totals(TABLE)), "l1", 0.2, rng, size=20),
     "sample_hull": lambda rng: sample_hull(SymmetricHull([[1, 1], [1, -1]]), 0.5, rng, 20),
@@ -89,9 +90,11 @@ def test_a_release_made_with_a_seed_is_simulated() -> None:
 
 def test_several_draws_of_one_seed_differ() -> None:
     """A seed that was asked for at each draw would publish the same noise several times: differences without noise."""
-    several = mechanisms.MultipleSynthesis.split(mechanisms.RescaledProportions, 2.0, 60, ["a", "b", "c"], parts=5)
+    several = bounded_statistics.MultipleSynthesis.split(
+        bounded_statistics.RescaledProportions, 2.0, 60, ["a", "b", "c"], parts=5
+    )
     shares = [release.shares for release in several.release([10, 20, 30], rng=1)]
     assert len({values.tobytes() for values in shares}) == 5
     bounds = [(0.0, 1.0), (0.0, 1.0)]
-    matrix = mechanisms.CovarianceMatrix(50.0, 1000, bounds).release([[0.08, 0.03], [0.03, 0.08]], rng=1).matrix
+    matrix = covariance_cone.CovarianceMatrix(50.0, 1000, bounds).release([[0.08, 0.03], [0.03, 0.08]], rng=1).matrix
     assert abs(matrix[0, 0] - matrix[1, 1]) > 1e-9

@@ -31,7 +31,6 @@ from bayesdp.distributions.bounded.laplace import (
     TruncatedDiscreteLaplace,
     TruncatedLaplace,
 )
-from bayesdp.distributions.bounded.rescaled_laplace import RescaledLaplace, rescaled_logp
 from bayesdp.distributions.independent import of_counts  # noqa: F401  # it registers its likelihoods
 from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
 from bayesdp.distributions.independent.scalar import (
@@ -52,7 +51,6 @@ from bayesdp.distributions.perturbed.base import (
 )
 from bayesdp.distributions.perturbed.by_rows import PerturbationRows, PerturbedByRows, UnknownPerturbation
 from bayesdp.distributions.perturbed.censored import Censored
-from bayesdp.distributions.polytope.box_norm import BoxNorm
 from bayesdp.distributions.polytope.k_norm import KNorm, LatticeKNorm, SemiKNorm
 from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
 from bayesdp.distributions.subspace.laws import (
@@ -71,7 +69,6 @@ __all__ = [
     "BoundaryInflatedDiscreteLaplace",
     "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
-    "BoxNorm",
     "CanonicalNoise",
     "CellKey",
     "Censored",
@@ -93,7 +90,6 @@ __all__ = [
     "ProjectedLaplace",
     "ProjectedLaplaceGivenRows",
     "RandomRounding",
-    "RescaledLaplace",
     "RowSpaceNoise",
     "SemiKNorm",
     "SubspaceNorm",
@@ -109,7 +105,6 @@ __all__ = [
     "distribution_of",
     "perturbed_distribution",
     "register_distribution",
-    "rescaled_logp",
     "scalar_distribution",
     "table_distribution",
 ]

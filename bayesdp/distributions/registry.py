@@ -16,6 +16,7 @@ from functools import singledispatch
 from inspect import cleandoc
 from typing import Any
 
+from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
 
@@ -61,6 +62,7 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
     >>> distribution_of(noise.DiscreteLaplace) is distributions.DiscreteLaplace
     True
     """
+    named("distribution", law_type.name, {})  # which registers those of papers
     if law_type not in _DISTRIBUTIONS:
         raise NotImplementedError(
             f"no PyMC distribution is registered for the noise law {law_type.name!r}, so that a model cannot have it: "

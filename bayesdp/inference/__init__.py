@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
 from bayesdp.inference.continuous import ContinuousCounts
-from bayesdp.inference.covariances import observe_covariance, sample_covariance
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
 from bayesdp.inference.observing import observe
 from bayesdp.inference.pointwise import add_log_likelihood
 from bayesdp.inference.predictive import add_prior_predictive
-from bayesdp.inference.proportions import ProportionPosterior, posterior_of_proportions
 from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import set_release
 from bayesdp.inference.runs.journal_file import holds_draws, remove_journal
@@ -23,7 +21,6 @@ __all__ = [
     "ContinuousCounts",
     "FiberGibbs",
     "FlatCounts",
-    "ProportionPosterior",
     "add_log_likelihood",
     "add_prior_predictive",
     "annotate",
@@ -31,12 +28,9 @@ __all__ = [
     "feasible_point",
     "holds_draws",
     "observe",
-    "observe_covariance",
-    "posterior_of_proportions",
     "releases_of",
     "remove_journal",
     "sample",
-    "sample_covariance",
     "set_release",
     "tells_of_draws",
 ]

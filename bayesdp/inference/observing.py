@@ -26,7 +26,7 @@ from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
 from bayesdp.inference.registry import observed_by, observed_once, releases_of, remember
 from bayesdp.inference.shapes import shape_of
 from bayesdp.measurements import Exact, Measured, described
-from bayesdp.mechanisms.bounded.covariance_elements import variables_of
+from bayesdp.mechanisms.element_labels import variables_of
 from bayesdp.noise.records import shared_laws
 from bayesdp.release import Release
 

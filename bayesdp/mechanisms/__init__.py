@@ -21,22 +21,17 @@ name in files            mechanism              noise
 Semi-DP, for tables with the same invariants that are a few records apart: ``semi-gaussian`` (`SemiGaussian`), ``semi-k-norm`` and
 ``semi-lattice-k-norm`` (`SemiKNorm`, `SemiLatticeKNorm`: the smallest ball), ``semi-norm`` and ``semi-lattice-laplace``
 (`SemiNorm`, `SemiLatticeLaplace`: noise of the l1, l2 and l-infinity norm), ``semi-projected-laplace`` (`SemiProjectedLaplace`);
-``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free);
-`semi_project` projects any additive noise.
+``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free).
 
 Within public bounds there are `TruncatedLaplace`, `BoundaryInflatedLaplace`, `TruncatedGaussian` and `BoundaryInflatedGaussian` for
 statistics, which publish a `StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
 ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
-to 1 come from `RescaledProportions`, `AllButOne` and `UniversalHistogram`; `MultipleSynthesis` publishes them several times.
-`CovarianceMatrix` publishes variances, then covariances within the bounds that those leave; `JointCovariance` publishes all
-elements at once, with noise of one radius.
+to 1 are in `bayesdp.papers.bounded_statistics`, covariance matrices in `bayesdp.papers.covariance_cone`.
 
 `PublishedChoice` runs one of several mechanisms, and says which.
 
-`certify` estimates how many sweeps a Markov chain of lattice noise needs, and what it costs in delta.
-
-`project` and `extend` make any private mechanism keep the invariants (values, without a likelihood). `Agent` and
-`assemble` let holders of single cells add the noise of a mechanism without telling anybody their counts.
+In `bayesdp.papers`: how many sweeps a Markov chain of lattice noise needs (`integer_subspace`), any private mechanism made to keep the
+invariants, and holders of single cells who add noise without telling anybody their counts (`subspace`).
 
 A new mechanism is a new module with a `Mechanism` subclass, imported here; an `AdditiveMechanism` if its noise does not depend on
 the answers, which then has `noise`.
@@ -45,8 +40,6 @@ the answers, which then has `noise`.
 from __future__ import annotations
 
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, mechanism_names
-from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
-from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
 from bayesdp.mechanisms.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -54,23 +47,11 @@ from bayesdp.mechanisms.bounded.discrete import (
     TruncatedDiscreteLaplace,
 )
 from bayesdp.mechanisms.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
-from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance, JointCovarianceRelease
 from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.mechanisms.bounded.multiple_synthesis import MultipleSynthesis
-from bayesdp.mechanisms.bounded.proportions import (
-    AllButOne,
-    ProportionMechanism,
-    ProportionRelease,
-    RescaledProportions,
-    UniversalHistogram,
-)
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
-from bayesdp.mechanisms.distributed.agents import Agent, Piece, assemble
-from bayesdp.mechanisms.frameworks.project_extend import extend, project
 from bayesdp.mechanisms.independent.canonical import CanonicalNoise
 from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
-from bayesdp.mechanisms.lattice.certify import Certificate, certify
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace
 from bayesdp.mechanisms.polytope.k_norm import KNorm, WideKNorm
 from bayesdp.mechanisms.published_choice import PublishedChoice
@@ -78,7 +59,7 @@ from bayesdp.mechanisms.semi.semi_canonical import SemiCanonical
 from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
 from bayesdp.mechanisms.semi.semi_lattice_laplace import SemiLatticeLaplace
 from bayesdp.mechanisms.semi.semi_norm import SemiGaussian, SemiNorm
-from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace, SemiProjectedMechanism, semi_project
+from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.subspace.gaussian import ExtendedGaussian, ProjectedGaussian
 from bayesdp.mechanisms.subspace.laplace import ExtendedLaplace, ProjectedLaplace
@@ -87,36 +68,24 @@ from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
     "AdditiveMechanism",
-    "Agent",
-    "AllButOne",
     "BoundaryInflatedDiscreteGaussian",
     "BoundaryInflatedDiscreteLaplace",
     "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
     "CanonicalNoise",
-    "Certificate",
     "CorrelatedGaussian",
-    "CovarianceMatrix",
-    "CovarianceRelease",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExtendedGaussian",
     "ExtendedLaplace",
-    "JointCovariance",
-    "JointCovarianceRelease",
     "KNorm",
     "LatticeGaussian",
     "LatticeLaplace",
     "Mechanism",
     "MixedLaplace",
-    "MultipleSynthesis",
-    "Piece",
     "ProjectedGaussian",
     "ProjectedLaplace",
-    "ProportionMechanism",
-    "ProportionRelease",
     "PublishedChoice",
-    "RescaledProportions",
     "SemiCanonical",
     "SemiGaussian",
     "SemiKNorm",
@@ -124,7 +93,6 @@ __all__ = [
     "SemiLatticeLaplace",
     "SemiNorm",
     "SemiProjectedLaplace",
-    "SemiProjectedMechanism",
     "StatisticGuarantee",
     "StatisticMechanism",
     "StatisticRelease",
@@ -132,12 +100,6 @@ __all__ = [
     "TruncatedDiscreteLaplace",
     "TruncatedGaussian",
     "TruncatedLaplace",
-    "UniversalHistogram",
     "WideKNorm",
-    "assemble",
-    "certify",
-    "extend",
     "mechanism_names",
-    "project",
-    "semi_project",
 ]

@@ -26,9 +26,9 @@ name in files            law                                           mass or d
 ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and
 ``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
 where the confidential value is.
-`RescaledLaplace`, ``rescaled-laplace`` in files, is that of such values divided by their sum: shares that add up to 1.
+``rescaled-laplace`` is that of such values divided by their sum (`bayesdp.papers.bounded_statistics`): shares that add up to 1.
 `Censored`, ``censored``, is another law of which only values within thresholds are published.
-`BoxNorm`, ``box-norm``, is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
+``box-norm`` (`bayesdp.papers.covariance_cone`) is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
 differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`), ``cell-key``
 (`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities. ``unknown-perturbation``
@@ -51,7 +51,6 @@ from bayesdp.noise.bounded.discrete import (
 )
 from bayesdp.noise.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.noise.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.noise.bounded.rescaled_laplace import RescaledLaplace
 from bayesdp.noise.independent.canonical import Canonical, Tulap
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
@@ -68,7 +67,6 @@ from bayesdp.noise.perturbed.named import cell_key, censored_counts, conventiona
 from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
 from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
 from bayesdp.noise.perturbed.unknown import UnknownPerturbation
-from bayesdp.noise.polytope.box_norm import BoxNorm
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.registered import law_names
@@ -86,7 +84,6 @@ __all__ = [
     "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace",
     "BoundedLaw",
-    "BoxNorm",
     "Canonical",
     "CellKey",
     "Censored",
@@ -112,7 +109,6 @@ __all__ = [
     "ProjectedLaplace",
     "RandomRounding",
     "RealLaw",
-    "RescaledLaplace",
     "SemiKNorm",
     "SubspaceNorm",
     "TransitionTable",

@@ -252,6 +252,10 @@ class NoiseLaw(RegisteredLaw):
         """Why no guarantee is claimed for the law itself, in a sentence; "", the default, of laws that mechanisms calibrate."""
         return ""
 
+    def least_losses(self, shape: tuple[int, ...]) -> Mapping[str, tuple[float, float]]:
+        """By norm, what answers of this shape lose at least: ``min(distance, first) / second``, an epsilon; {} if not known."""
+        return {}
+
     def refusals(self, values: Floats | Ints) -> dict[int, str]:
         """Why single answers cannot have been published, by their places in C order; none, the default, where `limits` says it all.
 

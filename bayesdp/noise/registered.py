@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesdp import _validate
+from bayesdp._wiring import named, names
 
 _REGISTRY: dict[str, type[Any]] = {}
 
@@ -80,14 +81,17 @@ class RegisteredLaw(ABC):
 
 def law_names() -> str:
     """List the registered names for a message."""
-    return ", ".join(sorted(_REGISTRY))
+    return ", ".join(names("law", _REGISTRY))
 
 
 def registered_law(name: Any) -> type[Any]:
     """The law of a registered name; ValueError for other names."""
-    if not isinstance(name, str) or name not in _REGISTRY:
-        raise ValueError(f"unknown noise law {name!r}; known laws are {_validate.nearest(name, sorted(_REGISTRY))}")
-    return _REGISTRY[name]
+    found: type[Any] | None = named("law", name, _REGISTRY)
+    if found is None:
+        raise ValueError(
+            f"unknown noise law {name!r}; known laws are {_validate.nearest(name, names('law', _REGISTRY))}"
+        )
+    return found
 
 
 def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] = ()) -> Any:

@@ -40,7 +40,6 @@ from __future__ import annotations
 from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.plots.cell_intervals import intervals
 from bayesdp.plots.designs import designs
-from bayesdp.plots.known_records import side_information
 from bayesdp.plots.law_comparison import law_comparison
 from bayesdp.plots.noise import noise_law
 from bayesdp.plots.predictive import prior_predictive
@@ -58,6 +57,5 @@ __all__ = [
     "noise_law",
     "prior_predictive",
     "ranks",
-    "side_information",
     "tradeoffs",
 ]

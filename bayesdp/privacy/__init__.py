@@ -13,10 +13,7 @@
   `tensor`, `inverse`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the
   (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`; in files: `describe_tradeoff`,
   `tradeoff_from_description`;
-- Renyi differential privacy: `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`;
-- which of two guarantees protects more: `SemiGuarantee`, `compare`; the census of 2020: `census_analysis`, `census_queries`;
-- what a mechanism promises beside exact answers: `full_characterization`, `semi_guarantee`, `margin_guarantee`; whether a test
-  is private: `private_test`; what is left when some records are known: `side_information`, `side_information_curve`;
+- what a guarantee of Semi-DP is about: `SemiGuarantee`; statements of the papers are in `bayesdp.papers`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
 - what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_epsilon`, `truncated_gaussian_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
@@ -41,9 +38,7 @@ from bayesdp.privacy.bounded import (
 )
 from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
-from bayesdp.privacy.census import CensusQuery, CensusRow, census_analysis, census_queries
 from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
-from bayesdp.privacy.error_bounds import gaussian_error_factor, private_error_bound
 from bayesdp.privacy.factorization import (
     BaseDecomposition,
     EnclosingEllipsoid,
@@ -62,7 +57,6 @@ from bayesdp.privacy.gaussian import (
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
-from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
@@ -87,48 +81,31 @@ from bayesdp.sensitivities.statistics import (
 )
 
 if TYPE_CHECKING:
-    from bayesdp.privacy.comparison import Comparison, SemiGuarantee, compare
-    from bayesdp.privacy.known_records import (
-        SideInformation,
-        SideInformationCurve,
-        side_information,
-        side_information_curve,
-    )
-    from bayesdp.privacy.private_tests import PrivateTest, private_test
-    from bayesdp.privacy.semi_guarantees import full_characterization, margin_guarantee, semi_guarantee
+    from bayesdp.privacy.semi_guarantees import SemiGuarantee
     from bayesdp.sensitivities.differences import adjacent, conforming_pairs, record_distance
     from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
     from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
     from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
 
 __all__ = [
-    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "CensusQuery",
-    "CensusRow", "Comparison", "Difference", "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions",
-    "PairLoss", "PrivateTest", "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "SideInformation",
-    "SideInformationCurve", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
-    "base_decomposition", "census_analysis", "census_queries", "compare", "composition_first", "conforming_pairs",
-    "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon",
-    "enclosing_ellipsoid", "full_characterization", "gaussian_delta", "gaussian_dp", "gaussian_epsilon", "gaussian_error_factor",
-    "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
+    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "Difference",
+    "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee",
+    "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
+    "base_decomposition", "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
+    "discrete_gaussian_delta", "discrete_gaussian_epsilon", "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp",
+    "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
-    "inclusions", "lemma_3_4_sigma", "margin_guarantee", "mean_sensitivity", "moment_sums",
-    "moment_sums_sensitivity", "neighbour_differences",
-    "optimal_factorization", "private_error_bound",
-    "private_test", "profile_tradeoff", "projected_sensitivity", "proportion_sensitivity",
-    "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance", "renyi_to_delta",
-    "renyi_to_epsilon", "renyi_to_rho", "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency",
-    "semi_first", "semi_guarantee", "side_information", "side_information_curve", "smooth_gaussian_delta",
+    "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums", "moment_sums_sensitivity",
+    "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
+    "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
+    "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
-    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon",
-    "truncated_normal_delta", "truncated_normal_epsilon", "truncated_normal_sigma", "truncated_scale",
-    "variance_sensitivity",
+    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon", "truncated_normal_delta",
+    "truncated_normal_epsilon", "truncated_normal_sigma", "truncated_scale", "variance_sensitivity",
 ]  # fmt: skip
 
 _MODULES = {
-    "privacy.comparison": ("Comparison", "SemiGuarantee", "compare"),
-    "privacy.private_tests": ("PrivateTest", "private_test"),
-    "privacy.semi_guarantees": ("full_characterization", "margin_guarantee", "semi_guarantee"),
-    "privacy.known_records": ("SideInformation", "SideInformationCurve", "side_information", "side_information_curve"),
+    "privacy.semi_guarantees": ("SemiGuarantee",),
     "sensitivities.differences": ("adjacent", "conforming_pairs", "record_distance"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
     "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),

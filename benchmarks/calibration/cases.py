@@ -21,6 +21,7 @@ from bayesdp.calibration.sbc import sbc, verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact
+from bayesdp.papers import covariance_cone
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from bayesdp.release import Release
 from benchmarks.calibration.perturbed import Perturbation
@@ -150,7 +151,7 @@ STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     ),
     "truncated Gaussian": (_share, mechanisms.TruncatedGaussian(0.04, _UNIT, rho=0.08)),
     "boundary-inflated Gaussian, variance": (_variance, mechanisms.BoundaryInflatedGaussian(0.08, _UNIT, rho=0.08)),
-    "joint covariance": (_covariance, mechanisms.JointCovariance(2.0, 40, [_UNIT, _RANGE], ["row", "score"])),
+    "joint covariance": (_covariance, covariance_cone.JointCovariance(2.0, 40, [_UNIT, _RANGE], ["row", "score"])),
 }
 """Statistics of the table within public bounds, each with a mechanism that publishes it; the invariants are published beside it."""
 

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import uniform
-from bayesdp.lattices.coupling.conditional import BasisLaw, shift
-from bayesdp.lattices.coupling.coupling import TRIES, Meet, count_apart
 from bayesdp.lattices.integers import discrete_laplace
+from bayesdp.papers.integer_subspace import TRIES, BasisLaw, Meet, count_apart, shift
 from benchmarks.paper_sampler.double_geometric import jump_rates, log_ratio, metropolis_update
 
 __all__ = ["coupled_sweep", "metropolis"]
@@ -43,7 +42,7 @@ def _pair(j: int, rate: float, law: int, scale: float, pointers: Ints, cells: In
 @nb.njit(cache=True, error_model="numpy")
 def coupled_sweep(rates: Floats, law: int, scale: float, pointers: Ints, cells: Ints, entries: Ints, squares: Ints, z: Ints,
                   c: Ints, norms: Ints, generator: Words) -> None:  # fmt: skip
-    """Sweep both chains together; see `bayesdp.lattices.coupling.coupling.coupled_sweep`."""
+    """Sweep both chains together; see `bayesdp.papers.integer_subspace.coupled_sweep`."""
     for j in range(len(squares)):
         gap = c[0, j] - c[1, j]
         first, second = _pair(j, rates[j], law, scale, pointers, cells, entries, squares, z, gap, norms, generator)
@@ -77,7 +76,7 @@ def _meet(meetings: Ints, lag: int, horizon: int, rates: Floats, law: int, scale
 
 
 def metropolis(a: float | Floats) -> Meet:
-    """Pairs of chains with jump parameter a, for `bayesdp.lattices.coupling.coupling.couple`."""
+    """Pairs of chains with jump parameter a, for `bayesdp.papers.integer_subspace.couple`."""
 
     def meet(meetings: Ints, lag: int, horizon: int, target: BasisLaw, generator: Words) -> None:
         _meet(meetings, lag, horizon, jump_rates(target, a), *target.arrays, target.cells, generator)

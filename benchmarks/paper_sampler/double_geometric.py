@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import nonnegative_integer, positive_integer
-from bayesdp.lattices.coupling.conditional import GAUSSIAN, L1, BasisLaw, shift
 from bayesdp.lattices.integers import discrete_laplace
+from bayesdp.papers.integer_subspace import GAUSSIAN, L1, BasisLaw, shift
 
 __all__ = ["draw_double_geometric", "jump_rates", "log_ratio", "metropolis_update", "tune_jumps"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import bayesdp as bdp
 from bayesdp import mechanisms
+from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.privacy import approximate_dp
 from pages import calibrated
 
@@ -25,19 +26,21 @@ def _either() -> mechanisms.PublishedChoice:
 
 
 MECHANISMS: dict[str, Callable[[], Any]] = {
-    "AllButOne": lambda: mechanisms.AllButOne(1.0, 50, ["a", "b", "c"], last="a"),
-    "RescaledProportions": lambda: mechanisms.RescaledProportions(1.0, 50, ["a", "b", "c"]),
-    "UniversalHistogram": lambda: mechanisms.UniversalHistogram(1.0, 50, ["a", "b", "c", "d"]),
-    "MultipleSynthesis": lambda: mechanisms.MultipleSynthesis.split(
-        mechanisms.RescaledProportions, 1.0, 200, ["a", "b", "c"], parts=5
+    "AllButOne": lambda: bounded_statistics.AllButOne(1.0, 50, ["a", "b", "c"], last="a"),
+    "RescaledProportions": lambda: bounded_statistics.RescaledProportions(1.0, 50, ["a", "b", "c"]),
+    "UniversalHistogram": lambda: bounded_statistics.UniversalHistogram(1.0, 50, ["a", "b", "c", "d"]),
+    "MultipleSynthesis": lambda: bounded_statistics.MultipleSynthesis.split(
+        bounded_statistics.RescaledProportions, 1.0, 200, ["a", "b", "c"], parts=5
     ),
-    "CovarianceMatrix": lambda: mechanisms.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"]),
+    "CovarianceMatrix": lambda: covariance_cone.CovarianceMatrix(
+        1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"]
+    ),
     "PublishedChoice": _either,
     "SemiCanonical": lambda: mechanisms.SemiCanonical(bdp.Margins(_PAIR, ["sex"], ["admission"]), approximate_dp(1.0)),
     "TruncatedGaussian": lambda: mechanisms.TruncatedGaussian(1.0, (0.0, 2.0), rho=0.5),
     "BoundaryInflatedGaussian": lambda: mechanisms.BoundaryInflatedGaussian(1.0, (0.0, 2.0), rho=0.5),
 }
-"""By the name of the class in `bayesdp.mechanisms`."""
+"""By the name of the class in `bayesdp.mechanisms`, or in a module of `bayesdp.papers`."""
 
 WITHOUT = frozenset(
     {"Mechanism", "AdditiveMechanism", "StatisticMechanism", "ProportionMechanism", "SemiProjectedMechanism"}
@@ -56,12 +59,14 @@ def guarantee_text(made: Any) -> str:
     """What the example protects, in its own words."""
     if isinstance(made, mechanisms.PublishedChoice):
         return "\n\n".join(str(own) for own in made.guarantees)
-    if isinstance(made, mechanisms.MultipleSynthesis):
+    if isinstance(made, bounded_statistics.MultipleSynthesis):
         made = made.mechanisms[0]
     return str(made.guarantee)
 
 
 def page(kind: str) -> str:
     """The page of a mechanism, for links: under `bayesdp` where it has its name there."""
+    if kind not in mechanisms.__all__:
+        return f"/made/reference/{type(instances()[kind]).__module__}"
     package = "bayesdp" if getattr(bdp, kind, None) is getattr(mechanisms, kind) else "bayesdp.mechanisms"
     return f"/made/reference/{package}.{kind}"

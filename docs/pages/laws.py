@@ -15,7 +15,7 @@ from pages import calibrated, examples, law_pictures
 from pages.publishers import PUBLISHERS
 from tests.noise.contract.examples import example_of
 
-__all__ = ["after", "before", "write"]
+__all__ = ["after", "before", "full_name", "write"]
 
 _ALT: dict[str, str] = {}
 """Text alternatives of the pictures that were drawn, by the law's name."""
@@ -24,7 +24,20 @@ _ALT: dict[str, str] = {}
 def _laws() -> dict[str, type[Any]]:
     """Public laws by their names in files."""
     found = {name: registered_law(name) for name in law_names().split(", ")}
-    return {name: law for name, law in found.items() if getattr(noise, law.__name__, None) is law}
+    return {name: law for name, law in found.items() if full_name(law)}
+
+
+def full_name(law: type[Any]) -> str:
+    """The public name of a law, of `bayesdp.noise` or of a paper; "" where it has none."""
+    if law.__module__.startswith("bayesdp.papers."):
+        return f"{law.__module__}.{law.__name__}"
+    return f"bayesdp.noise.{law.__name__}" if getattr(noise, law.__name__, None) is law else ""
+
+
+def _page(law: type[Any]) -> str:
+    """The page of the reference that has the law: its own, or that of its paper."""
+    name = full_name(law)
+    return name.rpartition(".")[0] if name.startswith("bayesdp.papers.") else name
 
 
 def _is_law(value: Any) -> bool:
@@ -39,7 +52,7 @@ def write(made: Path) -> None:
     for name, law in _laws().items():
         _ALT[name] = law_pictures.draw(example_of(name), pictures / f"{name}.svg")
         cards += (
-            f"   .. grid-item-card:: {law.__name__}\n      :link: reference/bayesdp.noise.{law.__name__}\n"
+            f"   .. grid-item-card:: {law.__name__}\n      :link: reference/{_page(law)}\n"
             f"      :link-type: doc\n      :img-top: /made/_static/laws/{name}.svg\n      :img-alt: {_ALT[name]}\n\n"
             f"      ``{name}``\n\n"
         )
@@ -54,7 +67,7 @@ def _publishers() -> str:
     text = "Who publishes data with which noise\n-----------------------------------\n\n"
     text += "As far as public documents say. Tell us of others.\n\n.. list-table::\n   :widths: 30 70\n\n"
     for name, law in _laws().items():
-        text += f"   * - :py:obj:`{name} <bayesdp.noise.{law.__name__}>`\n     - {PUBLISHERS.get(name, '')}\n"
+        text += f"   * - :py:obj:`{name} <{full_name(law)}>`\n     - {PUBLISHERS.get(name, '')}\n"
     return text + "\n"
 
 
@@ -85,9 +98,10 @@ def after(value: Any) -> str:
     if not _is_law(value):
         return ""
     distribution = distribution_of(value)
+    place = distribution.__module__ if distribution.__module__.startswith("bayesdp.papers") else "bayesdp.distributions"
     adding = {kind: made for kind, made in examples.instances().items() if type(getattr(made, "law", None)) is value}
     text = f".. rubric:: In models, files and releases\n\nIn files and on the command line: ``{value.name}``.\n\n"
-    text += f"PyMC distribution: :py:obj:`bayesdp.distributions.{distribution.__name__}`.\n\n"
+    text += f"PyMC distribution: :py:obj:`{place}.{distribution.__name__}`.\n\n"
     if adding:
         text += "Mechanisms that add this noise, and what they then protect (each page has an example in full):\n\n"
         for kind, made in adding.items():

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bayesdp import mechanisms
-from pages import calibrated, examples
+from bayesdp.papers import bounded_statistics, covariance_cone
+from pages import calibrated, examples, laws
 
 __all__ = ["after", "public", "write"]
 
@@ -15,8 +16,9 @@ __all__ = ["after", "public", "write"]
 def public() -> dict[str, type[Any]]:
     """Public mechanisms by the names of their classes: what can release, and is not a release."""
     found = {}
-    for name in mechanisms.__all__:
-        value = getattr(mechanisms, name)
+    listed = [(own, name) for own in (mechanisms, bounded_statistics, covariance_cone) for name in own.__all__]
+    for module, name in listed:
+        value = getattr(module, name)
         if (
             isinstance(value, type)
             and inspect.isroutine(getattr(value, "release", None))
@@ -34,7 +36,7 @@ def write(made: Path) -> None:
         own = examples.instances().get(name)
         definition = getattr(getattr(own, "guarantee", None), "kind", "see its page")
         law = getattr(own, "law", None)
-        shown = "see its page" if law is None else f":py:obj:`{law.name} <bayesdp.noise.{type(law).__name__}>`"
+        shown = "see its page" if law is None else f":py:obj:`{law.name} <{laws.full_name(type(law))}>`"
         text += f"   * - :doc:`{name} <{examples.page(name)}>`\n     - {definition}\n     - {shown}\n"
     (made / "mechanisms.rst").write_text(text + "\n", encoding="utf-8")
     table = calibrated.front_table() + "\n"
@@ -54,7 +56,7 @@ def after(value: Any) -> str:
         text += f".. code-block:: text\n   :class: guarantee\n\n{stated}\n\n"
         law = getattr(made, "law", None)
         if law is not None:
-            text += f"Its noise: :py:obj:`{law.name} <bayesdp.noise.{type(law).__name__}>`.\n\n"
+            text += f"Its noise: :py:obj:`{law.name} <{laws.full_name(type(law))}>`.\n\n"
     rows = calibrated.rows(frozenset({value}))
     if rows:
         text += (

@@ -18,6 +18,8 @@ PUBLIC = tuple(name for name in bayesdp.__all__ if isinstance(getattr(bayesdp, n
 
 BLOCKS = (
     "composition", "fibers", "frames", "hulls", "invariants", "lattices", "measurements", "queries", "release",
+    "papers.bounded_statistics", "papers.covariance_cone", "papers.integer_subspace", "papers.models", "papers.semi_dp",
+    "papers.subspace",
     "steps", "storage", "streaming", "summaries",
 )  # fmt: skip
 """Packages that these stand on, for those who extend them: all on one page each."""
@@ -120,7 +122,9 @@ def write(made: Path) -> None:
             text += "".join(_row(found[f"{package}.{name}"], name, getattr(module, name)) for name in names) + "\n"
         own = [name for name in names if found[f"{package}.{name}"] == f"{package}.{name}"]
         if block:
-            text += "".join(_entry(f"{package}.{name}", getattr(module, name), places) for name in own)
+            for name in own:
+                value = getattr(module, name)
+                text += _entry(f"{package}.{name}", value, places) + mechanisms.after(value)
         elif own:
             text += ".. toctree::\n   :hidden:\n\n" + "".join(f"   {package}.{name}\n" for name in own)
         (target / f"{package}.rst").write_text(text, encoding="utf-8")

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from bayesdp.lattices.coupling.conditional import BasisLaw
+from bayesdp.papers.integer_subspace import BasisLaw
 from benchmarks.paper_sampler.double_geometric import draw_double_geometric, jump_rates, tune_jumps
-from tests.lattices.coupling.chains import Plane
 from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue
+from tests.papers.coupled_chains import Plane
 
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]
 

@@ -13,8 +13,8 @@ from scipy.spatial import ConvexHull
 import bayesdp as bdp
 from bayesdp.hulls.sums import least_sum
 from bayesdp.mechanisms import ExtendedLaplace, KNorm, WideKNorm
+from bayesdp.papers.subspace import private_error_bound
 from bayesdp.privacy import neighbour_differences, optimal_factorization
-from bayesdp.privacy.error_bounds import private_error_bound
 
 type Floats = npt.NDArray[np.float64]
 

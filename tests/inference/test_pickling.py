@@ -23,6 +23,7 @@ from pytensor.compile.mode import Mode
 import bayesdp as bdp
 from bayesdp import distributions, noise, steps
 from bayesdp.noise.registered import _REGISTRY
+from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.privacy import tradeoff
 from tests.inference.oracle import GRID, LINE
 
@@ -96,7 +97,7 @@ def counts(name: str) -> pm.Model:
     return model
 
 
-SHARES = noise.RescaledLaplace(0.1, "truncated")
+SHARES = bounded_statistics.RescaledLaplace(0.1, "truncated")
 
 
 def shares(name: str) -> pm.Model:
@@ -109,7 +110,7 @@ def shares(name: str) -> pm.Model:
     return model
 
 
-VECTOR = noise.BoxNorm([0.5, 1.0, 2.0])
+VECTOR = covariance_cone.BoxNorm([0.5, 1.0, 2.0])
 
 
 def vector(name: str) -> pm.Model:

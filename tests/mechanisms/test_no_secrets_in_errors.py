@@ -13,9 +13,10 @@ import pytest
 import xarray as xr
 
 from bayesdp import mechanisms, noise
-from bayesdp.mechanisms import Agent, Mechanism, StatisticMechanism
-from bayesdp.mechanisms.bounded.proportions import ProportionMechanism
-from bayesdp.mechanisms.frameworks.base import FrameworkMechanism
+from bayesdp.mechanisms import Mechanism, StatisticMechanism
+from bayesdp.papers import bounded_statistics, covariance_cone, semi_dp, subspace
+from bayesdp.papers.bounded_statistics import ProportionMechanism
+from bayesdp.papers.subspace import Agent, FrameworkMechanism
 from bayesdp.privacy import gaussian_dp
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.secrets import SECRET, everything_said, shows_secret
@@ -156,14 +157,14 @@ def test_no_wrong_table_shows_in_an_error(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "additive"),
     [
-        (mechanisms.project, True),
-        (mechanisms.project, False),
-        (mechanisms.extend, False),
-        (mechanisms.semi_project, True),
+        (subspace.project, True),
+        (subspace.project, False),
+        (subspace.extend, False),
+        (semi_dp.semi_project, True),
     ],
 )
 def test_no_wrong_table_shows_in_an_error_of_a_framework(make: Any, additive: bool) -> None:
-    if make is mechanisms.semi_project:
+    if make is semi_dp.semi_project:
         made = make(noise.DiscreteLaplace(1.0), Identity(LABELS), TOTAL, loss={"epsilon": 1.0})
     elif additive:
         made = make(noise.DiscreteLaplace(1.0), Identity(LABELS), TOTAL, loss={"epsilon": 1.0}, additive=True)
@@ -180,7 +181,7 @@ def test_no_wrong_table_shows_in_an_error_of_a_framework(make: Any, additive: bo
     "output", [lambda a, rng: a * 1e12, lambda a, rng: np.where(a > 0, np.inf, a), lambda a, rng: a.ravel()]
 )
 def test_no_answer_shows_in_an_error_of_a_broken_mechanism(output: Any) -> None:
-    made = mechanisms.project(output, Identity(LABELS), TOTAL, loss={"epsilon": 1.0})
+    made = subspace.project(output, Identity(LABELS), TOTAL, loss={"epsilon": 1.0})
     said = _says(lambda: made.release_values(_labelled(GOOD), 1))
     assert said is not None
     assert not shows_secret(said), said
@@ -212,11 +213,11 @@ def test_no_statistic_shows_in_an_error(name: str) -> None:
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated", "joint"])
 def test_no_covariance_shows_in_an_error(rule: str) -> None:
     bounds, names = [(-1e3, 1e3), (-1e3, 1e3)], ["height", "weight"]
-    mechanism: mechanisms.CovarianceMatrix | mechanisms.JointCovariance
+    mechanism: covariance_cone.CovarianceMatrix | covariance_cone.JointCovariance
     if rule == "joint":
-        mechanism = mechanisms.JointCovariance(1.0, 200, bounds, names)
+        mechanism = covariance_cone.JointCovariance(1.0, 200, bounds, names)
     else:
-        mechanism = mechanisms.CovarianceMatrix(1.0, 200, bounds, names, rule=rule)
+        mechanism = covariance_cone.CovarianceMatrix(1.0, 200, bounds, names, rule=rule)
     v = float(BASE) / 100
     for wrong in (
         [[np.nan, v], [v, v]],
@@ -237,10 +238,13 @@ def test_no_covariance_shows_in_an_error(rule: str) -> None:
         assert not shows_secret(said), (wrong, said)
 
 
-@pytest.mark.parametrize("kind", [mechanisms.RescaledProportions, mechanisms.AllButOne, mechanisms.UniversalHistogram])
+@pytest.mark.parametrize(
+    "kind",
+    [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram],
+)
 def test_no_count_of_a_category_shows_in_an_error(kind: type[ProportionMechanism]) -> None:
     mechanism = kind(1.0, 4_000_000, ["a", "b", "c", "d"])
-    several = mechanisms.MultipleSynthesis((mechanism, mechanism))
+    several = bounded_statistics.MultipleSynthesis((mechanism, mechanism))
     for wrong in (-BASE, BASE, BASE + 0.5, np.nan, np.inf, BASE * 10**11, BASE * 1e30, f"{BASE}x", None):
         for counts in ([wrong, BASE, BASE, BASE], [BASE, BASE, wrong], wrong, [BASE * 2] * 3 + [wrong]):
             for made in (mechanism, several):

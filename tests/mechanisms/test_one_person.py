@@ -11,8 +11,10 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, SemiLatticeLaplace, project, semi_project
+from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, SemiLatticeLaplace
 from bayesdp.mechanisms.one_person import alone, with_person
+from bayesdp.papers.semi_dp import semi_project
+from bayesdp.papers.subspace import project
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, pure_pairs
 from tests.lattices.oracles import labels, lattice_points
 from tests.moves.test_basis import NESTED

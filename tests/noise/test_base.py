@@ -23,6 +23,7 @@ from bayesdp.noise import (
     law_names,
     parse_law,
 )
+from bayesdp.papers import covariance_cone
 
 LAWS = [
     DiscreteLaplace(b=4.0),
@@ -38,8 +39,8 @@ LAWS = [
     LatticeGaussian(sigma=2.0),
     ProjectedGaussian(sigma=2.0),
     noise.SubspaceNorm(epsilon=0.25),
-    noise.BoxNorm(b=4.0),
-    noise.BoxNorm(b=[1.0, 2.5]),
+    covariance_cone.BoxNorm(b=4.0),
+    covariance_cone.BoxNorm(b=[1.0, 2.5]),
     noise.SubspaceNorm(epsilon=0.25, norm="linf"),
 ]
 

@@ -83,7 +83,7 @@ with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster)
 """,
     "covariance": """
 import numpy as np
-from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
+from bayesdp.papers.covariance_cone import CovarianceRelease
 matrix = np.array([[1.0, 0.9, -0.9], [0.9, 2.0, 0.9], [-0.9, 0.9, 1.0]])
 release = CovarianceRelease(matrix, np.ones((3, 3)), [9.0] * 3, 50, ("x", "y", "z"))
 assert not release.is_positive_definite

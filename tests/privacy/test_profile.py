@@ -9,15 +9,12 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+from bayesdp.papers.semi_dp import census_analysis, renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy import (
     approximate_dp,
-    census_analysis,
     gaussian_delta,
     gaussian_dp,
     profile_tradeoff,
-    renyi_to_delta,
-    renyi_to_epsilon,
-    renyi_to_rho,
     rho_to_delta,
     rho_to_epsilon,
     tensor_product,

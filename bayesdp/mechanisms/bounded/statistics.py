@@ -99,7 +99,7 @@ def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.
 
     This is post-processing: the pair costs what the first costs, whose sensitivity is that of the first statistic alone. The second is
     within its own bounds whatever was released. (Of three or more statistics the last can be outside of its bounds, as with
-    `bayesdp.mechanisms.AllButOne`.) For a posterior, observe the release of the first: the second says nothing more.
+    `bayesdp.papers.bounded_statistics.AllButOne`.) For a posterior, observe the release of the first: the second says nothing more.
 
     Parameters
     ----------

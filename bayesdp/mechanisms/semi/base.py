@@ -287,7 +287,7 @@ class SemiMechanism(AdditiveMechanism):
 
     @property
     def semi_guarantee(self) -> SemiGuarantee:
-        """The guarantee as the triple (D_t, A_a, f), to compare with others by `bayesdp.privacy.compare`. It is the true one."""
+        """The guarantee as the triple (D_t, A_a, f), to compare with others by `bayesdp.papers.semi_dp.compare`; the true one."""
         return SemiGuarantee(self.tradeoff, self.adjacency, self.invariants)
 
     def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:

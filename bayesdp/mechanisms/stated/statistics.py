@@ -11,30 +11,20 @@ Whether two descriptions say the same, and whether a guarantee states the losses
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._validate import positive_integer, shown
-from bayesdp.mechanisms.bounded.covariance import CovarianceMatrix
-from bayesdp.mechanisms.bounded.covariance_elements import LAWS, as_matrix, element_law, upper_triangle, variables_of
-from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance
-from bayesdp.mechanisms.bounded.proportions import ProportionMechanism
+from bayesdp._validate import shown
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.noise import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
-    BoundedLaw,
-    BoxNorm,
     NoiseLaw,
-    RescaledLaplace,
     TruncatedGaussian,
     TruncatedLaplace,
 )
@@ -42,17 +32,11 @@ from bayesdp.privacy import (
     EXACT_SAMPLER,
     Guarantee,
     PairLoss,
-    StatisticGuarantee,
-    covariance_sensitivity,
-    truncated_epsilon,
-    variance_sensitivity,
 )
 from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
-from bayesdp.privacy.losses import LossAt, PureDP
-from bayesdp.privacy.pairs import Neighbours
+from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import OnePerson
-from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
 _ROUNDING = 1e-6
@@ -203,103 +187,6 @@ def _of_pair(law: TruncatedGaussian | BoundaryInflatedGaussian, size: float) -> 
     return float(np.sum(first * np.where(first > 0.0, logs[0] - logs[1], 0.0))), first, second
 
 
-@dataclass(frozen=True)
-class PublishedElements:
-    """A mechanism for a covariance matrix, given what it has released: one for its elements."""
-
-    query: Identity
-    law: BoundedLaw | BoxNorm
-    guarantee: StatisticGuarantee
-    name: str = CovarianceMatrix.name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Labels of the elements."""
-        return tuple(map(str, self.query.frame.labels[0]))
-
-    @property
-    def true_epsilon(self) -> float:
-        """What the release costs, or what is known of it: the loss at the released bounds."""
-        return float(self.guarantee.parameters["epsilon"])
-
-
-def published_elements(
-    description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
-) -> PublishedElements:
-    """The law and the guarantee that follow from the description of a mechanism and the released variances."""
-    # `description`: as `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has
-    # published. `stated`: of the release.
-    variables, released = variables_of(measured.query.frame), measured.law
-    if variables is None or not isinstance(released, BoundedLaw) or not isinstance(released, tuple(LAWS.values())):
-        raise ValueError(
-            f"the mechanism {CovarianceMatrix.name!r} publishes elements named a:a, a:b and so on, with a law within bounds, but "
-            f"released are {shown(measured.query.names)} with the law {released.name}"
-        )
-    matrix = as_matrix(np.where(measured.unmeasured, 0.0, measured.values))
-    variances = np.diag(matrix)
-    if set(description) == {"mechanism", "n"}:
-        law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), released, variances, stated)
-    else:
-        mechanism = CovarianceMatrix.from_description(description)
-        if mechanism.names != variables:
-            raise ValueError(
-                f"its variables are {shown(mechanism.names)}, but released are those of {shown(variables)}"
-            )
-        (law, hidden), guarantee = mechanism.law_given(variances), mechanism.guarantee
-    odd = np.flatnonzero(hidden != measured.unmeasured)
-    if odd.size:
-        raise ValueError(
-            f"{measured.query.answer_name(int(odd[0]))} must be {'left out' if hidden[odd[0]] else 'published'}: covariances of a "
-            "variable whose released variance is 0 are left out, and no others"
-        )
-    return PublishedElements(Identity(measured.query.frame), law, guarantee)
-
-
-def _from_scales(
-    n: int, released: BoundedLaw, variances: npt.NDArray[np.float64], stated: Guarantee | None
-) -> tuple[BoundedLaw, npt.NDArray[np.bool_], StatisticGuarantee]:
-    """What follows from the number of records and the scales."""
-    # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
-    # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
-    # guarantee may state more.
-    one, both = variance_sensitivity(n, (0.0, 1.0)), covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
-    of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
-    of_both: Any = both.bounds
-    rule = next(rule for rule, law in LAWS.items() if isinstance(released, law))
-    scales, upper = (
-        np.broadcast_to(side, (len(variances) * (len(variances) + 1) // 2,))
-        for side in (released.scale, released.upper)
-    )
-    largest = np.diag(as_matrix(upper))
-    law, hidden = element_law(rule, scales, variances, largest)
-    # Bounds of a variance are in proportion to the square of the range of the data.
-    ranges = upper_triangle(np.sqrt(np.outer(largest, largest)) / of_one[1])
-    diagonal = upper_triangle(np.eye(len(variances))) == 1.0
-    l1s = ranges * np.where(diagonal, one.l1, both.l1)
-    far = np.where(diagonal, upper, ranges * (of_both[1] - of_both[0]))
-    near = np.where(diagonal, upper, 2.0 * np.asarray(law.upper))
-    kept = np.flatnonzero(~hidden)
-    # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
-    least, most = (
-        math.fsum(
-            float(l1s[k] / scales[k])
-            if rule == "boundary-inflated"
-            else truncated_epsilon(scales[k], widths[k], float(l1s[k]))
-            for k in kept
-        )
-        for widths in (near, far)
-    )
-    claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
-    true = PureDP(claim if alike(claim, most) or (hidden.any() and claim >= least) else least)
-    l1 = math.fsum(l1s)
-    row = PairLoss(Neighbours("substitution", "data"), l1, "l1", true)
-    made = StatisticGuarantee("pure", LossAt(true, l1), "l1", (row,))
-    return law, hidden, made if stated is None else replace(made, person=stated.person)
-
-
-type _Described = StatisticMechanism | ProportionMechanism | PublishedElements
-
-
 def check_statistics(release: Release, composed: int = 0) -> None:
     """Check a release of statistics."""
     # `composed`: of how many releases its mechanism is the composition; 0 if it is none.
@@ -347,7 +234,7 @@ def _check_total(release: Release, count: int) -> None:
         _check_sum(stated, least, known)
 
 
-def _loss_of(mechanism: _Described) -> Loss:
+def _loss_of(mechanism: Any) -> Loss:
     return mechanism.true_loss if isinstance(mechanism, StatisticMechanism) else PureDP(mechanism.true_epsilon)
 
 
@@ -391,19 +278,14 @@ def check_guarantee(
     check_person(stated.person, [own.person], who)
 
 
-def _rebuilt(description: Any, measured: Measured, stated: Guarantee | None = None) -> _Described:
+def _rebuilt(description: Any, measured: Measured, stated: Guarantee | None = None) -> Any:
     try:
-        if isinstance(description, Mapping) and description.get("mechanism") == CovarianceMatrix.name:
-            return published_elements(description, measured, stated)
-        made: Any = DescribedMechanism.from_description(description)
-        if isinstance(made, JointCovariance):
-            return PublishedElements(made.query, made.law, made.guarantee, made.name)
+        return DescribedMechanism.described(description).that_published(description, measured, stated)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"mechanism: {error}") from None
-    return cast("_Described", made)
 
 
-def _same_measurement(mechanism: _Described, release: Release, measured: Measured) -> None:
+def _same_measurement(mechanism: Any, release: Release, measured: Measured) -> None:
     """Names, law and query of a measurement are those of the mechanism."""
     names = names_of(release)
     if mechanism.names != names:
@@ -414,7 +296,7 @@ def _same_measurement(mechanism: _Described, release: Release, measured: Measure
     _same_law(mechanism, measured.law)
     own, asked = mechanism.query, measured.query
     # Which elements of a matrix are left out follows from the released variances.
-    left_out = measured.unmeasured.any() and not isinstance(mechanism, PublishedElements)
+    left_out = measured.unmeasured.any() and not mechanism.leaves_out
     if own.matrix.shape != asked.matrix.shape or (own.matrix != asked.matrix).nnz or left_out:
         raise ValueError(
             f"the mechanism {mechanism.name!r} measures {shown(own.names)}, but measured are "
@@ -422,7 +304,7 @@ def _same_measurement(mechanism: _Described, release: Release, measured: Measure
         )
 
 
-def _same_law(mechanism: _Described, law: NoiseLaw) -> None:
+def _same_law(mechanism: Any, law: NoiseLaw) -> None:
     mine, theirs = mechanism.law.describe(), law.describe()
     if not alike(mine, theirs):
         raise ValueError(
@@ -435,28 +317,22 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
 
     Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
     exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
-    Of several scales the largest is taken. Shares with all of the mass in one category have a density that differs between
-    proportions (1, 0, ...) and (1 - d/2, d/2, 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors
-    above 1 for the share that is 1. Noise of vectors loses the largest difference in scales: of one of a length in a norm, the least
-    where all entries differ by equally many scales.
+    Of several scales the largest is taken.
+    What Gaussian noise within bounds loses is worked out; other laws say what they lose at least (`NoiseLaw.least_losses`).
     """
-    if stated.kind == "pure" and isinstance(law, BoxNorm):
-        _check_vectors(law, shape, stated)
-        return
     if isinstance(law, (TruncatedGaussian, BoundaryInflatedGaussian)):
         check_gaussian_law(law, shape, stated)
         return
-    if stated.kind != "pure" or not isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace, RescaledLaplace)):
+    if stated.kind != "pure":
         return
-    if stated.unit != "l1" and shape:
-        return
-    if isinstance(law, RescaledLaplace):
-        room, scale = 2.0, 2.0 * float(np.max(law.b))
-    else:
+    losses = law.least_losses(shape)
+    if isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
-        room, scale = float(np.sum(high - low)), float(np.max(law.b))
-    for size, epsilon in _claims(stated, "l1"):
-        _at_least(law, size, epsilon, min(size, room) / scale)
+        losses = {"l1": (float(np.sum(high - low)), float(np.max(law.b)))}
+    for norm, (room, scale) in losses.items():
+        claims = _claims(stated, norm)
+        for size, epsilon in claims if norm == stated.unit or not shape else claims[1:]:
+            _at_least(law, size, epsilon, min(size, room) / scale)
 
 
 def _claims(stated: Guarantee, norm: str) -> list[tuple[float, float]]:
@@ -473,12 +349,3 @@ def _at_least(law: NoiseLaw, size: float, epsilon: float, least: float) -> None:
             f"the guarantee states epsilon = {epsilon!r} for statistics that are {size!r} apart, but noise of the law "
             f"{words(law.describe())} loses at least epsilon = {least!r} there"
         )
-
-
-def _check_vectors(law: BoxNorm, shape: tuple[int, ...], stated: Guarantee) -> None:
-    scales = np.broadcast_to(np.asarray(law.b), shape).reshape(-1)
-    norms = {"l1": float(scales.sum()), "l2": float(np.linalg.norm(scales)), "linf": float(scales.max())}
-    for norm, unit in norms.items():
-        claims = _claims(stated, norm)
-        for size, epsilon in claims if norm == stated.unit else claims[1:]:
-            _at_least(law, size, epsilon, size / unit)

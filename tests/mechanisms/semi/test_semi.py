@@ -20,11 +20,11 @@ from bayesdp.mechanisms import (
     SemiLatticeLaplace,
     SemiNorm,
     SemiProjectedLaplace,
-    semi_project,
 )
 from bayesdp.mechanisms.semi.base import SemiMechanism, safe_adjacency
 from bayesdp.noise import DiscreteLaplace, KNorm, ProjectedLaplace
-from bayesdp.privacy import SemiGuarantee, compare, gaussian_dp, semi_adjacency
+from bayesdp.papers.semi_dp import compare, semi_project
+from bayesdp.privacy import SemiGuarantee, gaussian_dp, semi_adjacency
 from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 import bayesdp as bdp
 from bayesdp import mechanisms, noise
+from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.privacy import approximate_dp
 
 __all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example", "variants"]
@@ -152,8 +153,8 @@ for _example in (
     Example(noise.BoundaryInflatedLaplace(2.0, _BOUNDS), 9),
     Example(noise.TruncatedGaussian(2.5, _BOUNDS), 9),
     Example(noise.BoundaryInflatedGaussian(2.5, _BOUNDS), 9),
-    Example(noise.RescaledLaplace(0.3, "boundary-inflated"), 1, tolerance=1e-3),
-    Example(noise.RescaledLaplace(0.3, "truncated"), 1, tolerance=1e-3, variant="truncated"),
+    Example(bounded_statistics.RescaledLaplace(0.3, "boundary-inflated"), 1, tolerance=1e-3),
+    Example(bounded_statistics.RescaledLaplace(0.3, "truncated"), 1, tolerance=1e-3, variant="truncated"),
     Example(
         noise.TruncatedDiscreteLaplace(2.0, _BOUNDS),
         9,
@@ -210,7 +211,7 @@ for _example in (
         sampled=True,
     ),
     Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
-    Example(noise.BoxNorm([0.5, 1.0, 1.5]), 30),
+    Example(covariance_cone.BoxNorm([0.5, 1.0, 1.5]), 30),
     Example(noise.Censored(noise.DiscreteLaplace(2.0), below=2), 26, sampled=True),
     Example(noise.Censored(noise.DiscreteGaussian(2.5), below=-1, above=6), 12, variant="discrete-gaussian"),
     Example(noise.Censored(noise.Laplace(1.5), 0, 5), 20, variant="laplace"),

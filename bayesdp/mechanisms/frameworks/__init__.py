@@ -1,1 +1,0 @@
-"""Any private mechanism made to keep the invariants: by projection, or by extension."""

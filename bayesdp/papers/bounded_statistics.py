@@ -1,0 +1,1387 @@
+"""The law of noisy proportions that were divided by their sum.
+
+What Liu (2019) does to noisy proportions so that they add up, on arrays of data sets.
+
+Proportions that add up to 1: rescaled, all but one, or a tree of sums, each with its exact likelihood (Liu 2019).
+
+What the mechanisms for proportions that add up to 1 share: parameters, noise, releases, likelihoods of counts.
+
+Several releases about the same records, each with a share of the budget, and what they say together (Liu 2019).
+
+The intervals that Liu (2019) takes from noisy proportions, of one release and of several, on arrays of data sets.
+
+Posterior of the proportions of a population from what was published about n records, by enumeration of the counts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy import stats
+from scipy.special import betainc, gammaln, logsumexp
+
+from bayesdp import _validate, noise
+from bayesdp._validate import (
+    Seed,
+    choice,
+    exact_total,
+    finite_array,
+    integer_array,
+    positive_integer,
+    positive_real,
+    probability,
+    random_generator,
+    shown,
+)
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms.bounded.laplace import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.rules import DescribedMechanism
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
+from bayesdp.noise import NoiseLaw
+from bayesdp.noise.arrays import located, positive_scale
+from bayesdp.privacy import StatisticGuarantee, proportion_sensitivity, split_budget
+from bayesdp.privacy.caveats import Fixed
+from bayesdp.queries import Identity, LinearQuery, Query
+from bayesdp.release import Measured, Release
+
+__all__ = [
+    "AllButOne", "MultipleSynthesis", "ProportionMechanism", "ProportionPosterior", "ProportionRelease",
+    "RescaledLaplace", "RescaledProportions", "UniversalHistogram", "all_but_one", "combine_syntheses",
+    "consistent_tree", "posterior_of_proportions", "proportion_interval", "rescale", "tree_levels",
+    "tree_sums",
+]  # fmt: skip
+
+type Floats = npt.NDArray[np.float64]
+
+RULES = ("truncated", "boundary-inflated")
+"""How noisy proportions are kept between 0 and 1 before they are divided by their sum."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
+_FAR = 45.0
+"""exp(-45) is 3e-20: what is left out on one side of a maximum."""
+_TIE = 1.0 - 1e-13
+"""Shares of equal values are equal floats; those that came through a file may have lost a digit."""
+EVEN = 1e-9
+"""The sum of shares may be so far from 1: they may come from text with nine digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class RescaledLaplace(NoiseLaw):
+    r"""Shares ``y / sum(y)`` of independent Laplace values y around the confidential proportions, kept within 0 and 1.
+
+    Where y has no value at a bound, the shares r have the density, in all of them but one,
+
+    .. math:: f(r) = \int_0^{1/\max r} s^{k-1} \prod_j f_j(s r_j)\, ds
+
+    over the sum s of y, with k the number of positive shares. Clipping (the BIT rule) puts atoms on the bounds, and so
+    mass on faces of the simplex. A share of exactly 0 comes from the lower bound, and contributes the probability of its
+    atom in place of a factor ``f_j``; the density is then that on the face of the other shares. Values at the upper
+    bound are ties: where t shares tie at the largest share m, with t >= 2, those values were all 1, the sum was 1/m, and
+    the density in the i other positive shares is ``m^-(i+1) / t`` times the probabilities of the atoms and the densities of
+    ``r / m``; i = 0 leaves a probability. Where one share is the largest, the same with t = 1 is added to the integral.
+    All values 0 have no shares: equal ones are published, and their probability is added to that of all values 1.
+
+    The integrand is a power times an exponential between kinks at ``mu / r``: Gauss-Legendre quadrature in each piece, on
+    the part of it that matters, has errors near 1e-14 relative to the result.
+
+    ========  ===============================================
+    Support   shares from 0 to 1 that add up to 1
+    Mean      no closed form
+    Variance  no closed form: pictures simulate
+    ========  ===============================================
+
+    Parameters
+    ----------
+    b : float or array_like, shape (categories,)
+        Scale of the noise.
+    rule : {"truncated", "boundary-inflated"}
+
+    Raises
+    ------
+    ValueError
+        If b is not positive and finite, or the rule is another.
+
+    Notes
+    -----
+    Two values that agree on the grid of a release between the bounds are read as a tie at the bound if they are also the
+    largest: an event of probability below 1e-5 at the grids that mechanisms use.
+
+    References
+    ----------
+    Liu (2019), Section 4.2; the law is derived here.
+
+    Examples
+    --------
+    >>> law = RescaledLaplace(0.1, "boundary-inflated")
+    >>> print(f"{law.log_density([0.3, 0.7], [0.25, 0.75]):.6f}")
+    1.287090
+    >>> print(f"{np.exp(law.log_density([0.0, 1.0], [0.05, 0.95])):.6f}")  # a vertex: a probability
+    0.303254
+    """
+
+    b: float | Floats
+    rule: str
+
+    name = "rescaled-laplace"
+    support = "simplex"
+    family = "bounded"
+    integer = False
+    everywhere = True
+    kernel_parameters = ("b",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "b", positive_scale(self.b, "b"))
+        choice(self.rule, RULES, "rule")
+
+    @cached_property
+    def raw(self) -> noise.TruncatedLaplace | noise.BoundaryInflatedLaplace:
+        """The law of the values before they are divided by their sum."""
+        kind = noise.TruncatedLaplace if self.rule == "truncated" else noise.BoundaryInflatedLaplace
+        return kind(self.b, (0.0, 1.0))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """0 and 1."""
+        return 0.0, 1.0
+
+    def refusal(self, values: npt.ArrayLike) -> str:
+        """Whether they are no vector of shares that add up to 1, or have zeros under truncation; see `NoiseLaw.refusal`."""
+        shares = proportions(values, "values")
+        total = float(shares.sum())
+        if shares.ndim != 1:
+            return f"values of the law {self.name!r} must be one vector of shares, got shape {shares.shape}"
+        if abs(total - 1.0) >= EVEN:
+            return f"values must add up to 1 under the law {self.name!r}, as shares do, but add up to {total!r}"
+        if self.rule == "truncated" and not np.all(shares > 0.0):
+            return f"values must be greater than 0 under the law {self.name!r} with the rule 'truncated', which has no atom at 0"
+        return ""
+
+    def least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
+        """For distances in l1; see `NoiseLaw.least_losses`."""
+        # Shares with all of the mass in one category have a density that differs between proportions (1, 0, ...) and (1 - d/2, d/2,
+        # 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors above 1 for the share that is 1.
+        return {"l1": (2.0, 2.0 * float(np.max(self.b)))}
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Floats:
+        """Draw shares around confidential proportions, the categories along the last axis. See `NoiseLaw.draw`.
+
+        Parameters
+        ----------
+        rng, size, invariants
+            As for `NoiseLaw.draw`.
+        shape : tuple of int
+            Shape of the shares, (..., categories).
+        location : array_like, optional
+            Proportions, of that shape or one that spreads over it; equal ones by default.
+        """
+        centre = proportions(located(1.0 / shape[-1] if location is None else location, shape), "location")
+        drawn = np.asarray(self.raw.draw(rng, shape, size, location=centre), dtype=np.float64)
+        total = drawn.sum(axis=-1, keepdims=True)
+        return np.where(total > 0.0, drawn / np.where(total > 0.0, total, 1.0), 1.0 / shape[-1])
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Log-density of shares on their face of the simplex, of several vectors the sum; see `log_density`."""
+        return float(np.sum(self.log_density(values, location)))
+
+    def log_density(self, shares: npt.ArrayLike, location: npt.ArrayLike) -> Floats:
+        """Log-density of shares on their face of the simplex, given confidential proportions.
+
+        Parameters
+        ----------
+        shares, location : array_like, shape (..., categories)
+            Broadcast against one another.
+
+        Returns
+        -------
+        numpy.ndarray, shape (...)
+            With respect to Lebesgue measure in all free shares but one; ``-inf`` where shares are negative or do not add
+            up to 1 (to 1e-9), and for zeros under truncation.
+        """
+        r, mu = np.broadcast_arrays(proportions(shares, "shares"), proportions(location, "location"))
+        valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < EVEN)
+        r = np.where(valid[..., None], r, 1.0 / r.shape[-1])
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.where(valid, self.log_kernel(np, r, mu, self.b, self.rule), -np.inf))
+
+    @staticmethod
+    def log_kernel(xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
+        """Log-density of shares that add up to 1, given confidential proportions.
+
+        Parameters
+        ----------
+        xp : module
+            NumPy or PyTensor, see `bayesdp.noise.namespace`.
+        value : float64 array or tensor variable, shape (..., categories)
+            The shares, which decide on which face of the simplex the density is: no derivative with respect to them is right.
+        mu : float64 array or tensor variable, shape (..., categories)
+        b : float64 array or tensor variable, shape () or (categories,)
+        rule : {"truncated", "boundary-inflated"}
+        """
+        positive = value > 0.0
+        if rule == "truncated":
+            return xp.where(xp.all(positive, axis=-1), _smooth(xp, value, mu, b, rule), -np.inf)
+        largest = xp.max(value, axis=-1, keepdims=True)
+        top = value >= largest * _TIE
+        ties = xp.sum(top, axis=-1)
+        # The largest values are all at the upper bound.
+        y = xp.where(top, 1.0, value / largest)
+        found = xp.sum(noise.BoundaryInflatedLaplace.log_kernel(xp, y, mu, b, 0.0, 1.0), axis=-1)
+        found = found - (xp.sum(positive & ~top, axis=-1) + 1.0) * xp.log(largest[..., 0]) - xp.log(1.0 * ties)
+        found = xp.logaddexp(found, xp.where(ties < 2, _smooth(xp, value, mu, b, rule), -np.inf))
+        # Where all are equal, all values may be at the lower bound as well.
+        nothing = xp.sum(noise.Laplace.log_cdf_kernel(xp, 0.0, mu, b), axis=-1)
+        return xp.logaddexp(found, xp.where(xp.all(top, axis=-1), nothing, -np.inf))
+
+
+def _smooth(xp: Any, r: Any, mu: Any, b: Any, rule: str) -> Any:
+    """Logarithm of the integral over the sum of the values."""
+    positive = r > 0.0
+    power = (xp.sum(positive, axis=-1) - 1.0)[..., None]
+    most = 1.0 / xp.max(r, axis=-1, keepdims=True)
+    slope = r / b  # 0 for shares of 0, which drop out
+    kinks = xp.where(positive, xp.clip(mu / xp.where(positive, r, 1.0), 0.0, most), most)
+    edges = xp.concatenate([0.0 * most, xp.sort(kinks, axis=-1), most], axis=-1)
+    low, high = edges[..., :-1], edges[..., 1:]
+    # Right of its kink a factor falls, left of it it rises.
+    middle = 0.5 * (low + high)[..., None, :]
+    c = xp.sum(xp.where(middle * r[..., None] < mu[..., None], 1.0, -1.0) * slope[..., None], axis=-2)
+    start, end = _that_matters(xp, low, high, c, power)
+    half = xp.maximum(0.5 * (end - start), 1e-300)
+    s = start[..., None] + half[..., None] * (1.0 + _NODES)
+    terms = xp.log(half)[..., None] + np.log(_WEIGHTS) + power[..., None] * xp.log(xp.maximum(s, 1e-300))
+    centre = xp.where(positive, mu / b, 0.0)
+    if xp is np:  # one category at a time, to keep the arrays small
+        for j in range(r.shape[-1]):
+            terms = terms - np.abs(slope[..., j, None, None] * s - centre[..., j, None, None])
+    else:
+        terms = terms - xp.sum(xp.abs(slope[..., None, None, :] * s[..., None] - centre[..., None, None, :]), axis=-1)
+    peak = xp.max(terms, axis=(-2, -1))
+    total = peak + xp.log(xp.sum(xp.exp(terms - peak[..., None, None]), axis=(-2, -1)))
+    if rule == "truncated":
+        return total + xp.sum(noise.TruncatedLaplace.log_kernel(xp, mu, mu, b, 0.0, 1.0), axis=-1)
+    return total + xp.sum(xp.where(positive, -xp.log(2.0 * b), noise.Laplace.log_cdf_kernel(xp, 0.0, mu, b)), axis=-1)
+
+
+def _that_matters(xp: Any, low: Any, high: Any, c: Any, power: Any) -> tuple[Any, Any]:
+    """The part of a piece where ``s**power exp(c s)`` is not negligible against its maximum there; it is log-concave."""
+    # Derivatives of the logarithm at the two ends; divisors are kept off 0.
+    falls, rises = (power / xp.maximum(end, 1e-200) + c for end in (low, high))
+    steep, spread = xp.maximum(xp.abs(c), 1e-200), xp.sqrt(2.0 * _FAR * power)
+    peak = xp.where(rises >= 0.0, high, xp.where(falls <= 0.0, low, power / steep))
+    left = xp.where(rises >= 0.0, _FAR / xp.maximum(rises, 1e-200), spread / steep)
+    right = xp.where(falls <= 0.0, _FAR / xp.maximum(-falls, 1e-200), (spread + _FAR) / steep)
+    return xp.maximum(low, peak - left), xp.minimum(high, peak + right)
+
+
+def proportions(values: Any, argument: str) -> Floats:
+    """Accept finite numbers with two categories or more along the last axis."""
+    array = np.asarray(finite_array(values, argument), dtype=np.float64)
+    if array.ndim < 1 or array.shape[-1] < 2:
+        raise ValueError(
+            f"{argument} must have two categories or more along the last axis, got an array of shape {array.shape}"
+        )
+    return array
+
+
+OUTSIDE = ("keep", "clip")
+"""What to do with a last share outside its bounds: publish it as it is, or move all shares onto the simplex."""
+
+
+def rescale(noisy: npt.ArrayLike) -> Floats:
+    """Divide noisy proportions by their sum; where all are zero, which clipping can give, all shares are equal.
+
+    This is post-processing and costs nothing, the rule for zeros included: it does not look at the data. Drawing again
+    until one is positive would be conditioning on the data having led there, which changes the law and epsilon.
+
+    Parameters
+    ----------
+    noisy : array_like, shape (..., categories)
+        At least 0.
+
+    Returns
+    -------
+    numpy.ndarray, shape (..., categories)
+        Shares that add up to 1.
+
+    Raises
+    ------
+    ValueError
+        If a value is negative or not finite, or there are fewer than two categories.
+
+    References
+    ----------
+    Liu (2019), Section 4.2, the first approach.
+
+    Examples
+    --------
+    >>> rescale([[0.3, 0.3, 0.0], [0.0, 0.0, 0.0]]).round(3).tolist()
+    [[0.5, 0.5, 0.0], [0.333, 0.333, 0.333]]
+    """
+    array = _vectors(noisy, "noisy", 2)
+    if np.any(array < 0.0):
+        raise ValueError(f"noisy must be at least 0 to be divided by its sum, got {array[array < 0.0][0]!r}")
+    total = array.sum(axis=-1, keepdims=True)
+    return np.where(total > 0.0, array / np.where(total > 0.0, total, 1.0), 1.0 / array.shape[-1])
+
+
+def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep") -> Floats:
+    """Complete all noisy proportions but one by what is missing to 1, which can be negative.
+
+    Both rules are post-processing and cost nothing. Drawing again until the last one is not negative would condition
+    on that, which changes the law and epsilon: no function here does it.
+
+    Parameters
+    ----------
+    noisy : array_like, shape (..., categories - 1)
+    position : int
+        Where the missing share stands among all.
+    outside : {"keep", "clip"}
+        A negative share is published as it is, or set to 0 and the others divided by their sum.
+
+    Returns
+    -------
+    numpy.ndarray, shape (..., categories)
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or the position or rule is not valid.
+
+    References
+    ----------
+    Liu (2019), Section 4.2, the second approach.
+
+    Examples
+    --------
+    >>> all_but_one([0.5, 0.75]).tolist(), all_but_one([0.5, 0.75], 0, "clip").tolist()
+    ([0.5, 0.75, -0.25], [0.0, 0.4, 0.6])
+    """
+    array = _vectors(noisy, "noisy", 1)
+    choice(outside, OUTSIDE, "outside")
+    size = array.shape[-1] + 1
+    if not -size <= position < size:
+        raise ValueError(f"position must be one of the {size} categories, got {position!r}")
+    last = 1.0 - array.sum(axis=-1)
+    full = np.insert(array, position % size, last, axis=-1)
+    if outside == "keep":
+        return full
+    # Of the others, at least one is positive where the last is negative, so the sum is at least 1.
+    inner = np.clip(full, 0.0, None)
+    return np.asarray(inner / inner.sum(axis=-1, keepdims=True))
+
+
+def tree_levels(categories: int, branches: int = 2) -> int:
+    """How many levels there are under the root of a full tree whose leaves are the categories.
+
+    Raises
+    ------
+    ValueError
+        If the categories are no power of the branches.
+
+    Examples
+    --------
+    >>> tree_levels(4), tree_levels(27, 3)
+    (2, 3)
+    """
+    leaves, each = positive_integer(categories, "categories"), positive_integer(branches, "branches")
+    if each < 2:
+        raise ValueError(f"branches must be at least 2, got {branches!r}")
+    levels, size = 0, 1
+    while size < leaves:
+        size, levels = size * each, levels + 1
+    if size != leaves or levels == 0:
+        raise ValueError(
+            f"a universal histogram with {each} branches has {each}, {each**2}, {each**3}, ... categories, got {leaves}; add "
+            "categories that are known to be empty, or take another number of branches"
+        )
+    return levels
+
+
+def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
+    """All nodes under the root of the tree of sums, level by level from the top, the leaves last.
+
+    Parameters
+    ----------
+    leaves : array_like, shape (..., categories)
+    branches : int
+        Children of each node.
+
+    Returns
+    -------
+    numpy.ndarray, shape (..., nodes)
+
+    Examples
+    --------
+    >>> tree_sums([1.0, 2.0, 3.0, 4.0]).tolist()
+    [3.0, 7.0, 1.0, 2.0, 3.0, 4.0]
+    """
+    array = _vectors(leaves, "leaves", 2)
+    parts = [array]
+    for _ in range(tree_levels(array.shape[-1], branches) - 1):
+        parts.insert(0, parts[0].reshape(*array.shape[:-1], -1, branches).sum(axis=-1))
+    return np.concatenate(parts, axis=-1)
+
+
+def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1.0, nonnegative: bool = True) -> Floats:
+    """Least-squares tree of sums with a known total, from equally noisy nodes; then no node below 0.
+
+    The pass upwards weights a node with ``(k^l - k^(l-1)) / (k^l - 1)`` and the sum of its children with ``(k^(l-1) - 1) /
+    (k^l - 1)``, for k branches and l levels from the leaves (1); the pass downwards shares what is missing equally. A
+    negative node is set to 0 and its siblings scaled to their parent, from the top, so that every level adds up.
+
+    Parameters
+    ----------
+    nodes : array_like, shape (..., nodes)
+        In the order of `tree_sums`.
+    branches : int
+    total : float
+        The root, known.
+    nonnegative : bool
+        False for the least-squares solution as it is.
+
+    Returns
+    -------
+    numpy.ndarray, shape (..., nodes)
+        The leaves are the last ``categories``.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many nodes as in a full tree.
+
+    References
+    ----------
+    Hay, Rastogi, Miklau and Suciu (2010), Boosting the accuracy of differentially private histograms through consistency,
+    Theorem 3; Liu (2019), Section 4.2, steps 3 to 5 and footnote 3.
+
+    Examples
+    --------
+    >>> consistent_tree([0.4, 0.7, 0.1, 0.2, 0.3, 0.4]).round(4).tolist()
+    [0.3333, 0.6667, 0.1167, 0.2167, 0.2833, 0.3833]
+    """
+    array = _vectors(nodes, "nodes", 2)
+    k = positive_integer(branches, "branches")
+    lead, levels, size, filled = array.shape[:-1], [], k, 0
+    while k >= 2 and filled < array.shape[-1]:
+        levels.append(array[..., filled : filled + size])
+        filled, size = filled + size, size * k
+    if filled != array.shape[-1] or levels[-1].shape[-1] * k != size:
+        raise ValueError(f"nodes must be all of a full tree with {k} branches under the root, got {array.shape[-1]}")
+    upward = [levels[-1]]
+    for height, level in enumerate(reversed(levels[:-1]), start=2):
+        own, below = k**height - k ** (height - 1), k ** (height - 1) - 1
+        sums = upward[0].reshape(*lead, -1, k).sum(axis=-1)
+        upward.insert(0, (own * level + below * sums) / (k**height - 1))
+    parent, done = np.full((*lead, 1), float(total)), []
+    for level in upward:
+        family = level.reshape(*lead, -1, k)
+        family = family + (parent[..., None] - family.sum(axis=-1, keepdims=True)) / k
+        if nonnegative:
+            inner = np.clip(family, 0.0, None)
+            sums = inner.sum(axis=-1, keepdims=True)
+            family = np.where(sums > 0.0, inner * (parent[..., None] / np.where(sums > 0.0, sums, 1.0)), 0.0)
+        parent = family.reshape(*lead, -1)
+        done.append(parent)
+    return np.concatenate(done, axis=-1)
+
+
+def _vectors(values: Any, argument: str, least: int) -> Floats:
+    array = np.asarray(finite_array(values, argument), dtype=np.float64)
+    if array.ndim < 1 or array.shape[-1] < least:
+        raise ValueError(
+            f"{argument} must have {least} entries or more along the last axis, got an array of shape {array.shape}"
+        )
+    return array
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class ProportionRelease(Release):
+    """A `Release` of proportions that add up to 1: the shares, or the noisy values that they are made of, with their law.
+
+    `bayesdp.observe` takes it together with the confidential proportions of the records, such as ``counts / n``, written as a
+    function of the parameters of your model. Its frame has the categories, and its measurement is what was published: the shares
+    themselves (`RescaledProportions`), or noisy proportions or sums of them, from which everybody can make the shares. There is no
+    confidential value, no seed and no state of a generator in it.
+
+    Parameters
+    ----------
+    shares : array_like, shape (categories,)
+        They add up to 1.
+    names : sequence of str
+        Names of the categories.
+    noisy : StatisticRelease, optional
+        The noisy values with their law, on which inference conditions; None where only the shares are published.
+    mechanism : mapping
+        Description of the mechanism, from which the law follows, and how shares are made of noisy values. Proportions with a
+        law of your own are a `Release`.
+    guarantee : StatisticGuarantee, optional
+    simulated : bool
+        Whether the noise came from a generator whose seed somebody may know.
+
+    Raises
+    ------
+    ValueError
+        If shares do not add up to 1 (to 1e-9), or there are not as many names; if they are not those of the noisy values, or the
+        mechanism is unknown, or what it or the guarantee says contradicts the law. The message names both sides.
+    NotImplementedError
+        If the mechanism publishes noisy values and these are missing.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> from bayesdp.papers.bounded_statistics import AllButOne
+    >>> release = AllButOne(1.0, 50, ["rents", "owns", "other"]).release([10, 15, 25], rng=1)
+    >>> import pymc as pm
+    >>> with pm.Model(coords=release.coords) as model:
+    ...     counts = pm.DirichletMultinomial("counts", 50, np.ones(3), dims="category")
+    ...     bdp.observe(release, counts / 50)
+    >>> [variable.name for variable in model.observed_RVs]
+    ['noisy']
+    """
+
+    def __init__(
+        self,
+        shares: Any = None,
+        names: Any = None,
+        noisy: StatisticRelease | None = None,
+        mechanism: Mapping[str, Any] | None = None,
+        guarantee: StatisticGuarantee | None = None,
+        simulated: bool = False,
+        **fields: Any,
+    ) -> None:
+        stated = None if shares is None and fields else _adding_up(shares)
+        # `dataclasses.replace` gives the fields of a Release in place of shares, names and noisy values.
+        if set(fields) == {"frame", "measurements", "exact", "about"}:
+            super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
+        elif fields:
+            raise TypeError(
+                f"ProportionRelease takes shares, names, noisy, mechanism, guarantee and simulated, not {shown(fields)}"
+            )
+        else:
+            source = _source(mechanism)
+            measured = source._measured(_published(source, stated, names, noisy, simulated))
+            super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
+        self.check_stated()
+        if stated is not None and not np.allclose(self.shares, stated, rtol=0.0, atol=1e-9):
+            raise ValueError(
+                f"shares are {stated.tolist()!r}, but the mechanism {self._source.name!r} makes {self.shares.tolist()!r} of the "
+                "noisy values"
+            )
+
+    @property
+    def _source(self) -> ProportionMechanism:
+        return _source(self.mechanism)
+
+    @property
+    def shares(self) -> Floats:
+        """The shares, which add up to 1, shape (categories,): read-only."""
+        found = self._source._shares_of(self)
+        found.flags.writeable = False
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the categories."""
+        return tuple(map(str, self.frame.labels[0]))
+
+    @property
+    def noisy(self) -> StatisticRelease | None:
+        """The noisy values that the shares are made of, as a release of their own; None where only the shares are published."""
+        source, own, known = self._source, self.measurements[0], self.guarantee
+        if source._SHARES_ONLY:
+            return None
+        if known is not None:
+            known = replace(known, caveats=tuple(caveat for caveat in known.caveats if caveat != source._STATED))
+        law: Any = own.law
+        noise = source.noise
+        return StatisticRelease(own.values, law, noise.names, noise.describe(), cast(Any, known), self.simulated)
+
+    @classmethod
+    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> ProportionRelease:
+        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is damaged, of a newer version, or no release of proportions.
+        """
+        own = Release.from_netcdf(path, max_cells=max_cells)
+        try:
+            _source(own.mechanism)
+        except ValueError:
+            raise ValueError(
+                f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
+            ) from None
+        parts: dict[str, Any] = own.__getstate__()
+        return cls(**parts)
+
+
+def _source(description: Any) -> ProportionMechanism:
+    try:
+        return ProportionMechanism.from_description(description)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"mechanism: {error}") from None
+
+
+def _adding_up(shares: Any) -> Floats:
+    array = np.asarray(finite_array(shares, "shares"), dtype=np.float64)
+    if array.ndim != 1 or array.size < 2:
+        raise ValueError(f"shares must be a vector of two or more, got an array of shape {array.shape}")
+    if abs(float(array.sum()) - 1.0) > 1e-9:
+        raise ValueError(f"shares must add up to 1, got {float(array.sum())!r}")
+    return array
+
+
+def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any, simulated: bool) -> Any:
+    """What was published, of the arguments of a `ProportionRelease`: the shares, or the noisy values."""
+    listed = checked_names(names, np.shape(shares))
+    if listed != source.names:
+        raise ValueError(
+            f"the mechanism {source.name!r} has the categories {shown(source.names)}, but names are {shown(listed or ())}"
+        )
+    if source._SHARES_ONLY:
+        if noisy is not None:
+            raise ValueError(f"the mechanism {source.name!r} publishes shares only, but noisy values are given")
+        return shares
+    if noisy is None:
+        raise NotImplementedError(
+            f"the law of the shares of {source.name!r} alone is not known here: they are published with the noisy values "
+            "they come from, and this release has none"
+        )
+    if not isinstance(noisy, StatisticRelease):
+        raise TypeError(f"noisy must be a StatisticRelease, got {noisy!r}")
+    if noisy.simulated != simulated:
+        raise ValueError(
+            f"simulated of the release is {simulated}, but simulated of its noisy values is {noisy.simulated}"
+        )
+    if noisy.names != source.noise.names or noisy.law != source.law:
+        raise ValueError(
+            f"the mechanism {source.name!r} publishes {shown(source.noise.names or ())} under the law {source.law}, but noisy "
+            f"values are {shown(noisy.names or ())} under {noisy.law}"
+        )
+    return noisy.values
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionMechanism(DescribedMechanism):
+    """Publish the proportions of n records in disjoint categories; see the subclasses."""
+
+    epsilon: float
+    n: int
+    names: Any
+    rule: str = field(default="boundary-inflated", kw_only=True)
+    convention: str = field(default="exact", kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        put(self, "n", positive_integer(self.n, "n"))
+        choice(self.rule, RULES, "rule")
+        choice(self.convention, CONVENTIONS, "convention")
+        if isinstance(self.names, str) or not hasattr(self.names, "__len__") or len(self.names) < 2:
+            raise ValueError(f"names must be those of two categories or more, got {self.names!r}")
+        put(self, "names", checked_names(self.names, (len(self.names),)))
+
+    @property
+    @abstractmethod
+    def noise(self) -> LaplaceStatistics:
+        """The mechanism that publishes the noisy values, before they are made to add up."""
+
+    @property
+    @abstractmethod
+    def query(self) -> Query:
+        """What is measured of the proportions: each, all but one, or sums of them."""
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of what is published."""
+        return self.noise.law
+
+    def statistics(self, counts: npt.ArrayLike) -> Floats:
+        """The values that noise is put on, for counts of shape (..., categories)."""
+        table = np.asarray(finite_array(counts, "counts", confidential=True), dtype=np.float64)
+        if table.ndim < 1 or table.shape[-1] != len(self.names):
+            raise ValueError(f"counts must have {len(self.names)} categories last, got shape {table.shape}")
+        return np.asarray(self.query.apply(table) / self.n)
+
+    @abstractmethod
+    def shares(self, noisy: npt.ArrayLike) -> Floats:
+        """Shares that add up to 1, from noisy values along the last axis: post-processing."""
+
+    def log_likelihood(self, release: Release, counts: npt.ArrayLike) -> Floats:
+        """Log-density of what was published given counts: of the shares, or of the noisy values that they are made of.
+
+        Parameters
+        ----------
+        release : ProportionRelease or Release
+            Of this mechanism.
+        counts : array_like, shape (..., categories)
+            Confidential counts of n records.
+
+        Returns
+        -------
+        numpy.ndarray, shape (...)
+        """
+        values = np.asarray(self._checked(release).values, dtype=np.float64)
+        return self._log_density(values, self.statistics(counts))
+
+    _SHARES_ONLY: ClassVar[bool] = False
+    _STATED: ClassVar[Fixed]
+
+    @property
+    def _frame(self) -> Frame:
+        return Frame.of({"category": list(self.names)})
+
+    def _noise(self, **parameters: Any) -> LaplaceStatistics:
+        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
+        return kind(self.epsilon, bounds=(0.0, 1.0), convention=self.convention, **parameters)
+
+    @property
+    def true_epsilon(self) -> float:
+        """What a release costs: that of the noise, which making the values add up does not change."""
+        return self.noise.true_epsilon
+
+    @property
+    def guarantee(self) -> StatisticGuarantee:
+        """What the mechanism protects, in words and numbers, and with what reservations."""
+        return self._extended(self.noise.guarantee)
+
+    def _extended(self, stated: StatisticGuarantee) -> StatisticGuarantee:
+        return replace(stated, caveats=(*stated.caveats, self._STATED))
+
+    def release(self, counts: npt.ArrayLike, rng: Seed = None) -> ProportionRelease:
+        """Publish shares of confidential counts.
+
+        Parameters
+        ----------
+        counts : array_like of int, shape (categories,)
+            They add up to n.
+        rng : int, numpy.random.Generator or None
+            Without one, a generator as in `TruncatedLaplace.release`: do that to publish. With one the release is marked as simulated.
+
+        Returns
+        -------
+        ProportionRelease
+
+        Raises
+        ------
+        ValueError
+            If a count is negative or not whole, or they do not add up to n.
+        """
+        table = integer_array(counts, "counts", lambda i: str(self.names[i % len(self.names)]), confidential=True)
+        if table.shape != (len(self.names),):
+            raise ValueError(f"counts must be one for each of {len(self.names)} categories, got shape {table.shape}")
+        if np.any(table < 0):
+            raise ValueError(f"counts must be at least 0, but that of {self.names[int(table.argmin())]} is not")
+        if exact_total(table) != self.n:
+            raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
+        noisy = self.noise.release(self.statistics(table), rng)
+        if not isinstance(noisy.guarantee, StatisticGuarantee):
+            raise RuntimeError("a release of a mechanism of statistics has a guarantee of them")
+        return ProportionRelease(
+            self.shares(noisy.values),
+            self.names,
+            None if self._SHARES_ONLY else noisy,
+            self.describe(),
+            self._extended(noisy.guarantee),
+            noisy.simulated,
+        )
+
+    def _measured(self, published: Any) -> Measured:
+        return Measured(self.query, np.asarray(published, dtype=np.float64), self.law)
+
+    def _shares_of(self, release: Release) -> Floats:
+        """Shares of what a release of this mechanism has."""
+        published = np.array(self._checked(release).values, dtype=np.float64)
+        return published if self._SHARES_ONLY else self.shares(published)
+
+    def _log_density(self, values: Floats, location: Floats) -> Floats:
+        law: Any = self.law
+        return np.asarray(law.log_each(np.broadcast_to(values, location.shape), location).sum(axis=-1))
+
+    def _checked(self, release: Any) -> Measured:
+        """The measurement of a release of this mechanism."""
+        if not isinstance(release, Release):
+            raise TypeError(f"release must be a ProportionRelease, or another Release, got {release!r}")
+        if release.mechanism is None:
+            alike = [own.query == self.query and own.law == self.law for own in release.measurements] == [True]
+        else:
+            alike = release.mechanism == self.describe() and len(release.measurements) == 1
+        if not alike:
+            raise ValueError(
+                f"release must come from this mechanism, {self.describe()!r}, got one of {release.mechanism!r}"
+            )
+        release.check_stated()
+        return release.measurements[0]
+
+
+@dataclass(frozen=True, eq=False)
+class RescaledProportions(ProportionMechanism):
+    """Publish noisy proportions divided by their sum, and nothing else.
+
+    Where clipping makes them all 0, equal shares are published: a rule that does not look at the data, and costs nothing.
+    Drawing again instead would condition on not having been there, whose probability depends on the data: the
+    stated epsilon would no longer hold.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for data sets of which one record is in another category.
+    n : int
+        Public number of records.
+    names : sequence of str
+        Names of the categories.
+    rule : {"boundary-inflated", "truncated"}
+        How noisy proportions are kept between 0 and 1.
+    convention : {"exact", "paper"}
+        ``"paper"`` takes the scale ``1 / (n epsilon)``; the guarantee states the true epsilon.
+
+    See Also
+    --------
+    bayesdp.papers.bounded_statistics.RescaledLaplace : the law of the shares.
+
+    References
+    ----------
+    Liu (2019), Section 4.2, the first approach.
+
+    Examples
+    --------
+    >>> mechanism = RescaledProportions(1.0, 50, ["a", "b", "c"])
+    >>> release = mechanism.release([10, 15, 25], rng=np.random.default_rng(1))
+    >>> print(f"{release.shares.sum():.6f} {mechanism.true_epsilon}")
+    1.000000 1.0
+    >>> mechanism.log_likelihood(release, [[10, 15, 25], [25, 15, 10]]).round(2).tolist()
+    [4.03, -9.64]
+    """
+
+    name = "rescaled-proportions"
+    _SHARES_ONLY = True
+    _STATED = Fixed("shares rescaled")
+
+    @cached_property
+    def noise(self) -> LaplaceStatistics:
+        """The mechanism that publishes the noisy values, before they are made to add up."""
+        return self._noise(sensitivity=proportion_sensitivity(self.n, len(self.names)), names=self.names)
+
+    @property
+    def law(self) -> RescaledLaplace:
+        """The law of the shares."""
+        return RescaledLaplace(self.noise.scale, self.rule)
+
+    @property
+    def query(self) -> Query:
+        """Each proportion."""
+        return Identity(self._frame)
+
+    def shares(self, noisy: npt.ArrayLike) -> Floats:
+        """See `bayesdp.mechanisms.bounded.rules.rescale`."""
+        return rescale(noisy)
+
+    def _log_density(self, values: Floats, location: Floats) -> Floats:
+        """On the face of the simplex that the shares are on; see `bayesdp.papers.bounded_statistics.RescaledLaplace`."""
+        return self.law.log_density(values, location)
+
+
+@dataclass(frozen=True, eq=False)
+class AllButOne(ProportionMechanism):
+    """Publish noisy proportions of all categories but one, and what is missing to 1 for that one.
+
+    The missing share leaves its bounds where the others add up to more than 1. With ``outside="keep"`` it is published as
+    it is, negative; ``"clip"`` publishes 0, and the others divided by their sum, beside the noisy values. Both are
+    post-processing. Drawing again until it is inside would condition on that: the probability depends on the data, so that
+    the law has another normaliser, and the stated epsilon no longer holds. It is not offered.
+
+    Parameters
+    ----------
+    epsilon, n, names, rule, convention
+        As for `RescaledProportions`.
+    last : str, optional
+        The category that gets no noise of its own; the last one by default.
+    outside : {"keep", "clip"}
+        What is published where its share is outside its bounds.
+
+    References
+    ----------
+    Liu (2019), Section 4.2, the second approach, and Remark 1.
+
+    Examples
+    --------
+    >>> mechanism = AllButOne(1.0, 50, ["a", "b", "c"], last="a")
+    >>> release = mechanism.release([10, 15, 25], rng=np.random.default_rng(1))
+    >>> release.noisy.names
+    ('b', 'c')
+    >>> mechanism.log_likelihood(release, [10, 15, 25]).shape
+    ()
+    """
+
+    last: str | None = field(default=None, kw_only=True)
+    outside: str = field(default="keep", kw_only=True)
+
+    name = "all-but-one"
+    _STATED = Fixed("shares but one")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice(self.outside, OUTSIDE, "outside")
+        object.__setattr__(self, "last", self.names[-1] if self.last is None else choice(self.last, self.names, "last"))
+
+    @property
+    def _place(self) -> int:
+        return int(self.names.index(self.last))
+
+    @cached_property
+    def noise(self) -> LaplaceStatistics:
+        """The mechanism that publishes the noisy values, before they are made to add up."""
+        # With two categories one proportion is published, and neighbours are 1/n apart.
+        return self._noise(sensitivity=proportion_sensitivity(self.n, self.query.rows), names=self.query.names)
+
+    @cached_property
+    def query(self) -> Query:
+        """The proportions of all categories but one."""
+        others = [i for i in range(len(self.names)) if i != self._place]
+        picked = sp.coo_array((np.ones(len(others), int), (range(len(others)), others)), (len(others), len(self.names)))
+        return LinearQuery(self._frame, picked, [self.names[i] for i in others])
+
+    def shares(self, noisy: npt.ArrayLike) -> Floats:
+        """See `bayesdp.mechanisms.bounded.rules.all_but_one`."""
+        return all_but_one(noisy, self._place, self.outside)
+
+
+@dataclass(frozen=True, eq=False)
+class UniversalHistogram(ProportionMechanism):
+    """Publish a tree of noisy sums of proportions, made consistent by least squares.
+
+    One record counts once in each level of the tree, so that the scale of the noise is that of `RescaledProportions` times
+    the number of levels. The release has the noisy sums, and inference conditions on them: the consistent tree is a function
+    of them that forgets something.
+
+    Parameters
+    ----------
+    epsilon, n, names, rule, convention
+        As for `RescaledProportions`; the number of categories is a power of the branches.
+    branches : int
+        Children of each node.
+
+    References
+    ----------
+    Hay, Rastogi, Miklau and Suciu (2010); Liu (2019), Section 4.2, the third approach.
+
+    Examples
+    --------
+    >>> mechanism = UniversalHistogram(1.0, 50, ["a", "b", "c", "d"])
+    >>> mechanism.noise.names
+    ('a + b', 'c + d', 'a', 'b', 'c', 'd')
+    >>> mechanism.noise.scale
+    0.08
+    >>> release = mechanism.release([5, 10, 15, 20], rng=np.random.default_rng(1))
+    >>> print(f"{release.shares.sum():.6f}")
+    1.000000
+    """
+
+    branches: int = field(default=2, kw_only=True)
+
+    name = "universal-histogram"
+    _STATED = Fixed("shares of a histogram")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tree_levels(len(self.names), self.branches)
+
+    @cached_property
+    def noise(self) -> LaplaceStatistics:
+        """The mechanism that publishes the noisy values, before they are made to add up."""
+        levels = tree_levels(len(self.names), self.branches)
+        one = proportion_sensitivity(self.n, len(self.names))
+        return self._noise(
+            sensitivity=levels * one.l1,
+            largest=one.largest,
+            changed=2 * levels,
+            paper_sensitivity=levels * one.paper_l1,
+            names=self.query.names,
+        )
+
+    @cached_property
+    def query(self) -> Query:
+        """The sums in all nodes under the root; see `bayesdp.mechanisms.bounded.rules.tree_sums`."""
+        k, levels = len(self.names), tree_levels(len(self.names), self.branches)
+        nodes: list[str] = []
+        rows: list[int] = []
+        for depth in range(1, levels + 1):
+            size = self.branches ** (levels - depth)
+            for group in (self.names[i : i + size] for i in range(0, k, size)):
+                rows += [len(nodes)] * size
+                nodes.append(" + ".join(group) if size <= 4 else f"{group[0]} to {group[-1]}")
+        leaves = np.tile(np.arange(k), levels)
+        return LinearQuery(self._frame, sp.coo_array((np.ones(len(rows), int), (rows, leaves)), (len(nodes), k)), nodes)
+
+    def shares(self, noisy: npt.ArrayLike) -> Floats:
+        """The leaves of the consistent tree; see `bayesdp.mechanisms.bounded.rules.consistent_tree`."""
+        return consistent_tree(noisy, self.branches)[..., -len(self.names) :]
+
+
+def proportion_interval(shares: npt.ArrayLike, n: int, level: float = 0.95) -> tuple[Floats, Floats]:
+    """The interval ``share -+ z sqrt(share (1 - share) / n)``, which takes noisy shares for those of the data.
+
+    It leaves out the noise: this is why the intervals of Liu (2019) cover too little. A share outside 0 to 1 counts as the
+    nearer of the two in the width.
+
+    Parameters
+    ----------
+    shares : array_like
+    n : int
+        Number of records.
+    level : float
+        Nominal coverage.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Lower and upper ends; they can lie outside 0 to 1.
+
+    Examples
+    --------
+    >>> low, high = proportion_interval(0.5, 100)
+    >>> print(f"{low:.3f} {high:.3f}")
+    0.402 0.598
+    """
+    centre = np.asarray(finite_array(shares, "shares"), dtype=np.float64)
+    inner = np.clip(centre, 0.0, 1.0)
+    half = stats.norm.isf(0.5 - 0.5 * probability(level, "level")) * np.sqrt(
+        inner * (1 - inner) / positive_integer(n, "n")
+    )
+    return centre - half, centre + half
+
+
+def combine_syntheses(
+    estimates: npt.ArrayLike, variances: npt.ArrayLike, level: float = 0.95
+) -> tuple[Floats, Floats, Floats]:
+    """Combine m releases about the same records: mean, and a t interval of variance W + B/m.
+
+    W is the mean of the variances that each release would have without noise, B the variance between the m estimates; the
+    degrees of freedom are ``(m - 1)(1 + m W / B)^2``. B/m measures the noise, but no bias.
+
+    Parameters
+    ----------
+    estimates, variances : array_like, shape (m, ...)
+        One estimate and its variance for each release, m at least 2.
+    level : float
+        Nominal coverage.
+
+    Returns
+    -------
+    tuple of numpy.ndarray, shape (...)
+        Estimate, lower and upper ends.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two releases, or a variance is negative.
+
+    References
+    ----------
+    Liu (2016), Model-based differentially private data synthesis; Reiter (2003), for partially synthetic data.
+
+    Examples
+    --------
+    >>> centre, low, high = combine_syntheses([0.2, 0.3, 0.25], [0.002, 0.002, 0.002])
+    >>> print(f"{centre:.3f} {low:.3f} {high:.3f}")
+    0.250 0.140 0.360
+    """
+    each = np.asarray(finite_array(estimates, "estimates"), dtype=np.float64)
+    own = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
+    if each.ndim < 1 or each.shape[0] < 2:
+        raise ValueError(f"estimates must hold two releases or more along the first axis, got shape {each.shape}")
+    if own.shape != each.shape:
+        raise ValueError(f"variances must have the shape of estimates, {each.shape}, got {own.shape}")
+    if np.any(own < 0.0):
+        raise ValueError(f"variances must be at least 0, got {own[own < 0.0][0]!r}")
+    m = each.shape[0]
+    between, within = each.var(axis=0, ddof=1), own.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = np.where(between > 0.0, (m - 1) * (1.0 + m * within / between) ** 2, math.inf)
+    size = stats.t.isf(0.5 - 0.5 * probability(level, "level"), freedom)
+    half = size * np.sqrt(within + between / m)
+    return each.mean(axis=0), each.mean(axis=0) - half, each.mean(axis=0) + half
+
+
+@dataclass(frozen=True)
+class MultipleSynthesis:
+    """Publish proportions several times; the losses add up.
+
+    Each release has its share of the budget, and so more noise. `combine` is the rule of the paper; the Bayesian
+    answer conditions on all releases: `log_likelihood` is the sum of theirs.
+
+    Parameters
+    ----------
+    mechanisms : sequence of ProportionMechanism
+        Two or more, of the same records and categories.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are fewer, no mechanisms for proportions, or of other records.
+
+    References
+    ----------
+    Liu (2019), Section 4.2, multiple synthesis.
+
+    Examples
+    --------
+    >>> from bayesdp.papers.bounded_statistics import RescaledProportions
+    >>> several = MultipleSynthesis.split(RescaledProportions, 1.0, 200, ["a", "b", "c"], parts=5)
+    >>> print(f"{several.mechanisms[0].epsilon:.2f} {several.true_epsilon:.6f}")
+    0.20 1.000000
+    >>> releases = several.release([40, 60, 100], rng=np.random.default_rng(1))
+    >>> estimate, low, high = several.combine(releases)
+    >>> bool(np.all((low < estimate) & (estimate < high)))
+    True
+    """
+
+    mechanisms: tuple[ProportionMechanism, ...]
+
+    def __post_init__(self) -> None:
+        given: Any = self.mechanisms
+        if not isinstance(given, Sequence) or not all(isinstance(own, ProportionMechanism) for own in given):
+            raise TypeError(f"mechanisms must be a sequence of mechanisms for proportions, got {given!r}")
+        own = tuple(given)
+        if len(own) < 2:
+            raise ValueError(f"mechanisms must be two or more, got {len(own)}")
+        for other in own[1:]:
+            if (other.n, other.names) != (own[0].n, own[0].names):
+                raise ValueError(
+                    f"mechanisms must be for the same records and categories, got n = {own[0].n} of {list(own[0].names)} and "
+                    f"n = {other.n} of {list(other.names)}"
+                )
+        object.__setattr__(self, "mechanisms", own)
+
+    @classmethod
+    def split(
+        cls,
+        kind: type[ProportionMechanism],
+        epsilon: float,
+        n: int,
+        names: Sequence[str],
+        *,
+        parts: int | Sequence[float] = 5,
+        **parameters: Any,
+    ) -> Self:
+        """Make mechanisms of one kind that share a budget.
+
+        Parameters
+        ----------
+        kind : type
+            `RescaledProportions`, `AllButOne` or `UniversalHistogram`.
+        epsilon : float
+            The whole budget.
+        n, names
+            As for the mechanism.
+        parts : int or sequence of float
+            Number of equal parts, or the parts, which must add up to epsilon.
+        **parameters
+            Of the mechanism.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not add up to epsilon.
+        """
+        return cls(tuple(kind(part, n, names, **parameters) for part in split_budget(epsilon, parts)))
+
+    @property
+    def true_epsilon(self) -> float:
+        """What all releases cost together."""
+        return math.fsum(own.true_epsilon for own in self.mechanisms)
+
+    def release(self, counts: npt.ArrayLike, rng: Seed = None) -> tuple[ProportionRelease, ...]:
+        """Publish all; see `RescaledProportions.release`. The guarantee of each is that of one release."""
+        generator = random_generator(rng)  # once: each release goes on where the last one stopped
+        return tuple(own.release(counts, generator) for own in self.mechanisms)
+
+    def combine(self, releases: Sequence[Release], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
+        """Estimate and t interval of every proportion, by `bayesdp.papers.bounded_statistics.combine_syntheses`.
+
+        Returns
+        -------
+        tuple of numpy.ndarray, shape (categories,)
+            Estimate, lower and upper ends.
+        """
+        matched = self._matched(releases)
+        shares = np.stack([own._shares_of(release) for own, release in zip(self.mechanisms, matched, strict=True)])
+        inner = np.clip(shares, 0.0, 1.0)
+        return combine_syntheses(shares, inner * (1.0 - inner) / self.mechanisms[0].n, level)
+
+    def log_likelihood(self, releases: Sequence[Release], counts: npt.ArrayLike) -> Floats:
+        """Log-density of all releases given counts, shape (..., categories): the noise of each is independent."""
+        matched = self._matched(releases)
+        each = [own.log_likelihood(release, counts) for own, release in zip(self.mechanisms, matched, strict=True)]
+        return np.asarray(np.sum(each, axis=0))
+
+    def _matched(self, releases: Sequence[Release]) -> Sequence[Release]:
+        if len(releases) != len(self.mechanisms):
+            raise ValueError(f"releases must be one for each of {len(self.mechanisms)} mechanisms, got {len(releases)}")
+        for own, release in zip(self.mechanisms, releases, strict=True):
+            own._checked(release)
+        return releases
+
+
+_MOST = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionPosterior:
+    """A mixture of Dirichlet laws of the proportions, one for each table of counts.
+
+    Attributes
+    ----------
+    counts : numpy.ndarray of int, shape (tables, categories)
+        All tables of n records.
+    weights : numpy.ndarray, shape (tables,)
+        Posterior probabilities of the tables.
+    prior : numpy.ndarray, shape (categories,)
+        Parameters of the Dirichlet prior.
+    """
+
+    counts: npt.NDArray[np.int64]
+    weights: Floats
+    prior: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Posterior means of the proportions, shape (categories,)."""
+        size = self.prior.sum() + self.counts[0].sum()
+        return np.asarray((self.prior + self.weights @ self.counts) / size)
+
+    def cdf(self, values: npt.ArrayLike, category: int | list[int]) -> Floats:
+        """Probability that the proportion of a category, or the sum of several, is at most each value."""
+        return self._of(self._marginal(category), np.asarray(values, dtype=np.float64))
+
+    def interval(self, category: int | list[int], level: float = 0.95) -> tuple[float, float]:
+        """Equal-tailed interval of the proportion of a category, or of the sum of several.
+
+        Parameters
+        ----------
+        category : int or list of int
+        level : float
+
+        Returns
+        -------
+        tuple of float
+        """
+        tail = 0.5 - 0.5 * probability(level, "level")
+        marginal, goal = self._marginal(category), np.array([tail, 1.0 - tail])
+        low, high = np.zeros(2), np.ones(2)
+        for _ in range(60):  # bisection to 1e-18
+            middle = 0.5 * (low + high)
+            below = self._of(marginal, middle) < goal
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return float(low[0]), float(high[1])
+
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
+        """Draw proportions, shape (size, categories)."""
+        which = rng.choice(len(self.weights), size=size, p=self.weights)
+        gamma = rng.standard_gamma(self.prior + self.counts[which])
+        return np.asarray(gamma / gamma.sum(axis=-1, keepdims=True))
+
+    def _marginal(self, category: int | list[int]) -> tuple[Floats, Floats, Floats]:
+        """Parameters of the Beta laws and their weights; tables with the same counts in the categories go together."""
+        chosen = np.unique(np.atleast_1d(np.asarray(category, dtype=np.int64)))
+        x = self.counts[:, chosen].sum(axis=-1)
+        weights = np.bincount(x, weights=self.weights, minlength=int(self.counts[0].sum()) + 1)
+        own, n = np.arange(len(weights), dtype=np.float64), float(self.counts[0].sum())
+        inside = float(self.prior[chosen].sum())
+        return inside + own, float(self.prior.sum()) - inside + n - own, weights
+
+    @staticmethod
+    def _of(marginal: tuple[Floats, Floats, Floats], values: Floats) -> Floats:
+        a, b, weights = marginal
+        return np.asarray(betainc(a, b, np.clip(values, 0.0, 1.0)[..., None]) @ weights)
+
+
+def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1.0) -> ProportionPosterior:
+    """Condition a Dirichlet prior on what was published, exactly: all tables of n records are enumerated.
+
+    The records are a sample from the population. For more tables than two million use a PyMC model.
+
+    Parameters
+    ----------
+    source : RescaledProportions, AllButOne, UniversalHistogram or MultipleSynthesis
+        The mechanism.
+    release : Release or sequence of Release
+        Of that mechanism, or of each of several.
+    prior : float or array_like, shape (categories,)
+        Parameters of the Dirichlet prior.
+
+    Returns
+    -------
+    ProportionPosterior
+
+    Raises
+    ------
+    NotImplementedError
+        If there are too many tables.
+    ValueError
+        If the prior is not positive, or no table can have led to the release.
+
+    Examples
+    --------
+    >>> from bayesdp.papers.bounded_statistics import RescaledProportions
+    >>> mechanism = RescaledProportions(0.5, 30, ["a", "b", "c"])
+    >>> release = mechanism.release([3, 12, 15], rng=np.random.default_rng(2))
+    >>> posterior = posterior_of_proportions(mechanism, release)
+    >>> len(posterior.weights), round(float(posterior.mean.sum()), 12)
+    (496, 1.0)
+    """
+    first = source.mechanisms[0] if hasattr(source, "mechanisms") else source
+    n, categories = positive_integer(first.n, "n"), len(first.names)
+    shape = finite_array(prior, "prior")
+    if np.shape(shape) not in ((), (categories,)) or not np.all(np.asarray(shape) > 0.0):
+        raise ValueError(
+            f"prior must be greater than 0, one number or one for each of {categories} categories, got {prior!r}"
+        )
+    alpha = np.array(np.broadcast_to(np.asarray(shape, dtype=np.float64), (categories,)))
+    tables = _tables(n, categories)
+    log_prior = np.sum(gammaln(alpha + tables) - gammaln(tables + 1.0), axis=-1)
+    step = 20_000
+    known = np.concatenate([source.log_likelihood(release, tables[i : i + step]) for i in range(0, len(tables), step)])
+    logs = log_prior + known
+    total = logsumexp(logs)
+    if not np.isfinite(total):
+        raise ValueError("release must be possible for a table of the mechanism, but it has no density for any of them")
+    weights = np.exp(logs - total)
+    return ProportionPosterior(tables, weights / weights.sum(), alpha)
+
+
+def _tables(n: int, categories: int) -> npt.NDArray[np.int64]:
+    """All vectors of counts that add up to n, shape (tables, categories)."""
+    count = math.comb(n + categories - 1, categories - 1)
+    if count > _MOST:
+        raise NotImplementedError(
+            f"there are {count} tables of {n} records in {categories} categories, more than {_MOST} to enumerate: write a PyMC "
+            "model with the distributions of bayesdp instead"
+        )
+    tables = np.arange(n + 1, dtype=np.int64)[:, None]  # counts so far; what is left goes to the last category
+    for _ in range(categories - 2):
+        left = n - tables.sum(axis=-1)
+        repeated = np.repeat(tables, left + 1, axis=0)
+        starts = np.repeat(np.cumsum(left + 1) - (left + 1), left + 1)
+        tables = np.column_stack([repeated, np.arange(len(repeated)) - starts])
+    return np.column_stack([tables, n - tables.sum(axis=-1)])

@@ -1,0 +1,447 @@
+"""Shares of noisy proportions as a PyMC distribution, and their log-density as a term of a model.
+
+Noise of a whole vector that falls with its largest entry, as a PyMC distribution.
+
+The confidential sample covariance matrix of Gaussian records as a part of a PyMC model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor.tensor as pt
+from matplotlib.figure import Figure
+from pymc.distributions.dist_math import check_parameters
+from pymc.logprob.abstract import _logprob
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.variable import shared_rng
+
+from bayesdp._numba import nb as numba
+from bayesdp._validate import choice, positive_integer
+from bayesdp.distributions.parameters import location, scale
+from bayesdp.distributions.registry import register_distribution
+from bayesdp.inference.observing import observe
+from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.papers.bounded_statistics import EVEN, RULES, proportions
+from bayesdp.papers.covariance_cone import CovarianceRelease, JointCovarianceRelease
+from bayesdp.papers.semi_dp import SideInformationCurve
+from bayesdp.plots.style import COLOURS, figure, style
+from bayesdp.release import Measured, Release
+
+__all__ = [
+    "BoxNorm", "RescaledLaplace", "draw_side_information", "observe_covariance", "rescaled_logp",
+    "sample_covariance",
+]  # fmt: skip
+
+
+class RescaledLaplaceRV(RandomVariable):
+    """Random variable of `RescaledLaplace`; its inputs are the proportions and a scale for each category.
+
+    Parameters
+    ----------
+    rule : {"truncated", "boundary-inflated"}
+        Among ``__props__``: PyTensor merges and caches Ops that agree in their props.
+    """
+
+    name = "rescaled_laplace"
+    signature = "(k),(k)->(k)"
+    dtype = "float64"
+    __props__: tuple[str, ...] = (*RandomVariable.__props__, "rule")  # type: ignore[assignment]
+    _print_name = ("RescaledLaplace", r"\operatorname{RescaledLaplace}")
+    law_type = bounded_statistics.RescaledLaplace
+
+    def __init__(self, rule: str = "boundary-inflated", **props: Any) -> None:
+        self.rule = rule
+        super().__init__(**props)
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
+        """Draw shares for each vector of proportions of the batch."""
+        centre, spread = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64))
+        shape = centre.shape if size is None else (*size, centre.shape[-1])
+        law = bounded_statistics.RescaledLaplace(np.broadcast_to(spread, shape), self.rule)
+        return law.draw(rng, shape, location=centre)
+
+
+@numba_core_rv_funcify.register(RescaledLaplaceRV)
+def _core_of_shares(op: RescaledLaplaceRV, node: Any) -> tuple[Any, None]:
+    """Call the Python sampler from compiled code; None keeps PyTensor from storing a function that refers to this very Op."""
+    result = numba.types.Array(numba.float64, 1, "C")
+
+    def draw_one(rng: np.random.Generator, mu: Any, b: Any) -> Any:
+        return np.ascontiguousarray(op.rng_fn(rng, mu, b))
+
+    @numba_njit
+    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=result):
+            out = draw_one(rng, mu, b)
+        return out
+
+    return random, None
+
+
+@_logprob.register(RescaledLaplaceRV)
+def _logp_of_shares(op: RescaledLaplaceRV, values: Any, rng: Any, size: Any, mu: Any, b: Any, **_: Any) -> Any:
+    [value] = values
+    valid = pt.all(value >= 0.0, axis=-1) & (pt.abs(pt.sum(value, axis=-1) - 1.0) < EVEN)
+    shares = pt.where(valid[..., None], value, 1.0 / value.shape[-1])
+    found = pt.where(valid, bounded_statistics.RescaledLaplace.log_kernel(pt, shares, mu, b, op.rule), -np.inf)
+    return check_parameters(found, b > 0, msg="b > 0")
+
+
+class RescaledLaplace(pm.Continuous):
+    r"""Shares ``y / sum(y)`` of Laplace values y around the proportions mu, kept within 0 and 1.
+
+    Give it ``observed`` values: clipping puts mass on faces of the simplex, onto which gradient-based steps cannot move a
+    free variable. With respect to mu the log-density has the right gradient.
+
+    ========  ==========================================================================
+    Support   vectors of shares of at least 0 that add up to 1
+    Density   an integral over the sum of the values, see `bayesdp.papers.bounded_statistics.RescaledLaplace`
+    ========  ==========================================================================
+
+    Parameters
+    ----------
+    mu : tensor_like of float, shape (..., categories)
+        The confidential proportions, for example counts divided by n.
+    b : tensor_like of float, shape () or (categories,)
+        Scale of the noise before the division (b > 0).
+    rule : {"boundary-inflated", "truncated"}
+        How the noisy values are kept between 0 and 1.
+
+    See Also
+    --------
+    bayesdp.papers.bounded_statistics.RescaledLaplace : the same law without PyMC.
+    bayesdp.papers.bounded_statistics.RescaledProportions : the mechanism; it takes privacy parameters.
+
+    References
+    ----------
+    Liu (2019), Section 4.2; the law is derived in `bayesdp.papers.bounded_statistics.RescaledLaplace`.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     p = pm.Dirichlet("p", np.ones(3))
+    ...     shares = RescaledLaplace("shares", mu=p, b=0.1, observed=[0.0, 0.4, 0.6])
+    """
+
+    rv_type = RescaledLaplaceRV
+
+    @classmethod
+    def rv_op(cls, mu: Any, b: Any, *, rule: str, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of this rule."""
+        own = shared_rng(seed=None) if rng is None else rng
+        _, variable = RescaledLaplaceRV(rule)(mu, b, size=size, rng=own, return_next_rng=True)
+        return variable
+
+    @classmethod
+    def dist(cls, mu: Any, b: Any, rule: str = "boundary-inflated", **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        choice(rule, RULES, "rule")
+        centre, spread = pt.broadcast_arrays(pt.cast(location(mu), "float64"), scale(b, "b"))
+        return super().dist([centre, spread], rule=rule, **kwargs)
+
+    def support_point(rv: Any, size: Any, mu: Any, b: Any) -> Any:  # PyMC passes the variable
+        """Equal shares, which every law can give."""
+        return pt.zeros_like(rv) + 1.0 / mu.shape[-1]
+
+
+register_distribution(bounded_statistics.RescaledLaplace, RescaledLaplace)
+
+
+def rescaled_logp(law: bounded_statistics.RescaledLaplace, shares: npt.ArrayLike, mu: Any) -> Any:
+    """Log-density of published shares given confidential proportions, for `pymc.Potential`.
+
+    A release needs none of this: `bayesdp.observe` adds it.
+
+    Parameters
+    ----------
+    law : bayesdp.papers.bounded_statistics.RescaledLaplace
+    shares : array_like, shape (categories,)
+        Published: numbers. They decide on which face of the simplex the density is.
+    mu : tensor, shape (categories,)
+        Confidential proportions, for example counts divided by n.
+
+    Returns
+    -------
+    tensor, scalar
+        See `bayesdp.papers.bounded_statistics.RescaledLaplace`, whose `log_kernel` it is.
+
+    Raises
+    ------
+    ValueError
+        If the shares are not possible under the law.
+
+    Examples
+    --------
+    >>> law = bounded_statistics.RescaledLaplace(0.1, "boundary-inflated")
+    >>> with pm.Model():
+    ...     p = pm.Dirichlet("p", np.ones(3))
+    ...     shares = pm.Potential("shares", rescaled_logp(law, [0.0, 0.4, 0.6], p))
+    """
+    r = proportions(shares, "shares")
+    if r.ndim != 1 or not np.isfinite(law.log_density(r, r)):
+        raise ValueError(
+            f"shares must be a vector that the law can give, at least 0 and adding up to 1, got {shares!r}"
+        )
+    return law.log_kernel(pt, pt.constant(r), pt.as_tensor_variable(mu), law.b, law.rule)
+
+
+class BoxNormRV(RandomVariable):
+    """Random variable of `BoxNorm`; its inputs are a location and a scale for each entry."""
+
+    name = "box_norm"
+    signature = "(k),(k)->(k)"
+    dtype = "float64"
+    _print_name = ("BoxNorm", r"\operatorname{BoxNorm}")
+    law_type = covariance_cone.BoxNorm
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
+        """Draw a vector around each location of the batch, each with a radius of its own."""
+        centre, spread = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64))
+        shape = centre.shape if size is None else (*size, centre.shape[-1])
+        radius = rng.standard_gamma(shape[-1] + 1.0, (*shape[:-1], 1))
+        return centre + spread * radius * rng.uniform(-1.0, 1.0, shape)
+
+
+@numba_core_rv_funcify.register(BoxNormRV)
+def _core_of_box(op: BoxNormRV, node: Any) -> tuple[Any, None]:
+    """One vector in compiled code; None keeps PyTensor from storing a function under a name that other Ops have."""
+
+    @numba_njit
+    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        radius = rng.standard_gamma(len(mu) + 1.0)
+        out = np.empty(len(mu))
+        for i in range(len(mu)):
+            out[i] = mu[i] + b[i] * radius * (2.0 * rng.random() - 1.0)
+        return out
+
+    return random, None
+
+
+@_logprob.register(BoxNormRV)
+def _logp_of_box(op: BoxNormRV, values: Any, rng: Any, size: Any, mu: Any, b: Any, **_: Any) -> Any:
+    [value] = values
+    return check_parameters(covariance_cone.BoxNorm.log_kernel(pt, value, mu, b), b > 0, msg="b > 0")
+
+
+class BoxNorm(pm.Continuous):
+    r"""Vectors around mu with density ``exp(-max_i |y_i - mu_i| / b_i) / (d! prod_i 2 b_i)``.
+
+    ========  ==========================================================
+    Support   real vectors
+    Mean      mu
+    Variance  ``b_i**2 (d + 1) (d + 2) / 3``, d the number of entries
+    ========  ==========================================================
+
+    Parameters
+    ----------
+    mu : tensor_like of float, shape (..., d)
+        What the noise was added to.
+    b : tensor_like of float, shape () or (d,)
+        Scales (b > 0).
+
+    See Also
+    --------
+    bayesdp.papers.covariance_cone.BoxNorm : the same law without PyMC.
+    bayesdp.papers.covariance_cone.JointCovariance : the mechanism; it takes privacy parameters.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     variances = pm.HalfNormal("variances", shape=2)
+    ...     noisy = BoxNorm("noisy", mu=variances, b=0.1, observed=[0.4, 1.3])
+    """
+
+    rv_type = BoxNormRV
+
+    @classmethod
+    def rv_op(cls, mu: Any, b: Any, *, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable."""
+        own = shared_rng(seed=None) if rng is None else rng
+        _, variable = BoxNormRV()(mu, b, size=size, rng=own, return_next_rng=True)
+        return variable
+
+    @classmethod
+    def dist(cls, mu: Any, b: Any, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        centre, spread = pt.broadcast_arrays(pt.cast(location(mu), "float64"), scale(b, "b"))
+        return super().dist([centre, spread], **kwargs)
+
+    def support_point(rv: Any, size: Any, mu: Any, b: Any) -> Any:  # PyMC passes the variable
+        """The location."""
+        return pt.zeros_like(rv) + mu
+
+
+register_distribution(covariance_cone.BoxNorm, BoxNorm)
+
+
+def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
+    """Add the confidential sample covariance matrix of n Gaussian records to the model on the stack.
+
+    ``(n - 1) S`` has a Wishart law, written as ``(L B)(L B)^T`` with the Cholesky factor L of the covariance and Bartlett's
+    lower triangular B: roots of chi-square variables on the diagonal, standard normal ones below it. These are free
+    variables that gradient-based steps move without constraints.
+
+    Parameters
+    ----------
+    name : str
+        Name of the matrix; the variables are ``<name>_squares`` and, for two or more, ``<name>_normals``.
+    chol : tensor, shape (size, size)
+        Cholesky factor of the covariance of the population, for example of `pymc.LKJCholeskyCov`.
+    n : int
+        Number of records, more than `size`.
+    size : int
+        Number of variables.
+
+    Returns
+    -------
+    tensor, shape (size, size)
+        With divisor n - 1.
+
+    Raises
+    ------
+    ValueError
+        If there are not more records than variables: the Wishart law then has no density.
+    """
+    records, width = positive_integer(n, "n"), positive_integer(size, "size")
+    if records <= width:
+        raise ValueError(f"n must be more than the number of variables, {width}, got {n}")
+    degrees = records - 1.0 - np.arange(width)
+    squares = pm.ChiSquared(f"{name}_squares", degrees, shape=width)
+    factor = pt.diag(pt.sqrt(squares))
+    if width > 1:
+        below = np.tril_indices(width, -1)
+        factor = pt.set_subtensor(factor[below], pm.Normal(f"{name}_normals", shape=len(below[0])))
+    root = _product(chol, factor)
+    return pm.Deterministic(name, _product(root, root.T) / (records - 1.0))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Matrix product without BLAS, which PyTensor does not find everywhere and then warns about; matrices are small."""
+    return pt.sum(a[:, :, None] * b[None, :, :], axis=1)
+
+
+def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample: str = "sample_covariance") -> Any:
+    """Condition the model on the stack on a released covariance matrix of Gaussian records.
+
+    `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix.
+
+    Parameters
+    ----------
+    release : CovarianceRelease, JointCovarianceRelease or Release
+        Of a covariance matrix, as its mechanism or a file gives it.
+    chol : tensor, shape (variables, variables)
+        Cholesky factor of the covariance of the population.
+    name : str
+        Name of the observed elements.
+    sample : str
+        Name of the confidential matrix; see `sample_covariance`.
+
+    Returns
+    -------
+    tensor, shape (variables, variables)
+        The confidential sample covariance matrix.
+
+    Notes
+    -----
+    The model takes the records to be Gaussian although they are bounded, as the bounds of the mechanism need: with bounds
+    that are many standard deviations wide the difference is small. A covariance between variables of which one has a
+    released variance of 0 is 0 without noise, whatever the data are, and tells nothing.
+
+    Examples
+    --------
+    >>> from bayesdp.papers.covariance_cone import CovarianceMatrix
+    >>> mechanism = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
+    >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
+    >>> with pm.Model() as model:
+    ...     chol, correlations, deviations = pm.LKJCholeskyCov("chol", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(3.0))
+    ...     matrix = observe_covariance(release, chol)
+    >>> [variable.name for variable in model.observed_RVs]
+    ['noisy']
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a CovarianceRelease or a JointCovarianceRelease, got {release!r}")
+    joint = (release.mechanism or {}).get("mechanism") == "joint-covariance"
+    known = JointCovarianceRelease.of(release) if joint else CovarianceRelease.of(release)
+    matrix = sample_covariance(sample, chol, known.n, len(known.names))
+    if name != "noisy":
+        [own] = release.measurements
+        named = Measured(own.query, own.given, own.law, name=name, unmeasured=own.unmeasured)
+        release = replace(release, measurements=(named,))
+    observe(release, matrix)
+    return matrix
+
+
+_NAMES = {"epsilon": "ε", "rho": "ρ of zCDP", "mu": "μ of GDP"}
+
+
+def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]) -> Figure:
+    """Draw what is left of a guarantee about tables with the same exact answers, against the number of known records.
+
+    Above: the share of records without any alternative, and the share of what records could claim that is still protected; means
+    over the random orders, with the range of all orders. Below: the loss at the distance that the remaining records need; it
+    may fall because less is left to protect. Where in some orders nothing is left, the mean is of the others.
+
+    Parameters
+    ----------
+    curve : SideInformationCurve
+        Made by `bayesdp.papers.semi_dp.side_information_curve`.
+    loss : mapping
+        Of one substituted record, such as ``{"rho": 2.56}``; its first parameter is drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the curve is none, or the loss is no loss.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.papers.semi_dp import side_information_curve
+    >>> from bayesdp.queries import Margins
+    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> table = [[4, 1], [2, 3]]
+    >>> curve = side_information_curve([Exact(margins, margins.apply(table))], table, orders=5, rng=1)
+    >>> draw_side_information(curve, {"epsilon": 0.5}).axes[1].get_xlabel()
+    'number of known records'
+    """
+    if not isinstance(curve, SideInformationCurve):
+        raise TypeError(f"curve must be a SideInformationCurve, got {type(curve).__name__}")
+    losses = curve.losses(loss)
+    name = next(iter(loss))
+    known = curve.known
+    with style():
+        picture = figure(6.4)
+        above, below = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        for values, label, colour, line in (
+            (curve.claims, "alternatives still protected", COLOURS["posterior"], "-o"),
+            (curve.unprotected, "records without any alternative", COLOURS["release"], "--s"),
+        ):
+            above.plot(known, values.mean(axis=0), line, color=colour, markersize=4, label=label)
+            above.fill_between(known, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.2, linewidth=0.0)
+        above.set(ylim=(-0.03, 1.03), ylabel="share", title="What is left when some records are known")
+        above.legend(frameon=False, loc="center left")
+        left = ~np.isnan(losses).all(axis=0)
+        below.plot(known[left], np.nanmean(losses[:, left], axis=0), "-o", color=COLOURS["truth"], markersize=4)
+        low, high = np.nanmin(losses[:, left], axis=0), np.nanmax(losses[:, left], axis=0)
+        below.fill_between(known[left], low, high, color=COLOURS["determined"], alpha=0.25, linewidth=0.0)
+        below.set(
+            xlabel="number of known records",
+            ylabel=f"{_NAMES.get(name, name)} of the rest",
+            ylim=(0.0, 1.1 * float(np.nanmax(losses[:, left], initial=0.0)) or 1.0),
+            xlim=(0, curve.records),
+        )
+        for axes in (above, below):
+            axes.grid(color=COLOURS["grid"])
+    return picture

@@ -1,0 +1,370 @@
+"""Agents with a common seed: the assembled release is the central one, and no agent has the data of another."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import cloudpickle
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms import (
+    ExtendedGaussian,
+    ExtendedLaplace,
+    KNorm,
+    LatticeGaussian,
+    LatticeLaplace,
+    ProjectedGaussian,
+    ProjectedLaplace,
+)
+from bayesdp.papers.subspace import Agent, Piece, assemble, noise_check
+from bayesdp.queries import LinearQuery, Margins, Totals
+from bayesdp.release import Release
+
+LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABELS)
+BOTH = Margins(TABLE, ["county"], ["education"])
+COUNTY = Margins(TABLE, ["county"])
+SEED = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
+CELLS = [(county, education) for county in LABELS["county"] for education in LABELS["education"]]
+
+MECHANISMS = [
+    LatticeLaplace(BOTH, epsilon=0.5, sweeps=20),
+    LatticeLaplace(BOTH, epsilon=0.5, norm="l2", sweeps=20),
+    LatticeLaplace(COUNTY, epsilon=0.5),
+    LatticeGaussian(COUNTY, epsilon=1.0, delta=1e-6, sweeps=20),
+    LatticeLaplace(Invariants(None, LABELS), epsilon=0.5),
+    ProjectedGaussian(BOTH, epsilon=1.0, delta=1e-6),
+    ProjectedGaussian(COUNTY, mu=1e4),
+    ProjectedGaussian(LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1], [0, 0, 1, -1, 3, 0]], ["weighted", "other"]), rho=0.02),
+    ProjectedGaussian([COUNTY, Totals(TABLE)], rho=0.02),
+    ExtendedGaussian(BOTH, mu=0.5),
+    ProjectedLaplace(COUNTY, epsilon=0.5),
+    ExtendedLaplace(BOTH, epsilon=0.5),
+    KNorm(BOTH, epsilon=0.5),
+]
+
+
+def agents_of(mechanism, seed=SEED):
+    return [Agent(mechanism.describe(), LABELS, seed, cell) for cell in CELLS]
+
+
+def pieces_of(mechanism, round_number=0, table=TABLE, seed=SEED):
+    counts = np.asarray(table).ravel().tolist()
+    return [own.privatize(count, round_number) for own, count in zip(agents_of(mechanism, seed), counts, strict=True)]
+
+
+def central(mechanism, round_number, table=TABLE):
+    return mechanism.release(table, rng=np.random.default_rng([SEED, round_number]))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_the_assembled_release_is_the_central_one_bit_for_bit(mechanism, make_rng):
+    for round_number in (0, 7):
+        pieces = pieces_of(mechanism, round_number)
+        make_rng(1).shuffle(pieces)
+        release = assemble(mechanism, pieces)
+        expected = central(mechanism, round_number)
+        assert release.values.dtype == expected.values.dtype
+        assert release.values.values.tobytes() == expected.values.values.tobytes()
+        # All of it, but for what is said about the random numbers.
+        assert replace(release, guarantee=None) == replace(expected, guarantee=None, simulated=False)
+        assert replace(release.guarantee, caveats=()) == replace(expected.guarantee, caveats=(), simulated=False)
+        assert Release.from_dataset(release.to_dataset()) == release
+
+
+def test_rounds_have_streams_of_their_own():
+    noise = [pieces_of(REAL, number)[0].values[0] - 15 for number in range(5)]
+    assert len(set(noise)) == 5
+
+
+AGENT_PROGRAM = """
+import json, sys
+from bayesdp.papers.subspace import Agent
+given = json.loads(sys.stdin.read())
+for description in given["descriptions"]:
+    agent = Agent(description, given["labels"], given["seed"], tuple(given["cell"]))
+    print(json.dumps(agent.privatize(given["count"], given["round"]).to_dict()))
+"""
+
+
+@pytest.mark.slow
+def test_four_processes_that_know_one_count_each_make_the_central_release():
+    labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    counts = {("Alpha", "Low"): 15, ("Alpha", "High"): 1, ("Beta", "Low"): 20, ("Beta", "High"): 10}
+    margins = Margins(labels, ["county"], ["education"])
+    mechanisms = [ProjectedGaussian(margins, mu=0.3), LatticeLaplace(margins, epsilon=0.2)]
+    table = np.array(list(counts.values())).reshape(2, 2)
+    # First, so that what is compiled is in the cache of the four.
+    centrals = [own.release(table, rng=np.random.default_rng([SEED, 3])) for own in mechanisms]
+    common = {"descriptions": [own.describe() for own in mechanisms], "labels": labels, "seed": SEED, "round": 3}
+
+    def run_agent(cell):
+        told = json.dumps({**common, "cell": cell, "count": counts[cell]})
+        command = [sys.executable, "-c", AGENT_PROGRAM]
+        return subprocess.run(command, input=told, capture_output=True, text=True, timeout=300, check=True).stdout
+
+    with ThreadPoolExecutor(4) as pool:
+        lines = [printed.splitlines() for printed in pool.map(run_agent, counts)]
+    for mechanism, own, expected in zip(mechanisms, zip(*lines, strict=True), centrals, strict=True):
+        release = assemble(mechanism, [Piece.from_dict(json.loads(line)) for line in own])
+        assert release.values.values.tobytes() == expected.values.values.tobytes()
+        assert release.exact == expected.exact
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:6:5], ids=repr)
+def test_blocks_of_cells_make_the_same_release(mechanism):
+    description = mechanism.describe()
+    first = Agent(description, TABLE, SEED, [("Beta", "High"), "county=Alpha, education=Low", ("Alpha", "High")])
+    rest = Agent(description, TABLE, SEED, [("Gamma", "Low"), ("Gamma", "High"), ("Beta", "Low")])
+    assert first.cells == ("county=Beta, education=High", "county=Alpha, education=Low", "county=Alpha, education=High")
+    release = assemble(mechanism, [first.privatize([10, 15, 1], 4), rest.privatize(np.array([3, 0, 20]), 4)])
+    assert release == assemble(mechanism, pieces_of(mechanism, 4))
+
+
+def test_no_agent_holds_the_data_of_another_or_its_own():
+    secret = TABLE.copy(data=[[7654321, 8765432], [6543217, 5432167], [4321765, 3217654]])
+    mechanism = LatticeLaplace(BOTH, epsilon=0.5, sweeps=20)
+    for agent, count in zip(agents_of(mechanism), secret.values.ravel().tolist(), strict=True):
+        piece = agent.privatize(count, 0)
+        held = pickle.dumps({name: own for name, own in vars(agent).items() if name != "_seed"})
+        assert agent._used == {0}
+        for number in secret.values.ravel().tolist():
+            assert number.to_bytes(3, "little") not in held
+            if number != piece.values[0]:  # noise can be zero
+                assert number.to_bytes(3, "little") not in pickle.dumps(piece)
+        assert set(vars(agent)) == {"mechanism", "_seed", "_positions", "_used"}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        *(
+            lambda agent, protocol=protocol: pickle.dumps(agent, protocol)
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+        ),
+        lambda agent: pickle.dumps([{"agents": (agent,)}]),
+        lambda agent: pickle.dumps(agent.privatize),
+        lambda agent: cloudpickle.dumps(agent),
+        lambda agent: cloudpickle.dumps(lambda count: agent.privatize(count, 0)),
+        copy.copy,
+        copy.deepcopy,
+        lambda agent: copy.deepcopy({"agent": agent}),
+    ],
+)
+def test_an_agent_cannot_be_pickled_or_copied(copied):
+    agent = agents_of(MECHANISMS[2])[0]
+    with pytest.raises(TypeError, match="an Agent cannot be pickled or copied: it holds the common seed") as caught:
+        copied(agent)
+    for error in (caught.value, caught.value.__cause__, caught.value.__context__):
+        assert str(SEED) not in repr(error)
+    assert str(SEED) not in repr(agent)
+    assert str(SEED) not in str(agent)
+
+
+def test_the_seed_is_nowhere_to_be_seen():
+    mechanism = ProjectedGaussian(BOTH, mu=0.5)
+    agent = agents_of(mechanism)[0]
+    piece = agent.privatize(15, 0)
+    release = assemble(mechanism, pieces_of(mechanism))
+    published = [repr(agent), repr(piece), json.dumps(piece.to_dict()), repr(release), str(release.guarantee)]
+    published += [str(release.to_dataset().attrs), pickle.dumps(release).decode("latin-1")]
+    for text in published:
+        assert str(SEED) not in text
+        assert f"{SEED:x}" not in text.lower()
+        assert SEED.to_bytes(16, "little").decode("latin-1") not in text
+
+
+def test_the_code_of_the_noise_needs_the_seed_and_covers_all_of_it():
+    given = {"seed": SEED, "round_number": 0, "digest": "d", "noise": np.arange(6)}
+    changes = [
+        {},
+        {"seed": SEED + 1},
+        {"round_number": 1},
+        {"digest": "e"},
+        {"noise": np.arange(6.0)},
+        {"noise": np.ones(6, int)},
+    ]
+    assert len({noise_check(**{**given, **change}) for change in changes}) == len(changes)
+    assert noise_check(**given) == noise_check(**{**given, "noise": np.arange(6, dtype=">i8")})
+
+
+def test_the_guarantee_says_against_whom_it_protects():
+    release = assemble(MECHANISMS[0], pieces_of(MECHANISMS[0]))
+    assert not release.simulated
+    text = " ".join(str(release.guarantee).split())
+    assert "SIMULATED" not in text
+    assert (
+        "protects against outsiders only: whoever holds the seed, every agent among them, can subtract the noise"
+        in text
+    )
+    assert "PCG64 generator, which is not a cryptographic one" in text
+    assert "operating system" not in text
+    assert "drawn exactly from its law" in text
+
+
+def test_determined_cells_are_listed():
+    table = TABLE.copy(data=[[15, 1], [20, 10], [0, 0]])
+    release = assemble(MECHANISMS[2], pieces_of(MECHANISMS[2], 0, table))
+    assert release.guarantee.determined_cells == ("county=Gamma, education=Low", "county=Gamma, education=High")
+
+
+def test_a_round_cannot_be_used_twice():
+    agent = agents_of(MECHANISMS[2])[0]
+    first = agent.privatize(15, 1)
+    with pytest.raises(ValueError, match="round_number 1 was used before"):
+        agent.privatize(16, 1)
+    assert agent.privatize(15, 2) != first
+
+
+def test_a_refused_count_does_not_use_up_the_round():
+    agent = agents_of(MECHANISMS[2])[0]
+    with pytest.raises(ValueError, match=r"counts must be at least 0, but county=Alpha, education=Low is not$"):
+        agent.privatize(-1, 0)
+    with pytest.raises(ValueError, match=r"whole numbers, but county=Alpha, education=Low is no whole number$"):
+        agent.privatize(1.5, 0)
+    with pytest.raises(ValueError, match=r"must be smaller than 2\*\*53"):
+        agent.privatize(2**53, 0)
+    with pytest.raises(ValueError, match="one count for each of 'county=Alpha, education=Low'"):
+        agent.privatize([1, 2], 0)
+    assert agent.privatize(15, 0).cells == ("county=Alpha, education=Low",)
+
+
+def with_one_changed(pieces, **changes):
+    return [replace(pieces[0], **changes), *pieces[1:]]
+
+
+LATTICE, REAL = MECHANISMS[2], MECHANISMS[5]
+
+
+@pytest.mark.parametrize("mechanism", [LATTICE, REAL], ids=repr)
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda p, m: p[1:], "pieces lack cells: 'county=Alpha, education=Low'"),
+        (lambda p, m: [*p, p[2]], "hold cells more than once: 'county=Beta, education=Low'"),
+        (
+            lambda p, m: with_one_changed(p, cells=("county=Delta",)),
+            "cells that the table does not have: 'county=Delta'",
+        ),
+        (
+            lambda p, m: [*p[:4], *pieces_of(m, 1)[4:]],
+            "'county=Gamma, education=High' were made with another round .1, not 0",
+        ),
+        (
+            lambda p, m: [*p[:5], *pieces_of(m, 0, seed=SEED + 1)[5:]],
+            "education=High' were made with other noise: another seed",
+        ),
+        (
+            lambda p, m: with_one_changed(p, versions="numpy 1.0"),
+            r"other versions of the packages .*\('numpy 1.0', not 'bayesdp",
+        ),
+        (lambda p, m: pieces_of(type(m)(BOTH, **{next(iter(m._own)): 0.7})), "made with another mechanism"),
+        (lambda p, m: [], "at least one piece"),
+    ],
+)
+def test_pieces_that_do_not_fit_together_are_refused(mechanism, spoil, message, monkeypatch):
+    monkeypatch.setattr(LatticeLaplace, "_own", ("epsilon",), raising=False)
+    monkeypatch.setattr(ProjectedGaussian, "_own", ("mu",), raising=False)
+    with pytest.raises(ValueError, match=message):
+        assemble(mechanism, spoil(pieces_of(mechanism), mechanism))
+
+
+def test_changed_values_are_found_by_exact_arithmetic():
+    pieces = pieces_of(REAL)
+    changed = pieces[0].values[0] + REAL.grid
+    with pytest.raises(
+        ValueError, match=r"county=Alpha comes out as .*, no whole number; some agent used another seed"
+    ):
+        assemble(REAL, with_one_changed(pieces, values=(changed,)))
+    # A change far below what a sum in floating point would notice.
+    first, second, *others = pieces
+    big = [replace(first, values=(2.0**30,)), replace(second, values=(2.0**-30 - 3.0,))]
+    assert big[0].values[0] + big[1].values[0] == 2.0**30 - 3.0
+    with pytest.raises(ValueError, match="no whole number"):
+        assemble(REAL, [*big, *others])
+
+
+def test_counts_too_large_for_the_grid_are_refused_by_agents_as_by_a_central_release():
+    fine = ProjectedGaussian(COUNTY, mu=1e6)  # the grid is 2**-40, of which float64 holds 2**53 steps: 8192
+    table = TABLE.copy(data=[[10**9, 1], [20, 10], [3, 0]])
+    for made in (lambda: pieces_of(fine, 0, table), lambda: central(fine, 0, table)):
+        with pytest.raises(
+            ValueError, match=r"smaller than 8192, which is 2\*\*53 steps .* county=Alpha, education=Low is not"
+        ):
+            made()
+
+
+def test_pieces_too_large_for_the_grid_are_summed_with_the_rounding_they_had():
+    """Pieces of earlier versions: their values were rounded to float64."""
+    fine = ProjectedGaussian(COUNTY, mu=1e6)
+    table = TABLE.copy(data=[[1000, 1], [20, 10], [3, 0]])
+    pieces = pieces_of(fine, 0, table)
+    pieces[0] = replace(pieces[0], values=(pieces[0].values[0] + float(10**9),))
+    assert assemble(fine, pieces).exact[0].values.tolist() == [10**9 + 1001, 30, 3]
+    values = pieces[2].values[0] + 2.0**-39  # but a county of small counts is still summed exactly
+    with pytest.raises(ValueError, match="county=Beta comes out as"):
+        assemble(fine, [*pieces[:2], replace(pieces[2], values=(values,)), *pieces[3:]])
+    huge = replace(pieces[0], values=(2.0**52,))
+    with pytest.raises(ValueError, match="county=Alpha are too large for an exact sum"):
+        assemble(fine, [huge, *pieces[1:]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"seed": 1234}, ValueError, r"seed must be a positive integer of at least 96 bits.*secrets.randbits\(128\)"),
+        ({"seed": -SEED}, ValueError, "seed must be a positive integer"),
+        ({"seed": 2.0**100}, TypeError, "seed must be an integer, got float"),
+        (
+            {"cells": ("Alpha", "Middle")},
+            ValueError,
+            r"cells names \('Alpha', 'Middle'\), which is no cell of the table",
+        ),
+        ({"cells": []}, ValueError, "cells must name one or more different cells"),
+        ({"cells": [("Alpha", "Low"), "county=Alpha, education=Low"]}, ValueError, "one or more different cells"),
+        ({"description": {"mechanism": "other", "invariants": {"parts": []}}}, ValueError, "unknown mechanism 'other'"),
+        (
+            {"description": ProjectedGaussian(Totals(TABLE), mu=1.0, query=COUNTY).describe()},
+            ValueError,
+            "the noise must be on the cells; the mechanism 'projected-gaussian' adds it to other answers: 'county=Alpha'",
+        ),
+    ],
+)
+def test_bad_agents_are_refused(changes, error, message):
+    given = {"description": REAL.describe(), "frame": LABELS, "seed": SEED, "cells": ("Alpha", "Low"), **changes}
+    with pytest.raises(error, match=message):
+        Agent(**given)
+
+
+def test_what_is_no_piece_is_refused():
+    with pytest.raises(TypeError, match=r"pieces must hold what Agent.privatize returns, got int"):
+        assemble(REAL, [3])
+    with pytest.raises(TypeError, match="mechanism must be a mechanism of this package, got dict"):
+        assemble(REAL.describe(), pieces_of(REAL))
+    with pytest.raises(ValueError, match="adds it to other answers"):
+        assemble(ProjectedGaussian(Totals(TABLE), mu=1.0, query=COUNTY), pieces_of(REAL))
+    good = pieces_of(REAL)[0].to_dict()
+    assert Piece.from_dict(json.loads(json.dumps(good))) == pieces_of(REAL)[0]
+    for changes, error, message in [
+        ({"seed": 3}, ValueError, "a piece has the keys cells, values"),
+        (
+            {"values": [float("nan")]},
+            ValueError,
+            "values of a piece must be finite, but county=Alpha, education=Low is nan",
+        ),
+        ({"values": ["3"]}, TypeError, "value of county=Alpha, education=Low must be an int or a float, got '3'"),
+        ({"values": [1, 2]}, ValueError, "one value a cell, got 2 for 1 cells"),
+        ({"versions": 3}, TypeError, "must be strings, got 3"),
+        ({"round_number": -1}, ValueError, "round_number must be an integer of at least 0"),
+    ]:
+        with pytest.raises(error, match=message):
+            Piece.from_dict({**good, **changes})

@@ -1,0 +1,379 @@
+"""The projection and the extension framework against dense algebra, enumeration, and laws known in closed form."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.stats
+import xarray as xr
+
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms import ProjectedGaussian
+from bayesdp.noise import DiscreteLaplace, Gaussian, Laplace, LatticeLaplace
+from bayesdp.papers.subspace import extend, project
+from bayesdp.privacy import gaussian_delta, group_loss
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+
+LABELS = {
+    "county": ["Alpha", "Beta", "Gamma", "Delta"],
+    "education": ["Low", "High"],
+    "state": ("county", ["N", "N", "S", "S"]),
+}
+TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0], [7, 8]], dims=["county", "education"], coords=LABELS)
+CELLS = Identity(TABLE)
+COUNTIES = Margins(TABLE, ["county"])
+WEIGHTED = LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 3, -1]], ["weighted", "other"])
+PURE = {"epsilon": 1.0}
+
+CASES = [
+    (CELLS, [Margins(TABLE, ["county"], ["education"])]),
+    (CELLS, [Totals(TABLE, by="state")]),
+    (CELLS, [WEIGHTED]),
+    (COUNTIES, [Totals(TABLE, by="state")]),
+    (COUNTIES, [Margins(TABLE, ["education"])]),
+    (COUNTIES + Totals(TABLE), [Totals(TABLE)]),
+    (WEIGHTED, [Totals(TABLE)]),
+    (Totals(TABLE), [LinearQuery(TABLE, [[1, 0, 0, 0, 0, 0, 0, 0]], ["first"])]),
+]
+
+
+def multiplicative(answers, rng):
+    return answers * np.exp(rng.normal(scale=0.1, size=answers.shape))
+
+
+def rounded_first(answers, rng):
+    return 10 * np.round(answers / 10) + rng.geometric(0.1, size=answers.shape) - rng.geometric(0.1, size=answers.shape)
+
+
+def dense_projection(query, invariants):
+    """Onto the image of the null space of the invariants, by singular values; nothing of the package but the matrices."""
+    rows = np.vstack([part.matrix.toarray() for part in invariants]).astype(float)
+    image = query.matrix.toarray() @ scipy.linalg.null_space(rows)
+    basis = scipy.linalg.orth(image, rcond=1e-10)
+    return basis @ basis.T
+
+
+@pytest.mark.parametrize("mechanism", [multiplicative, rounded_first])
+@pytest.mark.parametrize(("query", "invariants"), CASES)
+def test_projecting_any_function_is_the_formula_of_the_theorem(query, invariants, mechanism, make_rng):
+    made = project(mechanism, query, invariants, loss=PURE, grid=2.0**-30)
+    released = made.release_values(TABLE, make_rng(3))
+    answers = query.apply(TABLE.values)
+    noisy = mechanism(answers, make_rng(3))
+    expected = answers.ravel() + dense_projection(query, invariants) @ (noisy - answers).ravel()
+    np.testing.assert_allclose(released.values.values.ravel(), expected, atol=1e-7)
+    assert released.values.dims == query.dims
+    assert np.ptp(expected - answers.ravel()) > 0.1 or query.rows == 1
+
+
+# With c the coordinates of the answers, c -> 3 c triples what is free of them: A + 2 P A, whatever the basis.
+@pytest.mark.parametrize(("query", "invariants"), CASES)
+def test_extending_a_function_adds_what_the_invariants_determine(query, invariants):
+    made = extend(lambda coordinates, rng: 3.0 * coordinates, query, invariants, loss=PURE, grid=2.0**-30)
+    released = made.release_values(TABLE)
+    answers = query.apply(TABLE.values).ravel()
+    expected = answers + 2.0 * dense_projection(query, invariants) @ answers
+    np.testing.assert_allclose(released.values.values.ravel(), expected, atol=1e-7)
+    assert made.coordinate_rule == made.answer_invariants.coordinate_rule
+
+
+@pytest.mark.parametrize("framework", [project, extend])
+@pytest.mark.parametrize(("query", "invariants"), CASES)
+def test_exact_answers_are_met_exactly(framework, query, invariants, make_rng):
+    made = framework(lambda values, rng: values + rng.standard_cauchy(values.shape), query, invariants, loss=PURE)
+    relations = made.answer_invariants
+    answers = query.apply(TABLE.values)
+    for seed in range(20):
+        released = made.release_values(TABLE, make_rng(seed))
+        change = released.values.values - answers
+        assert np.any(change)
+        assert not np.any(relations.matrix @ change.ravel())
+    assert [part.query for part in released.exact] == [
+        part
+        for own in invariants
+        for part in ([own] if len(own.parts) == 1 else [COUNTIES, Margins(TABLE, ["education"])])
+    ]
+    for part in released.exact:
+        np.testing.assert_array_equal(part.values, part.query.apply(TABLE.values))
+
+
+COUNTY = {"county": ["Alpha", "Beta", "Gamma"]}
+
+
+# An exponential mechanism on three counts, with all its outputs listed: the law of what is released is then a sum of
+# probabilities, and Theorem 3.1 can be checked to rounding: for neighbours that share the invariant, and (where the count
+# of Alpha is exact) for those that do not.
+@pytest.mark.parametrize(
+    ("invariants", "released"), [(Totals(COUNTY), 61), (LinearQuery(COUNTY, [[1, 0, 0]], ["Alpha"]), 25)]
+)
+def test_projecting_an_exponential_mechanism_is_subspace_private_by_enumeration(invariants, released):
+    outputs = np.array(list(product(range(5), repeat=3)), dtype=float)
+    epsilon = 0.7
+
+    def masses(answers):
+        # Utility -|y - x|_1 - (y_0 - x_0)**2 / 8: not additive, as outputs are limited to 0..4.
+        utility = -np.abs(outputs - answers).sum(axis=1) - (outputs[:, 0] - answers[0]) ** 2 / 8
+        spread = 2.0 + 7 / 8  # how much one substituted record changes it, at most, for counts within 0..4
+        weights = np.exp(epsilon * utility / (2 * spread))
+        return weights / weights.sum()
+
+    def law(table):
+        """Probability of each released table, within the space that the invariant leaves free."""
+        found: dict[tuple[float, ...], float] = {}
+        for output, mass in zip(outputs, masses(np.array(table)), strict=True):
+            made = project(lambda answers, rng, y=output: y, Identity(COUNTY), invariants, loss={"epsilon": epsilon})
+            values = made.release_values(table).values.values
+            assert invariants.apply(values).item() == invariants.apply(np.array(table)).item()
+            free = tuple(np.round(made.invariants.project(values), 4) + 0.0)
+            found[free] = found.get(free, 0.0) + mass
+        return found
+
+    tables = {table: law(table) for table in [(1, 2, 0), (2, 1, 0), (1, 1, 1), (0, 3, 0), (0, 2, 1)]}
+    assert [len(own) for own in tables.values()] == [released] * 5  # of 125 outputs: the others differ in what is exact
+    assert len({frozenset(own) for own in tables.values()}) == 1
+    moved = 0
+    for one, other in product(tables, repeat=2):
+        if np.abs(np.subtract(one, other)).sum() == 2:
+            ratios = [math.log(tables[one][y] / tables[other][y]) for y in tables[one]]
+            assert 0.01 < max(ratios) <= epsilon + 1e-12
+            moved += 1
+    assert moved >= 8
+    assert sum(tables[1, 2, 0].values()) == pytest.approx(1.0)
+
+
+# Gaussian noise, projected, against the law of ProjectedGaussian: every coordinate and the squared norm by
+# Kolmogorov-Smirnov at level 1e-4 each (four tests), the covariance within 5 standard errors (36 distinct entries).
+def test_projected_gaussian_noise_has_the_law_of_the_projected_gaussian(make_rng):
+    mechanism = ProjectedGaussian(Margins(TABLE, ["county"], ["education"]), mu=0.5)
+    own = mechanism.invariants
+    made = project(
+        lambda rng, size: rng.normal(scale=mechanism.sigma, size=(size, 4, 2)),
+        CELLS,
+        own,
+        loss={"mu": 0.5},
+        additive=True,
+    )
+    noise = made.noise(make_rng(5), 20_000)
+    coordinates = own.coordinates(noise) / mechanism.sigma
+    assert coordinates.shape == (20_000, 3)
+    for column in coordinates.T:
+        assert scipy.stats.kstest(column, scipy.stats.norm.cdf).pvalue > 1e-4
+    assert scipy.stats.kstest((coordinates**2).sum(axis=1), scipy.stats.chi2(3).cdf).pvalue > 1e-4
+    flat = noise.reshape(-1, 8)
+    expected = mechanism.sigma**2 * dense_projection(CELLS, [own.query])
+    spread = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / len(flat))
+    assert np.max(np.abs(flat.T @ flat / len(flat) - expected) / spread) < 5
+    assert mechanism.guarantee.parameters["mu"] == made.guarantee.parameters["mu"]
+    assert np.isfinite(mechanism.logp(TABLE.values + noise[0], TABLE))
+
+
+# Covariances of 40,000 draws: within 6 standard errors, 36 or fewer entries each (below 1e-6 in all); Student noise with
+# 12 degrees of freedom has fourth moments, and a kurtosis of 3.75.
+@pytest.mark.parametrize(
+    ("noise", "variance", "kurtosis"),
+    [
+        (lambda rng, size: 3.0 * rng.standard_t(12, size=(size, 4, 2)), 9.0 * 12 / 10, 3.75),
+        (DiscreteLaplace(2.0), 2 * np.exp(-0.5) / (1 - np.exp(-0.5)) ** 2, 6.1),
+    ],
+)
+@pytest.mark.parametrize("invariants", [Totals(TABLE, by="state"), WEIGHTED])
+def test_additive_noise_keeps_its_mean_and_has_the_projected_covariance(
+    noise, variance, kurtosis, invariants, make_rng
+):
+    made = project(noise, CELLS, invariants, loss=PURE, additive=True, unbiased=True)
+    draws = made.noise(make_rng(7), 40_000).reshape(-1, 8)
+    expected = variance * dense_projection(CELLS, [invariants])
+    assert np.max(np.abs(draws.mean(axis=0)) / np.sqrt(np.diag(expected) / len(draws))) < 6
+    spread = np.sqrt((kurtosis - 1) * np.outer(np.diag(expected), np.diag(expected)) / len(draws))
+    assert np.max(np.abs(draws.T @ draws / len(draws) - expected) / spread) < 6
+    one = made.release_values(TABLE, make_rng(9)).values.values - TABLE.values
+    np.testing.assert_array_equal(one, made.noise(make_rng(9))[0])
+
+
+def test_extended_additive_noise_is_that_of_its_coordinates(make_rng):
+    own = Invariants(Totals(TABLE, by="state"))
+    made = extend(lambda rng, size: rng.laplace(size=(size, 6)), CELLS, own, loss=PURE, additive=True, grid=2.0**-30)
+    noise = made.noise(make_rng(2), 3)
+    assert noise.shape == (3, 4, 2)
+    np.testing.assert_allclose(own.coordinates(noise), make_rng(2).laplace(size=(3, 6)), atol=1e-7)
+
+
+def test_a_mechanism_may_take_the_table(make_rng):
+    def most_common_last(table, rng):
+        return np.asarray(COUNTIES.apply(table)) + table.max() * rng.laplace(size=4)
+
+    made = project(most_common_last, COUNTIES, Totals(TABLE), loss=PURE, takes="table")
+    released = made.release_values(TABLE, make_rng(1))
+    noise = 20 * make_rng(1).laplace(size=4)
+    np.testing.assert_allclose(released.values, COUNTIES.apply(TABLE) + noise - noise.mean(), atol=1e-5)
+    assert list(released.values.county) == LABELS["county"]
+
+
+def test_a_mechanism_cannot_change_what_is_published():
+    def greedy(answers, rng):
+        answers[...] = 0
+        return answers + 5.0
+
+    released = project(greedy, CELLS, Totals(TABLE), loss=PURE).release_values(TABLE)
+    # 5 everywhere, moved by a constant so that the total is kept.
+    np.testing.assert_allclose(released.values, np.full((4, 2), TABLE.values.mean()), atol=1e-5)
+    assert released.exact[0].values == TABLE.values.sum()
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind", "pairs"),
+    [
+        ({"epsilon": 0.5}, "pure", [{"epsilon": 0.5}, {"epsilon": 1.0}]),
+        ({"rho": 0.1}, "zcdp", [{"rho": 0.1}, {"rho": 0.4}]),
+        ({"mu": 0.5}, "gdp", [{"mu": 0.5}, {"mu": 1.0}]),
+        (
+            {"epsilon": 1.0, "delta": 0.1},
+            "approximate",
+            [{"epsilon": 1.0, "delta": 0.1}, {"epsilon": 2.0, "delta": 0.1 + 0.1 * np.e}],
+        ),
+        (
+            {"delta": 0.6, "epsilon": 1.0},
+            "approximate",
+            [{"epsilon": 1.0, "delta": 0.6}, {"epsilon": 2.0, "delta": 1.0}],
+        ),
+    ],
+)
+def test_the_guarantee_is_the_stated_loss_and_that_of_groups(loss, kind, pairs):
+    made = project(multiplicative, CELLS, Margins(TABLE, ["county"], ["education"]), loss=loss)
+    stated = made.guarantee
+    assert stated.kind == kind
+    assert stated.parameters == {**loss, "sensitivity": 2.0}
+    assert [dict(row.loss) for row in stated.pairs] == [pytest.approx(row) for row in pairs]
+    assert [row.size for row in stated.pairs] == [2.0, 4.0]
+    text = " ".join(str(stated).split())
+    assert ("no protection by this bound" in text) == (loss.get("delta") == 0.6)
+    assert "subspace differential privacy" in text
+    assert "no likelihood is known" in text
+    assert "drawn by the function that was handed in; that it has the stated loss is not checked" in text
+    assert "drawn exactly" not in text
+    law = project(DiscreteLaplace(2.0), CELLS, Totals(TABLE), loss=loss, additive=True)
+    assert "drawn exactly from its law" in str(law.guarantee)
+    assert "no likelihood is known" not in " ".join(str(law.guarantee).split())
+
+
+# mu-Gaussian differential privacy is (epsilon, delta)-private at every epsilon, and groups of k have k mu: the general
+# bound for (epsilon, delta) must not be below the delta that Gaussian noise really has.
+@pytest.mark.parametrize("steps", [2, 3, 5])
+def test_group_loss_bounds_the_loss_of_gaussian_noise(steps):
+    for epsilon in (0.1, 0.5, 1.5):
+        bound = group_loss({"epsilon": epsilon, "delta": gaussian_delta(epsilon, sigma=4.0)}, steps)
+        assert bound["delta"] >= gaussian_delta(bound["epsilon"], sigma=4.0, sensitivity=float(steps))
+    assert group_loss({"epsilon": 400.0, "delta": 1e-9}, 2) == {"epsilon": 800.0, "delta": 1.0}
+
+
+def test_add_remove_neighbours_are_one_record_apart():
+    stated = project(multiplicative, CELLS, Totals(TABLE), loss=PURE, neighbours="add-remove").guarantee
+    assert [(row.size, row.loss["epsilon"]) for row in stated.pairs] == [(1.0, 1.0), (2.0, 2.0)]
+    assert "one record is added or removed" in stated.pairs[0].relation
+
+
+def test_releases_say_whether_they_are_simulated_and_which_cells_are_determined(make_rng):
+    table = TABLE.copy(data=[[15, 1], [20, 10], [0, 0], [7, 8]])
+    made = project(multiplicative, CELLS, COUNTIES, loss=PURE)
+    simulated, real = made.release_values(table, make_rng(1)), made.release_values(table)
+    assert simulated.simulated
+    assert not real.simulated
+    told = ("county=Gamma, education=Low", "county=Gamma, education=High")
+    assert real.guarantee.determined_cells == told
+    assert made.guarantee.determined_cells == ()
+    units = real.values.values * 2.0**20
+    np.testing.assert_array_equal(units, np.rint(units))
+    assert not np.array_equal(real.values, made.release_values(table).values)
+
+
+def test_no_likelihood_is_offered():
+    with pytest.raises(AttributeError, match="not additive: its noise may depend on the confidential table"):
+        _ = project(multiplicative, CELLS, COUNTIES, loss=PURE).law
+    with pytest.raises(NotImplementedError, match="not additive"):
+        project(multiplicative, CELLS, COUNTIES, loss=PURE).noise()
+    with pytest.raises(AttributeError, match="use ProjectedGaussian, ExtendedGaussian"):
+        _ = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True).law
+
+
+@pytest.mark.parametrize("law", [Laplace(2.0), Gaussian(3.0)], ids=str)
+def test_real_noise_of_a_plain_law_is_projected(law, make_rng):
+    # The county totals have no noise; two cells of a county have half the difference of two draws, of half the variance.
+    made = project(law, CELLS, COUNTIES, loss=PURE, additive=True)
+    noise = made.noise(make_rng(1), 20_000)
+    assert made.unbiased is True
+    assert np.all(noise.sum(axis=2) == 0.0)
+    # The standard error of a variance is 2% at most here (kurtosis of the Laplace difference): five of them.
+    np.testing.assert_allclose(noise.var(axis=0), float(law.variance(())) / 2, rtol=0.1)
+
+
+def test_unbiasedness_is_known_for_laws_and_else_a_statement():
+    assert project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True).unbiased is True
+    assert project(multiplicative, CELLS, COUNTIES, loss=PURE).unbiased is None
+    assert project(multiplicative, CELLS, COUNTIES, loss=PURE, unbiased=False).unbiased is False
+
+
+@pytest.mark.parametrize("framework", [project, extend])
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"loss": {}}, TypeError, "loss must map names"),
+        ({"loss": {"epsilon": 1.0, "rho": 1.0}}, ValueError, "state the loss by epsilon= or epsilon= and delta="),
+        ({"loss": {"sensitivity": 1.0}}, ValueError, "got sensitivity"),
+        ({"loss": {"epsilon": 1.0, "delta": 1.0}}, ValueError, "delta must lie strictly between 0 and 1"),
+        ({"loss": {"epsilon": 0.0}}, ValueError, "epsilon must be a finite number greater than 0"),
+        ({"loss": {"sigma": 1.0}}, ValueError, "unknown names 'sigma'"),
+        ({"mechanism": 3}, TypeError, "mechanism must be a function or a noise law, got int"),
+        ({"mechanism": DiscreteLaplace(1.0)}, ValueError, "hand it in with additive=True"),
+        ({"mechanism": LatticeLaplace(1.0), "additive": True}, ValueError, "keeps invariants already"),
+        ({"query": "county"}, TypeError, "query must be Identity"),
+        ({"invariants": Identity(TABLE)}, ValueError, "determine every answer of the query.*county=Alpha"),
+        ({"invariants": Totals({"county": ["Alpha"]})}, ValueError, "same table|same dimensions"),
+        ({"neighbours": "all"}, ValueError, "neighbours must be one of"),
+        ({"grid": 0.3}, ValueError, "grid must be a power of two"),
+        ({"grid": 2.0}, ValueError, "grid must be a power of two of at most 1"),
+        ({"unbiased": 1}, TypeError, "unbiased must be True or False"),
+    ],
+)
+def test_bad_arguments_are_refused(framework, changes, error, message):
+    given = {"mechanism": multiplicative, "query": CELLS, "invariants": COUNTIES, "loss": PURE, **changes}
+    with pytest.raises(error, match=message):
+        framework(given.pop("mechanism"), given.pop("query"), given.pop("invariants"), **given)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (lambda answers, rng: answers.ravel(), r"output of mechanism must have shape \(4, 2\), got \(8,\)"),
+        (
+            lambda answers, rng: np.where(answers == 10, np.nan, answers),
+            "must be finite, but county=Beta, education=High is not$",
+        ),
+        (lambda answers, rng: answers + 2.0**40, "grid must be larger"),
+    ],
+)
+def test_bad_outputs_are_refused(output, message):
+    made = project(output, CELLS, WEIGHTED, loss=PURE)
+    with pytest.raises(ValueError, match=message):
+        made.release_values(TABLE)
+
+
+def test_bad_noise_and_bad_calls_are_refused():
+    made = project(lambda rng, size: np.full((4, 2), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
+    with pytest.raises(ValueError, match=r"the noise that mechanism\(rng, size\) returns must have shape \(1, 4, 2\)"):
+        made.noise()
+    wide = extend(lambda rng, size: np.full((size, 4), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
+    with pytest.raises(ValueError, match=r"must be finite, but coordinate 1 is not$"):
+        wide.noise()
+    good = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True)
+    with pytest.raises(ValueError, match="size must be an integer greater than 0"):
+        good.noise(size=0)
+    with pytest.raises(TypeError, match="rng must be an integer seed"):
+        good.release_values(TABLE, 3.0)
+    with pytest.raises(ValueError, match=r"table must be at least 0, but county=Alpha, education=High is not$"):
+        good.release_values(TABLE.copy(data=[[15, -1], [20, 10], [0, 0], [7, 8]]))
+    with pytest.raises(ValueError, match="takes must be one of"):
+        project(multiplicative, CELLS, COUNTIES, loss=PURE, takes="cells")

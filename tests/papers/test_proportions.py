@@ -1,0 +1,219 @@
+"""Proportions that add up to 1: the rules against linear algebra and counting, what mechanisms cost, what they refuse."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesdp import mechanisms as m
+from bayesdp.mechanisms.bounded.rules import all_but_one, consistent_tree, rescale, tree_levels, tree_sums
+from bayesdp.papers.bounded_statistics import combine_syntheses, proportion_interval
+
+NAMES = ["a", "b", "c", "d"]
+KINDS = [m.RescaledProportions, m.AllButOne, m.UniversalHistogram]
+
+
+def test_rescaling() -> None:
+    noisy = np.array([[[0.2, 0.3], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.7]]])
+    assert np.allclose(rescale(noisy), [[[0.4, 0.6], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]]])
+
+
+def test_all_but_one_and_its_repair() -> None:
+    noisy = [[0.1, 0.2], [0.8, 0.6]]
+    assert np.allclose(all_but_one(noisy, 1), [[0.1, 0.7, 0.2], [0.8, -0.4, 0.6]])
+    assert np.allclose(all_but_one(noisy, 1, "clip"), [[0.1, 0.7, 0.2], [0.8 / 1.4, 0.0, 0.6 / 1.4]])
+
+
+def _tree_matrix(categories: int, branches: int) -> Any:
+    """Nodes as sums of leaves, by listing which leaves are under a node."""
+    rows = []
+    for depth in range(1, tree_levels(categories, branches) + 1):
+        under = categories // branches**depth
+        rows += [[i // under == node for i in range(categories)] for node in range(branches**depth)]
+    return np.array(rows, dtype=float)
+
+
+@pytest.mark.parametrize(("categories", "branches"), [(4, 2), (2, 2), (8, 2), (9, 3), (16, 4)])
+def test_tree_is_the_least_squares_solution(categories: int, branches: int) -> None:
+    rng = np.random.default_rng(categories)
+    matrix = _tree_matrix(categories, branches)
+    leaves = rng.dirichlet(np.ones(categories))
+    assert np.allclose(tree_sums(leaves, branches), matrix @ leaves)
+    noisy = tree_sums(leaves, branches) + rng.normal(0, 0.3, len(matrix))
+    # Normal equations with a multiplier for the sum of the leaves.
+    one = np.ones((categories, 1))
+    system = np.block([[matrix.T @ matrix, one], [one.T, np.zeros((1, 1))]])
+    best = matrix @ np.linalg.solve(system, np.append(matrix.T @ noisy, 1.0))[:-1]
+    assert np.allclose(consistent_tree(noisy, branches, nonnegative=False), best)
+    stacked = consistent_tree(np.stack([noisy, noisy[::-1]]), branches)
+    assert np.allclose(stacked[0], consistent_tree(noisy, branches))
+    for tree in stacked:
+        assert np.all(tree >= 0)
+        assert np.allclose(tree, matrix @ tree[-categories:])
+        assert tree[-categories:].sum() == pytest.approx(1.0)
+
+
+def test_tree_by_the_steps_of_the_paper() -> None:
+    h1, h2, h11, h12, h21, h22 = 0.1, 0.8, 0.0, 0.4, 0.3, 0.2
+    z1, z2 = (h11 + h12) / 3 + 2 * h1 / 3, (h21 + h22) / 3 + 2 * h2 / 3
+    top = np.array([z1, z2]) + 0.5 * (1 - z1 - z2)
+    left = np.array([h11, h12]) + 0.5 * (top[0] - h11 - h12)
+    right = np.array([h21, h22]) + 0.5 * (top[1] - h21 - h22)
+    assert left[0] < 0  # footnote 3
+    expected = [*top, 0.0, top[0], *right]
+    assert np.allclose(consistent_tree([h1, h2, h11, h12, h21, h22]), expected)
+
+
+def test_intervals() -> None:
+    low, high = proportion_interval([0.2, -0.1], 100)
+    assert low[0] == pytest.approx(0.2 - 1.959964 * 0.04, rel=1e-6)
+    assert high[1] == low[1] == -0.1
+    estimates, variances = np.array([[0.2, 0.5], [0.3, 0.5], [0.4, 0.5]]), np.full((3, 2), 0.004)
+    centre, low, high = combine_syntheses(estimates, variances)
+    # W = 0.004, B = 0.01, m = 3: T = 0.004 + 0.01 / 3, nu = 2 (1 + 3 * 0.4)^2 = 9.68.
+    half = stats.t.ppf(0.975, 9.68) * np.sqrt(0.004 + 0.01 / 3)
+    assert np.allclose(centre, [0.3, 0.5])
+    assert high[0] - 0.3 == pytest.approx(half, rel=1e-12)
+    assert 0.5 - low[1] == pytest.approx(1.9599639845 * np.sqrt(0.004), rel=1e-9)  # no noise seen: normal
+
+
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_loss_of_neighbours_never_exceeds_epsilon(kind: Any, rule: str) -> None:
+    """Log-likelihood ratios of all pairs of neighbours at released values: below epsilon, and near it somewhere."""
+    epsilon, n = 0.8, 3
+    mechanism = kind(epsilon, n, NAMES, rule=rule)
+    assert mechanism.true_epsilon == pytest.approx(epsilon, rel=1e-9)
+    tables = np.array([t for t in itertools.product(range(n + 1), repeat=4) if sum(t) == n])
+    distances = np.abs(tables[:, None] - tables[None]).sum(axis=-1)
+    rng, worst = np.random.default_rng(4), 0.0
+    for table in tables[::3]:
+        for _ in range(8):
+            logs = mechanism.log_likelihood(mechanism.release(table, rng), tables)
+            assert np.all(np.isfinite(logs))
+            worst = max(worst, float(np.abs(logs[:, None] - logs[None])[distances == 2].max()))
+    assert worst <= epsilon * (1 + 1e-9)
+    assert worst > 0.6 * epsilon
+
+
+def test_paper_convention_states_the_true_epsilon() -> None:
+    """One record moves two proportions in each level: twice the paper's epsilon for clipping, more for truncation."""
+    for kind, scale in zip(KINDS, [1 / 50, 1 / 50, 2 / 50], strict=True):
+        paper = kind(1.0, 50, NAMES, convention="paper")
+        assert paper.noise.scale == pytest.approx(scale, rel=1e-12)
+        assert paper.true_epsilon == pytest.approx(2.0, rel=1e-12)
+        assert kind(1.0, 50, NAMES, convention="paper", rule="truncated").true_epsilon > 2.9
+        assert "true epsilon is 2" in " ".join(str(paper.guarantee).split())
+    assert m.AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_release(kind: Any) -> None:
+    mechanism = kind(1.0, 100, NAMES)
+    release = mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
+    assert release.shares.sum() == pytest.approx(1.0, abs=1e-12)
+    assert release.simulated
+    assert "simulated: " in repr(release)
+    assert release == mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
+    assert (release.noisy is None) == (kind is m.RescaledProportions)
+    assert (
+        "post-processing" in str(release.guarantee)
+        or "costs nothing" in " ".join(str(release.guarantee).split())
+        or ("cost nothing" in " ".join(str(release.guarantee).split()))
+    )
+    if release.noisy is not None:
+        assert np.allclose(mechanism.shares(release.noisy.values), release.shares)
+    assert not mechanism.release([10, 20, 30, 40]).simulated
+
+
+def test_zeros_have_equal_shares() -> None:
+    mechanism = m.RescaledProportions(1e-6, 10, NAMES)
+    rng = np.random.default_rng(2)
+    shares = np.array([mechanism.release([1, 2, 3, 4], rng).shares for _ in range(200)])
+    equal = np.all(shares == 0.25, axis=1).mean()
+    # Each value is 0 or 1 with probability 1/2: all alike 1/8; 4.5 standard errors (1e-5).
+    assert abs(equal - 0.125) < 4.5 * np.sqrt(0.125 * 0.875 / 200)
+
+
+def test_last_share_outside_its_bounds() -> None:
+    rng = np.random.default_rng(7)
+    kept, clipped = (m.AllButOne(0.1, 20, NAMES, last="a", outside=rule) for rule in ("keep", "clip"))
+    shares = np.array([kept.release([0, 5, 5, 10], rng).shares for _ in range(50)])
+    assert np.any(shares[:, 0] < 0)
+    assert np.all(np.array([clipped.release([0, 5, 5, 10], rng).shares for _ in range(50)]) >= 0)
+
+
+def test_several_releases() -> None:
+    several = m.MultipleSynthesis.split(m.AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
+    assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
+    releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
+    assert len({release.shares.tobytes() for release in releases}) == 3
+    tables = np.array([[5, 10, 15, 20], [20, 15, 10, 5]])
+    each = [own.log_likelihood(r, tables) for own, r in zip(several.mechanisms, releases, strict=True)]
+    assert np.allclose(several.log_likelihood(releases, tables), sum(each))
+    shares = np.stack([release.shares for release in releases])
+    inner = np.clip(shares, 0, 1)
+    assert np.allclose(several.combine(releases, 0.9), combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
+
+
+def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
+    mechanism = m.UniversalHistogram(1.0, 20, NAMES)
+    release = mechanism.release([2, 4, 6, 8], rng=np.random.default_rng(6))
+    noise = stats.laplace(loc=np.array([6, 14, 2, 4, 6, 8]) / 20, scale=4 / 20)
+    values = release.noisy.values
+    each = np.where(values == 0, noise.logcdf(0), np.where(values == 1, noise.logsf(1), noise.logpdf(values)))
+    assert mechanism.log_likelihood(release, [2, 4, 6, 8]) == pytest.approx(each.sum(), rel=1e-12)
+    with pytest.raises(NotImplementedError, match="law of the shares of 'universal-histogram' alone"):
+        m.ProportionRelease(release.shares, release.names, mechanism=mechanism.describe())
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: rescale([-0.1, 0.4]), ValueError, "at least 0"),
+        (lambda: rescale([0.4]), ValueError, "2 entries or more"),
+        (lambda: all_but_one([0.4], 2), ValueError, "one of the 2 categories"),
+        (lambda: all_but_one([0.4], 0, "redraw"), ValueError, "outside must be one of"),
+        (lambda: tree_levels(6), ValueError, "2, 4, 8, .* got 6"),
+        (lambda: consistent_tree([0.1] * 5), ValueError, "full tree with 2 branches"),
+        (lambda: combine_syntheses([0.1], [0.1]), ValueError, "two releases or more"),
+        (lambda: combine_syntheses([0.1, 0.2], [0.1, -0.1]), ValueError, "at least 0"),
+        (
+            lambda: m.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 5]),
+            ValueError,
+            "add up to the public n = 10, but they do not",
+        ),
+        (
+            lambda: m.RescaledProportions(1.0, 10, NAMES).release([-1, 3, 3, 5]),
+            ValueError,
+            "at least 0, but that of a is not",
+        ),
+        (lambda: m.RescaledProportions(1.0, 10, NAMES).release([5, 5]), ValueError, "one for each of 4"),
+        (lambda: m.RescaledProportions(1.0, 10, ["a"]), ValueError, "two categories or more"),
+        (lambda: m.RescaledProportions(1.0, 10, NAMES, rule="cut"), ValueError, "rule must be one of"),
+        (lambda: m.AllButOne(1.0, 10, NAMES, last="e"), ValueError, "last must be one of"),
+        (lambda: m.UniversalHistogram(1.0, 10, NAMES[:3]), ValueError, "power|2, 4, 8"),
+        (lambda: m.MultipleSynthesis.split(m.AllButOne, 1.0, 9, NAMES, parts=[0.5, 0.4]), ValueError, "add up to"),
+        (lambda: m.MultipleSynthesis((m.AllButOne(1.0, 9, NAMES),)), ValueError, "two or more, got 1"),
+        (
+            lambda: m.MultipleSynthesis((m.AllButOne(1.0, 9, NAMES), m.AllButOne(1.0, 8, NAMES))),
+            ValueError,
+            "same records",
+        ),
+        (lambda: m.MultipleSynthesis([1, 2]), TypeError, "mechanisms for proportions"),
+        (lambda: m.ProportionRelease([0.5, 0.4], ("a", "b")), ValueError, "add up to 1"),
+    ],
+)
+def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_a_release_of_another_mechanism_is_refused() -> None:
+    release = m.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 4], rng=np.random.default_rng(1))
+    with pytest.raises(ValueError, match="must come from this mechanism"):
+        m.RescaledProportions(0.5, 10, NAMES).log_likelihood(release, [1, 2, 3, 4])

@@ -1,0 +1,281 @@
+"""A release of proportions is a release: one class, one format, one `observe`, one report, one check of what is stated."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from pytensor.compile.mode import Mode
+from scipy import integrate, stats
+from scipy.special import logsumexp
+
+import bayesdp as bdp
+from bayesdp import mechanisms as m
+from bayesdp.composition import as_one
+from bayesdp.papers.bounded_statistics import RescaledLaplace, posterior_of_proportions
+from bayesdp.privacy import StatisticGuarantee
+from bayesdp.report.page import page
+
+N, NAMES = 12, ["rents", "owns", "other", "none"]
+PYTHON = Mode(linker="py", optimizer="fast_compile")
+"""The same graphs without numba's seconds of compilation."""
+KINDS = [m.RescaledProportions, m.AllButOne, m.UniversalHistogram]
+CASES = [(kind, rule) for kind in KINDS for rule in ("boundary-inflated", "truncated")]
+
+
+def _tables(n: int, k: int) -> Any:
+    grid = np.stack(np.meshgrid(*[np.arange(n + 1)] * (k - 1), indexing="ij"), axis=-1).reshape(-1, k - 1)
+    grid = grid[grid.sum(axis=1) <= n]
+    return np.column_stack([grid, n - grid.sum(axis=1)])
+
+
+@pytest.mark.parametrize(("kind", "rule"), CASES)
+def test_one_format(kind: Any, rule: str, tmp_path: Path) -> None:
+    mechanism = kind(1.0, N, NAMES, rule=rule)
+    release = mechanism.release([2, 4, 3, 3], rng=1)
+    assert isinstance(release, bdp.Release)
+    assert (release.about, release.dims, release.names) == ("statistics", ("category",), tuple(NAMES))
+    assert release.measurements[0].query == mechanism.query
+    assert release.measurements[0].law == mechanism.law
+    release.to_netcdf(tmp_path / "r.nc")
+    release.to_csv(tmp_path / "folder")
+    plain = [bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "folder")]
+    for again in [*plain, m.ProportionRelease.from_netcdf(tmp_path / "r.nc"), pickle.loads(pickle.dumps(release))]:
+        assert again == release
+        assert type(again.guarantee) is StatisticGuarantee
+        found = mechanism.log_likelihood(again, [[2, 4, 3, 3], [12, 0, 0, 0]])
+        assert np.array_equal(found, mechanism.log_likelihood(release, [[2, 4, 3, 3], [12, 0, 0, 0]]))
+    assert np.array_equal(m.ProportionRelease.from_netcdf(tmp_path / "r.nc").shares, release.shares)
+    made = m.ProportionRelease(
+        release.shares, release.names, release.noisy, release.mechanism, release.guarantee, release.simulated
+    )
+    assert made == release
+
+
+def _model(release: bdp.Release, k: int, prior: Any) -> pm.Model:
+    with pm.Model(coords=release.coords) as model:
+        counts = pm.DirichletMultinomial("counts", N, np.broadcast_to(prior, k), dims="category")
+        bdp.observe(release, counts / N)
+    return model
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("prior", [1.0, [2.0, 0.5, 1.5]])
+@pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne])
+def test_observed_posterior_is_the_enumerated_one(kind: Any, prior: Any) -> None:
+    """The model's log-density of each of 91 tables of three categories, summed here, against `posterior_of_proportions`."""
+    mechanism = kind(2.0, N, NAMES[:3])
+    release = mechanism.release([2, 6, 4], rng=5)
+    logp = _model(release, 3, prior).compile_logp(mode=PYTHON)
+    tables = _tables(N, 3)
+    logs = np.array([float(logp({"counts": table})) for table in tables])
+    exact = posterior_of_proportions(mechanism, release, prior)
+    where = {tuple(table): weight for table, weight in zip(exact.counts.tolist(), exact.weights, strict=True)}
+    found = np.exp(logs - logsumexp(logs))
+    np.testing.assert_allclose(found, [where[tuple(table)] for table in tables.tolist()], rtol=1e-7, atol=1e-14)
+
+
+def test_observed_tree_is_the_enumerated_one() -> None:
+    mechanism = m.UniversalHistogram(2.0, N, NAMES[:2])
+    release = mechanism.release([5, 7], rng=5)
+    logp = _model(release, 2, 1.0).compile_logp(mode=PYTHON)
+    logs = np.array([float(logp({"counts": table})) for table in _tables(N, 2)])
+    exact = posterior_of_proportions(mechanism, release)
+    np.testing.assert_allclose(np.exp(logs - logsumexp(logs)), exact.weights, rtol=1e-7)
+
+
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
+def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
+    """With proportions (q, 1 - q) themselves: quadrature over the sum s of two values of Laplace noise (SciPy), s r and s (1 - r)."""
+    mechanism = m.RescaledProportions(1.0, N, NAMES[:2], rule=rule)
+    tried = (mechanism.release([5, 7], rng=seed) for seed in range(20))
+    release = next(own for own in tried if np.all(own.shares > 0.0))
+    r, b = release.shares, mechanism.noise.scale
+    with pm.Model() as model:
+        bdp.observe(release, pm.Dirichlet("p", np.ones(2), default_transform=None))
+    logp = model.compile_logp([model["noisy"]], mode=PYTHON)
+    for q in (0.05, 0.3, 0.5, 0.9):
+        noise = stats.laplace(loc=[q, 1 - q], scale=b)
+        inside = np.prod(noise.cdf(1.0) - noise.cdf(0.0)) if rule == "truncated" else 1.0
+        edges = sorted({0.0, 1 / r.max(), *(float(x) for x in np.array([q, 1 - q]) / r if x < 1 / r.max())})
+
+        def density(s: float, noise: Any = noise) -> float:
+            return float(s * np.prod(noise.pdf(s * r)))
+
+        mass = sum(integrate.quad(density, *own, epsrel=1e-11)[0] for own in itertools.pairwise(edges))
+        if rule == "boundary-inflated":  # or the larger value was clipped to 1
+            top = int(np.argmax(r))
+            mass += noise.sf(1.0)[top] * noise.pdf(r / r.max())[1 - top] / r.max() ** 2
+        assert float(logp({"p": np.array([q, 1 - q])})) == pytest.approx(np.log(mass / inside), rel=1e-8)
+
+
+@pytest.fixture(scope="module")
+def posterior() -> xr.DataTree:
+    release = m.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5)
+    sums = m.UniversalHistogram(2.0, N, NAMES[:3], branches=3).release([2, 6, 4], rng=6)
+    with pm.Model(coords=release.coords):
+        p = pm.Dirichlet("p", np.ones(3), dims="category")
+        bdp.observe(release, p)
+        bdp.observe(sums, p)
+        return bdp.sample(draws=300, tune=300, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
+
+
+@pytest.mark.system
+def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
+    """Mean of p under both releases by a sum over 20,100 points of the simplex; false alarm below one in 10,000 seeds."""
+    tree = posterior
+    first, second = (m.AllButOne(2.0, N, NAMES[:3]), m.UniversalHistogram(2.0, N, NAMES[:3], branches=3))
+    releases = first.release([2, 6, 4], rng=5), second.release([2, 6, 4], rng=6)
+    points = (_tables(200, 3) + 1 / 3) / 201
+    logs = sum(own.log_likelihood(release, points * N) for own, release in zip((first, second), releases, strict=True))
+    weights = np.exp(logs - logsumexp(logs))
+    mean = weights @ points
+    sd = np.sqrt(weights @ (points - mean) ** 2)
+    draws = tree["posterior"]["p"].values.reshape(-1, 3)
+    ess = tree["diagnostics"]["p_ess_bulk"].values if "p_ess_bulk" in tree["diagnostics"] else len(draws) / 4
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 4.2 * sd / np.sqrt(ess))
+
+
+@pytest.mark.system
+def test_report_and_summary(posterior: xr.DataTree) -> None:
+    table = bdp.summary(posterior)
+    assert {"category=rents", "category=owns", "category=other"} <= set(table.index.get_level_values(1))
+    text = re.sub(r"<style.*?</style>|<svg.*?</svg>|src=\"data:[^\"]*\"", "", page(posterior), flags=re.DOTALL)
+    words = re.sub(r"<[^>]+>", " ", text)
+    assert "Confidential statistics: a posterior report" in words
+    assert words.count("boundary-inflated-laplace b=") >= 2
+    assert "rents" in words
+    first = float(m.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5).measurements[0].published[0])
+    assert re.search(rf"rents\s*:\s*{first:.3g}", words)  # what was published is listed: it is not of every category
+    assert "Posterior mean and 95% equal-tailed interval of each statistic." in words
+    for false in (
+        "table of counts",
+        "confidential count",
+        "Grand total",
+        "Published value, posterior",
+        "published noisy value",
+    ):
+        assert false not in words, false
+
+
+def test_composition_and_multiple_synthesis() -> None:
+    several = m.MultipleSynthesis.split(m.RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25])
+    releases = several.release([2, 6, 4], rng=1)
+    both = bdp.compose(*releases)
+    assert both.guarantee is not None
+    assert both.guarantee.parameters["epsilon"] == pytest.approx(several.true_epsilon, rel=1e-9)
+    whole = as_one(list(releases))
+    whole.check_stated()
+    smaller = replace(whole.guarantee, parameters={**whole.guarantee.parameters, "epsilon": 0.9})
+    with pytest.raises(ValueError, match=r"states epsilon = 0.9, but the mechanisms together have epsilon"):
+        replace(whole, guarantee=smaller).check_stated()
+    plain = [bdp.Release.from_dataset(own.to_dataset()) for own in releases]
+    assert np.array_equal(several.combine(plain), several.combine(releases))
+    assert several.log_likelihood(plain, [2, 6, 4]) == several.log_likelihood(releases, [2, 6, 4])
+
+
+def _changed(release: bdp.Release, path: Path, change: Any) -> Path:
+    """A file of the release in which something else is said."""
+    release.to_netcdf(path, overwrite=True)
+    with h5py.File(path, "r+") as file:
+        change(file)
+    return path
+
+
+def test_files_that_cannot_be(tmp_path: Path) -> None:
+    mechanism = m.RescaledProportions(1.0, N, NAMES[:3])
+    release, path = mechanism.release([2, 6, 4], rng=1), tmp_path / "r.nc"
+
+    def shifted(file: Any) -> None:
+        file["measured_0"][0] += 0.01
+
+    with pytest.raises(
+        ValueError, match=r"values must add up to 1 under the law 'rescaled-laplace', .* add up to 1\.0"
+    ):
+        bdp.Release.from_netcdf(_changed(release, path, shifted))
+
+    def another_law(file: Any) -> None:
+        [own] = json.loads(file.attrs["measurements"])
+        file.attrs["measurements"] = json.dumps([{**own, "law": {**own["law"], "b": 9.0}}])
+
+    with pytest.raises(
+        ValueError, match=r"'rescaled-proportions' has noise of the law rescaled-laplace, .*says .*b = 9.0"
+    ):
+        bdp.Release.from_netcdf(_changed(release, path, another_law))
+
+    tree = m.UniversalHistogram(1.0, N, NAMES).release([2, 4, 3, 3], rng=1)
+    swapped = tree.measurements[0].query.matrix.toarray()[[1, 0, 2, 3, 4, 5]]
+    query = bdp.LinearQuery(tree.frame, swapped, tree.measurements[0].query.names)
+    own = tree.measurements[0]
+    with pytest.raises(
+        ValueError, match=r"'universal-histogram' measures .*, but measured are .* by another linear map"
+    ):
+        replace(tree, measurements=(bdp.Measured(query, own.values, own.law),))
+    mean = m.TruncatedLaplace(1.0, 0.1, (0, 1), names=["a", "b"]).release([0.2, 0.4], rng=1)
+    doubled = bdp.LinearQuery(mean.frame, [[2, 0], [0, 2]], ["a", "b"])
+    with pytest.raises(ValueError, match=r"'truncated-laplace' measures .* by another linear map"):
+        replace(mean, measurements=(bdp.Measured(doubled, mean.values.values, mean.law),))
+    mean.to_netcdf(tmp_path / "mean.nc")
+    with pytest.raises(ValueError, match=r"holds no release of proportions"):
+        m.ProportionRelease.from_netcdf(tmp_path / "mean.nc")
+    tree.to_netcdf(tmp_path / "tree.nc")
+    with pytest.raises(ValueError, match=r"holds no release of statistics"):
+        m.StatisticRelease.from_netcdf(tmp_path / "tree.nc")
+
+
+def test_what_is_refused() -> None:
+    frame = {"category": ["a", "b"]}
+    query, law = bdp.Identity(frame), RescaledLaplace(0.1, "truncated")
+    with pytest.raises(
+        ValueError, match=r"must be greater than 0 under the law 'rescaled-laplace' with the rule 'truncated'"
+    ):
+        bdp.Measured(query, [0.0, 1.0], law)
+    with pytest.raises(ValueError, match=r"to 1, but category=a is -0\.5"):
+        bdp.Measured(query, [-0.5, 1.5], law)
+    with pytest.raises(ValueError, match=r"keeps no totals of counts, so invariants must be None"):
+        bdp.Measured(query, [0.5, 0.5], law, bdp.Invariants(bdp.Totals(frame)))
+    with pytest.raises(ValueError, match=r"which are no counts"):
+        bdp.Release.from_published(frame, [bdp.Measured(query, [0.5, 0.5], law)])
+    with pytest.raises(ValueError, match=r"ties the noise of all cells together"):
+        bdp.Measured(query, [np.nan, 0.5], law, unmeasured=["category=a"])
+    release = m.AllButOne(1.0, N, NAMES[:3]).release([2, 6, 4], rng=1)
+    with pytest.raises(ValueError, match=r"mechanism: a mechanism for statistics is described by"):
+        m.ProportionRelease(release.shares, release.names, release.noisy)
+    with pytest.raises(ValueError, match=r"has the categories 'rents', 'owns', 'other', but names are 'a', 'b', 'c'"):
+        m.ProportionRelease(release.shares, ["a", "b", "c"], release.noisy, release.mechanism)
+    other = m.RescaledProportions(1.0, N, NAMES[:3])
+    with pytest.raises(ValueError, match=r"publishes shares only, but noisy values are given"):
+        m.ProportionRelease(release.shares, release.names, release.noisy, other.describe())
+    with pytest.raises(TypeError, match=r"release must be a ProportionRelease, or another Release"):
+        other.log_likelihood(release.shares, [2, 6, 4])
+
+
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
+def test_the_law_of_shares_bounds_what_may_be_stated(rule: str) -> None:
+    """Oracle: log-density ratios of shares near a vertex between proportions d apart; no guarantee may state less than d / (2 b)."""
+    law, d = RescaledLaplace(0.1, rule), 0.2
+    near = [1.0 - 2e-9, 1e-9, 1e-9] if rule == "truncated" else [1.0, 0.0, 0.0]
+    ratio = float(law.log_density(near, [1.0, 0.0, 0.0]) - law.log_density(near, [1.0 - d / 2, d / 2, 0.0]))
+    assert ratio >= d / (2 * 0.1)
+    frame = {"category": ["a", "b", "c"]}
+    measured = [bdp.Measured(bdp.Identity(frame), [0.5, 0.3, 0.2], law)]
+
+    def stated(epsilon: float) -> None:
+        known = StatisticGuarantee("pure", {"epsilon": epsilon, "sensitivity": d}, "l1")
+        bdp.Release.from_published(frame, measured, guarantee=known, about="statistics")
+
+    stated(ratio)
+    with pytest.raises(
+        ValueError, match=r"states epsilon = 0.9 for statistics that are 0.2 apart, .* at least epsilon = 1"
+    ):
+        stated(0.9)
