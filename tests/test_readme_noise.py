@@ -14,6 +14,7 @@ from bayesdp import distributions
 from bayesdp import mechanisms as m
 from bayesdp.noise import ProjectedLaplace
 from bayesdp.noise.registered import law_names, registered_law
+from bayesdp.papers import integer_subspace
 from bayesdp.privacy import EXACT_SAMPLER
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -157,4 +158,4 @@ def test_k_norm_noise_by_hit_and_run_is_said_and_not_certified() -> None:
     with pytest.raises(
         TypeError, match=r"LatticeLaplace or LatticeGaussian, .* hit-and-run .* certified by nothing here"
     ):
-        m.certify(mechanism, 0.1)  # type: ignore[arg-type]
+        integer_subspace.certify(mechanism, 0.1)  # type: ignore[arg-type]

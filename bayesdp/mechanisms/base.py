@@ -18,7 +18,7 @@ from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._shared import add_noise, answers_of, confidential_counts
+from bayesdp.mechanisms._shared import add_noise, answers_of, confidential_counts, grid_caveat, one_statement
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
@@ -27,7 +27,9 @@ from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = ["GENERATOR_CAVEAT", "Mechanism", "confidential_counts", "mechanism_names"]
+__all__ = [
+    "GENERATOR_CAVEAT", "Mechanism", "add_noise", "answers_of", "confidential_counts", "grid_caveat", "mechanism_names", "one_statement",
+]  # fmt: skip
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
 

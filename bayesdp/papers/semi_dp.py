@@ -37,7 +37,7 @@ from bayesdp.datasets.nmf.allocation import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._shared import grid_caveat
+from bayesdp.mechanisms.base import grid_caveat
 from bayesdp.mechanisms.semi.base import safe_adjacency
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers.subspace import GRID, ProjectedMechanism, checked_loss, semi_given_guarantee

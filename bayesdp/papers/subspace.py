@@ -89,8 +89,14 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
-from bayesdp.mechanisms._shared import add_noise, answers_of, confidential_counts, one_statement
-from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
+from bayesdp.mechanisms.base import (
+    AdditiveMechanism,
+    Mechanism,
+    add_noise,
+    answers_of,
+    confidential_counts,
+    one_statement,
+)
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import NoiseLaw

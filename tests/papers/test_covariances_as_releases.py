@@ -20,18 +20,19 @@ import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp._chains import ess_bulk
 from bayesdp.composition import as_one
+from bayesdp.papers import covariance_cone
 from bayesdp.papers.covariance_cone import element_frame, variables_of
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.report.page import page
 
 NAMES = ["height", "weight"]
 TRUTH = np.array([[1.0, 0.5], [0.5, 2.0]])
-MATRIX = m.CovarianceMatrix(3.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
-PAPER = m.CovarianceMatrix(
+MATRIX = covariance_cone.CovarianceMatrix(3.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
+PAPER = covariance_cone.CovarianceMatrix(
     1.0, 200, [(-3.0, 3.0)] * 2, NAMES, rule="truncated", parts=[0.5, 0.3, 0.2], convention="paper"
 )
-ONE = m.CovarianceMatrix(2.0, 100, [(-3.0, 3.0)])
-BY_HAND = m.CovarianceRelease(
+ONE = covariance_cone.CovarianceMatrix(2.0, 100, [(-3.0, 3.0)])
+BY_HAND = covariance_cone.CovarianceRelease(
     [[1.0, 0.4, -0.2], [0.4, 2.0, 0.3], [-0.2, 0.3, 0.5]],
     [[0.1, 0.2, 0.15], [0.2, 0.3, 0.25], [0.15, 0.25, 0.4]],
     [9.0, 9.0, 4.0],
@@ -40,9 +41,9 @@ BY_HAND = m.CovarianceRelease(
 )
 
 
-def without_variance() -> m.CovarianceRelease:
+def without_variance() -> covariance_cone.CovarianceRelease:
     """A release whose first variance came out as 0, so that nothing is known of the covariance."""
-    mechanism = m.CovarianceMatrix(0.001, 20, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
+    mechanism = covariance_cone.CovarianceMatrix(0.001, 20, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
     made = (mechanism.release(TRUTH, rng=k) for k in range(30))
     return next(own for own in made if own.matrix[0, 0] == 0.0 < own.matrix[1, 1])
 
@@ -67,9 +68,9 @@ def test_what_is_written_is_read(kind: str, tmp_path: Path) -> None:
         assert type(again) is bdp.Release
         assert again == release
     for own in (
-        m.CovarianceRelease.from_netcdf(tmp_path / "r.nc"),
-        m.CovarianceRelease.from_csv(tmp_path / "r"),
-        m.CovarianceRelease.of(bdp.Release.from_dataset(release.to_dataset())),
+        covariance_cone.CovarianceRelease.from_netcdf(tmp_path / "r.nc"),
+        covariance_cone.CovarianceRelease.from_csv(tmp_path / "r"),
+        covariance_cone.CovarianceRelease.of(bdp.Release.from_dataset(release.to_dataset())),
     ):
         for array in ("matrix", "scales", "largest"):
             assert np.array_equal(getattr(own, array), getattr(release, array)), array
@@ -87,7 +88,7 @@ def test_elements_have_labels() -> None:
     assert variables_of(bdp.Frame.of({"element": [1, 2, 3]})) is None
     assert variables_of(bdp.Frame.of({"statistic": ["a:a"]})) is None
     with pytest.raises(ValueError, match="a label of its own, but two pairs are 'x:y:z'"):
-        m.CovarianceMatrix(1.0, 50, [(0.0, 1.0)] * 4, ["x", "y:z", "x:y", "z"])
+        covariance_cone.CovarianceMatrix(1.0, 50, [(0.0, 1.0)] * 4, ["x", "y:z", "x:y", "z"])
 
 
 def test_the_guarantee_names_the_generator() -> None:
@@ -96,10 +97,10 @@ def test_the_guarantee_names_the_generator() -> None:
         guarantee = MATRIX.release(TRUTH, rng=rng).guarantee
         assert guarantee is not None
         assert (GENERATOR_CAVEAT in guarantee.caveats) == (rng is None)
-    assert m.CovarianceMatrix.from_description(MATRIX.describe()) == MATRIX
+    assert covariance_cone.CovarianceMatrix.from_description(MATRIX.describe()) == MATRIX
 
 
-def by_hand(release: m.CovarianceRelease, truth: Any) -> float:
+def by_hand(release: covariance_cone.CovarianceRelease, truth: Any) -> float:
     """Log-likelihood from SciPy's Laplace law, with clipping or truncation written out."""
     total = 0.0
     for i, j in zip(*np.triu_indices(len(release.names)), strict=True):
@@ -238,7 +239,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     other = m.TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1)
     other.to_netcdf(tmp_path / "r.nc")
     with pytest.raises(ValueError, match=r"needs a mechanism 'covariance-matrix'.*got 'truncated-laplace'"):
-        m.CovarianceRelease.from_netcdf(tmp_path / "r.nc")
+        covariance_cone.CovarianceRelease.from_netcdf(tmp_path / "r.nc")
     frame = {"statistic": ["a", "b"]}
     law = bdp.noise.BoundaryInflatedLaplace(1.0, (0.0, 9.0))
     with pytest.raises(ValueError, match="publishes elements named a:a, a:b and so on"):
@@ -260,7 +261,7 @@ def test_bounds_that_are_not_those_of_the_released_variances(tmp_path: Path) -> 
 
 def test_two_releases_of_one_matrix(tmp_path: Path) -> None:
     """Epsilons add up; a file of both is checked part by part."""
-    other = m.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES).release(TRUTH, rng=8)
+    other = covariance_cone.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES).release(TRUTH, rng=8)
     whole = as_one([RELEASED, other])
     assert whole.guarantee is not None
     assert whole.guarantee.parameters["epsilon"] == pytest.approx(4.0)

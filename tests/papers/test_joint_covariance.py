@@ -19,6 +19,7 @@ import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp._chains import ess_bulk
 from bayesdp.composition import as_one
+from bayesdp.papers import covariance_cone, subspace
 from bayesdp.papers.models import observe_covariance
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 
@@ -26,7 +27,7 @@ NAMES = ["height", "weight"]
 CELLS = {"a": [1, 2, 3]}
 BOUNDS = [(-3.0, 3.0), (-4.5, 4.5)]
 TRUTH = np.array([[1.0, 0.5], [0.5, 2.0]])
-JOINT = m.JointCovariance(3.0, 200, BOUNDS, NAMES)
+JOINT = covariance_cone.JointCovariance(3.0, 200, BOUNDS, NAMES)
 RELEASED = JOINT.release(TRUTH, rng=1)
 
 
@@ -38,7 +39,7 @@ def test_the_loss_is_attained_and_never_exceeded_on_a_grid_of_data_sets(n: int) 
     pair, is epsilon: some pair attains it.
     """
     bounds = [(-1.0, 1.0), (2.0, 7.0)]
-    mechanism = m.JointCovariance(0.7, n, bounds)
+    mechanism = covariance_cone.JointCovariance(0.7, n, bounds)
     grid = [np.array(point) for point in product(*(np.linspace(*own, 3) for own in bounds))]
     rows, columns = np.triu_indices(2)
 
@@ -68,7 +69,7 @@ def test_the_loss_is_attained_and_never_exceeded_on_a_grid_of_data_sets(n: int) 
 def test_all_elements_can_change_by_their_sensitivity_at_once() -> None:
     """Others at a corner, one record at theirs or at the opposite one: what noise for each element must be prepared for."""
     n = 9
-    mechanism = m.JointCovariance(1.0, n, BOUNDS)
+    mechanism = covariance_cone.JointCovariance(1.0, n, BOUNDS)
     low, high = (np.array([own[side] for own in BOUNDS]) for side in (0, 1))
     one, other = (np.cov(np.array([low] * (n - 1) + [last]), rowvar=False) for last in (low, high))
     assert other - one == pytest.approx(mechanism.sensitivities)
@@ -76,7 +77,7 @@ def test_all_elements_can_change_by_their_sensitivity_at_once() -> None:
 
 def test_draws_are_a_gamma_radius_times_a_uniform_point_of_the_box() -> None:
     """6,000 draws of ten elements (Kolmogorov-Smirnov, 12 comparisons, 1e-5 each), and the mean squared error of the docstring."""
-    mechanism = m.JointCovariance(0.5, 50, [(0.0, 1.0), (0.0, 2.0), (-1.0, 1.0), (0.0, 5.0)])
+    mechanism = covariance_cone.JointCovariance(0.5, 50, [(0.0, 1.0), (0.0, 2.0), (-1.0, 1.0), (0.0, 5.0)])
     law = mechanism.law
     noise = law.draw(5, (10,), 6000) / np.asarray(law.b)
     radius = np.abs(noise).max(axis=1)
@@ -95,14 +96,14 @@ def test_draws_are_a_gamma_radius_times_a_uniform_point_of_the_box() -> None:
         (3, 168.0),
         (5, 2266.7),
     ):  # docs/papers/covariance-cone.md, in units of 1 / (n epsilon)**2
-        assert m.JointCovariance(1.0, 10, [(0.0, 1.0)] * p).error * 100 == pytest.approx(error, rel=1e-2)
+        assert covariance_cone.JointCovariance(1.0, 10, [(0.0, 1.0)] * p).error * 100 == pytest.approx(error, rel=1e-2)
         d = p * (p + 1) // 2
         equal_parts = 2.0 * d**2 * p**2
         assert (d + 1) * (d + 2) * p**2 / 3 / equal_parts == pytest.approx((d + 1) * (d + 2) / (6 * d**2))
 
 
 def test_one_variable_has_laplace_noise() -> None:
-    law = m.JointCovariance(0.5, 50, [(0.0, 2.0)]).law
+    law = covariance_cone.JointCovariance(0.5, 50, [(0.0, 2.0)]).law
     for noise in (-3.0, 0.0, 0.7):
         assert law.logp([noise], [0.0]) == pytest.approx(stats.laplace(scale=0.16).logpdf(noise))
 
@@ -145,7 +146,7 @@ def test_posterior_against_quadrature() -> None:
 
     The released matrix is outside of the cone: its second variance is negative.
     """
-    mechanism = m.JointCovariance(1.0, 100, [(-3.0, 3.0)] * 2)
+    mechanism = covariance_cone.JointCovariance(1.0, 100, [(-3.0, 3.0)] * 2)
     release = next(own for k in range(200) if (own := mechanism.release(TRUTH / 2.0, rng=k)).matrix[1, 1] < 0.0)
     top = 4.0
     with pm.Model():
@@ -181,17 +182,17 @@ def test_files_and_descriptions(tmp_path: Path) -> None:
         assert type(again) is bdp.Release
         assert again == RELEASED
     for own in (
-        m.JointCovarianceRelease.from_netcdf(tmp_path / "r.nc"),
-        m.JointCovarianceRelease.from_csv(tmp_path / "r"),
+        covariance_cone.JointCovarianceRelease.from_netcdf(tmp_path / "r.nc"),
+        covariance_cone.JointCovarianceRelease.from_csv(tmp_path / "r"),
     ):
         assert np.array_equal(own.matrix, RELEASED.matrix)
         assert (own.names, own.n) == (("height", "weight"), 200)
-    assert m.JointCovariance.from_description(JOINT.describe()) == JOINT
+    assert covariance_cone.JointCovariance.from_description(JOINT.describe()) == JOINT
     assert json.loads(json.dumps(JOINT.describe())) == JOINT.describe()
-    other = m.CovarianceMatrix(1.0, 200, BOUNDS, NAMES).release(TRUTH, rng=1)
+    other = covariance_cone.CovarianceMatrix(1.0, 200, BOUNDS, NAMES).release(TRUTH, rng=1)
     other.to_netcdf(tmp_path / "other.nc")
     with pytest.raises(ValueError, match=r"needs a mechanism 'joint-covariance', got 'covariance-matrix'"):
-        m.JointCovarianceRelease.from_netcdf(tmp_path / "other.nc")
+        covariance_cone.JointCovarianceRelease.from_netcdf(tmp_path / "other.nc")
     with h5py.File(tmp_path / "r.nc", "r+") as file:
         [measured] = json.loads(file.attrs["measurements"])
         measured["law"]["b"][1] *= 1.01
@@ -229,7 +230,7 @@ def test_what_a_release_may_not_state() -> None:
 
 
 def test_two_releases_add_up(tmp_path: Path) -> None:
-    other = m.JointCovariance(1.0, 200, BOUNDS, NAMES).release(TRUTH, rng=8)
+    other = covariance_cone.JointCovariance(1.0, 200, BOUNDS, NAMES).release(TRUTH, rng=8)
     whole = as_one([RELEASED, other])
     assert whole.guarantee is not None
     assert whole.guarantee.parameters["epsilon"] == pytest.approx(4.0)
@@ -264,15 +265,15 @@ def test_the_guarantee_names_the_generator_and_the_public_number() -> None:
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: m.JointCovariance(0.0, 50, BOUNDS), ValueError, "epsilon"),
-        (lambda: m.JointCovariance(1.0, 1, BOUNDS), ValueError, "n must"),
-        (lambda: m.JointCovariance(1.0, 50.5, BOUNDS), TypeError, "n must"),
-        (lambda: m.JointCovariance(1.0, 50, [(3.0, -3.0)]), ValueError, "lower one first, got 3"),
-        (lambda: m.JointCovariance(1.0, 50, [(-np.inf, 3.0)]), ValueError, "data_bounds must be finite"),
-        (lambda: m.JointCovariance(1.0, 50, 3.0), TypeError, "data_bounds must be a pair"),
-        (lambda: m.JointCovariance(1.0, 50, []), TypeError, "data_bounds must be a pair"),
-        (lambda: m.JointCovariance(1.0, 50, BOUNDS, ["height"]), ValueError, "names"),
-        (lambda: m.JointCovariance(1.0, 50, BOUNDS, ["height", "height"]), ValueError, "names"),
+        (lambda: covariance_cone.JointCovariance(0.0, 50, BOUNDS), ValueError, "epsilon"),
+        (lambda: covariance_cone.JointCovariance(1.0, 1, BOUNDS), ValueError, "n must"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50.5, BOUNDS), TypeError, "n must"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50, [(3.0, -3.0)]), ValueError, "lower one first, got 3"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50, [(-np.inf, 3.0)]), ValueError, "data_bounds must be finite"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50, 3.0), TypeError, "data_bounds must be a pair"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50, []), TypeError, "data_bounds must be a pair"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50, BOUNDS, ["height"]), ValueError, "names"),
+        (lambda: covariance_cone.JointCovariance(1.0, 50, BOUNDS, ["height", "height"]), ValueError, "names"),
         (lambda: JOINT.release(np.eye(3)), ValueError, r"of shape \(2, 2\)"),
         (lambda: JOINT.release([[1, 2], [2, 1]]), ValueError, "positive semidefinite"),
         (lambda: JOINT.release([[1, 2], [0, 1]]), ValueError, "symmetric"),
@@ -280,7 +281,7 @@ def test_the_guarantee_names_the_generator_and_the_public_number() -> None:
         (lambda: RELEASED.log_likelihood(np.eye(3)), ValueError, "covariance must have shape"),
         (lambda: bdp.papers.covariance_cone.BoxNorm([1.0, 0.0]), ValueError, "b must be greater than 0"),
         (
-            lambda: m.project(
+            lambda: subspace.project(
                 bdp.papers.covariance_cone.BoxNorm(1.0),
                 bdp.Identity(CELLS),
                 bdp.Totals(CELLS),
@@ -301,7 +302,10 @@ def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
 def test_three_variables_never_lose_more_than_epsilon(n: int) -> None:
     """Random data sets, half of them at the bounds, and one record replaced; released matrices along the change and beside it."""
     rng = np.random.default_rng(n)
-    mechanism, scale = m.JointCovariance(1.3, n, [(0.0, 1.0), (-1.0, 1.0), (2.0, 5.0)]), np.array([1.0, 2.0, 3.0])
+    mechanism, scale = (
+        covariance_cone.JointCovariance(1.3, n, [(0.0, 1.0), (-1.0, 1.0), (2.0, 5.0)]),
+        np.array([1.0, 2.0, 3.0]),
+    )
     upper, worst = np.triu_indices(3), 0.0
     for k in range(300):
         records = rng.integers(0, 2, (n, 3)) if k % 2 else rng.random((n, 3))

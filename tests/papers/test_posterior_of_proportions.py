@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesdp import mechanisms as m
+from bayesdp.papers import bounded_statistics
 from bayesdp.papers.bounded_statistics import posterior_of_proportions
 
 NAMES = ["a", "b", "c"]
@@ -24,7 +24,7 @@ def _clipped(values: Any, location: Any, b: float) -> float:
 
 def test_two_categories_by_quadrature() -> None:
     """All but one of two: the posterior of p by quadrature over p and a sum over the count."""
-    mechanism = m.AllButOne(0.7, 12, ["yes", "no"])
+    mechanism = bounded_statistics.AllButOne(0.7, 12, ["yes", "no"])
     release = mechanism.release([3, 9], rng=np.random.default_rng(5))
     assert release.noisy is not None
     y, b = release.noisy.values, 1 / (12 * 0.7)
@@ -59,11 +59,15 @@ def _ratio_density(shares: Any, mu: Any, b: float) -> float:
     return inner + float(np.asarray(noise.sf(1.0))[j] * np.prod(others))
 
 
-@pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne, m.MultipleSynthesis])
+@pytest.mark.parametrize(
+    "kind", [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.MultipleSynthesis]
+)
 def test_three_categories_by_enumeration(kind: Any) -> None:
     n, rng = 6, np.random.default_rng(8)
-    if kind is m.MultipleSynthesis:
-        source: Any = m.MultipleSynthesis.split(m.RescaledProportions, 4.0, n, NAMES, parts=2)
+    if kind is bounded_statistics.MultipleSynthesis:
+        source: Any = bounded_statistics.MultipleSynthesis.split(
+            bounded_statistics.RescaledProportions, 4.0, n, NAMES, parts=2
+        )
     else:
         source = kind(2.0, n, NAMES)
     release = source.release([1, 2, 3], rng)
@@ -95,7 +99,7 @@ def test_three_categories_by_enumeration(kind: Any) -> None:
 
 
 def test_tree_of_four_by_enumeration() -> None:
-    mechanism = m.UniversalHistogram(3.0, 5, [*NAMES, "d"])
+    mechanism = bounded_statistics.UniversalHistogram(3.0, 5, [*NAMES, "d"])
     release = mechanism.release([0, 1, 2, 2], rng=np.random.default_rng(3))
     assert release.noisy is not None
     posterior = posterior_of_proportions(mechanism, release, 2.0)
@@ -109,11 +113,11 @@ def test_tree_of_four_by_enumeration() -> None:
 
 
 def test_refusals() -> None:
-    mechanism = m.AllButOne(1.0, 400, [*NAMES, "d", "e"])
+    mechanism = bounded_statistics.AllButOne(1.0, 400, [*NAMES, "d", "e"])
     release = mechanism.release([100, 100, 100, 50, 50], rng=np.random.default_rng(1))
     with pytest.raises(NotImplementedError, match="more than 2000000 to enumerate"):
         posterior_of_proportions(mechanism, release)
-    small = m.AllButOne(1.0, 4, NAMES)
+    small = bounded_statistics.AllButOne(1.0, 4, NAMES)
     for prior in (0.0, [1.0, 1.0], [1.0, -1.0, 1.0]):
         with pytest.raises(ValueError, match="prior must be greater than 0"):
             posterior_of_proportions(small, small.release([1, 1, 2], rng=np.random.default_rng(1)), prior)

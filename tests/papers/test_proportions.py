@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp import mechanisms as m
-from bayesdp.mechanisms.bounded.rules import all_but_one, consistent_tree, rescale, tree_levels, tree_sums
-from bayesdp.papers.bounded_statistics import combine_syntheses, proportion_interval
+from bayesdp.papers import bounded_statistics
+from bayesdp.papers.bounded_statistics import (
+    all_but_one,
+    combine_syntheses,
+    consistent_tree,
+    proportion_interval,
+    rescale,
+    tree_levels,
+    tree_sums,
+)
 
 NAMES = ["a", "b", "c", "d"]
-KINDS = [m.RescaledProportions, m.AllButOne, m.UniversalHistogram]
+KINDS = [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram]
 
 
 def test_rescaling() -> None:
@@ -108,7 +115,7 @@ def test_paper_convention_states_the_true_epsilon() -> None:
         assert paper.true_epsilon == pytest.approx(2.0, rel=1e-12)
         assert kind(1.0, 50, NAMES, convention="paper", rule="truncated").true_epsilon > 2.9
         assert "true epsilon is 2" in " ".join(str(paper.guarantee).split())
-    assert m.AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
+    assert bounded_statistics.AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,7 +126,7 @@ def test_release(kind: Any) -> None:
     assert release.simulated
     assert "simulated: " in repr(release)
     assert release == mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
-    assert (release.noisy is None) == (kind is m.RescaledProportions)
+    assert (release.noisy is None) == (kind is bounded_statistics.RescaledProportions)
     assert (
         "post-processing" in str(release.guarantee)
         or "costs nothing" in " ".join(str(release.guarantee).split())
@@ -131,7 +138,7 @@ def test_release(kind: Any) -> None:
 
 
 def test_zeros_have_equal_shares() -> None:
-    mechanism = m.RescaledProportions(1e-6, 10, NAMES)
+    mechanism = bounded_statistics.RescaledProportions(1e-6, 10, NAMES)
     rng = np.random.default_rng(2)
     shares = np.array([mechanism.release([1, 2, 3, 4], rng).shares for _ in range(200)])
     equal = np.all(shares == 0.25, axis=1).mean()
@@ -141,14 +148,16 @@ def test_zeros_have_equal_shares() -> None:
 
 def test_last_share_outside_its_bounds() -> None:
     rng = np.random.default_rng(7)
-    kept, clipped = (m.AllButOne(0.1, 20, NAMES, last="a", outside=rule) for rule in ("keep", "clip"))
+    kept, clipped = (bounded_statistics.AllButOne(0.1, 20, NAMES, last="a", outside=rule) for rule in ("keep", "clip"))
     shares = np.array([kept.release([0, 5, 5, 10], rng).shares for _ in range(50)])
     assert np.any(shares[:, 0] < 0)
     assert np.all(np.array([clipped.release([0, 5, 5, 10], rng).shares for _ in range(50)]) >= 0)
 
 
 def test_several_releases() -> None:
-    several = m.MultipleSynthesis.split(m.AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
+    several = bounded_statistics.MultipleSynthesis.split(
+        bounded_statistics.AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated"
+    )
     assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
     releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
     assert len({release.shares.tobytes() for release in releases}) == 3
@@ -161,14 +170,14 @@ def test_several_releases() -> None:
 
 
 def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
-    mechanism = m.UniversalHistogram(1.0, 20, NAMES)
+    mechanism = bounded_statistics.UniversalHistogram(1.0, 20, NAMES)
     release = mechanism.release([2, 4, 6, 8], rng=np.random.default_rng(6))
     noise = stats.laplace(loc=np.array([6, 14, 2, 4, 6, 8]) / 20, scale=4 / 20)
     values = release.noisy.values
     each = np.where(values == 0, noise.logcdf(0), np.where(values == 1, noise.logsf(1), noise.logpdf(values)))
     assert mechanism.log_likelihood(release, [2, 4, 6, 8]) == pytest.approx(each.sum(), rel=1e-12)
     with pytest.raises(NotImplementedError, match="law of the shares of 'universal-histogram' alone"):
-        m.ProportionRelease(release.shares, release.names, mechanism=mechanism.describe())
+        bounded_statistics.ProportionRelease(release.shares, release.names, mechanism=mechanism.describe())
 
 
 @pytest.mark.parametrize(
@@ -183,29 +192,45 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
         (lambda: combine_syntheses([0.1], [0.1]), ValueError, "two releases or more"),
         (lambda: combine_syntheses([0.1, 0.2], [0.1, -0.1]), ValueError, "at least 0"),
         (
-            lambda: m.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 5]),
+            lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 5]),
             ValueError,
             "add up to the public n = 10, but they do not",
         ),
         (
-            lambda: m.RescaledProportions(1.0, 10, NAMES).release([-1, 3, 3, 5]),
+            lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([-1, 3, 3, 5]),
             ValueError,
             "at least 0, but that of a is not",
         ),
-        (lambda: m.RescaledProportions(1.0, 10, NAMES).release([5, 5]), ValueError, "one for each of 4"),
-        (lambda: m.RescaledProportions(1.0, 10, ["a"]), ValueError, "two categories or more"),
-        (lambda: m.RescaledProportions(1.0, 10, NAMES, rule="cut"), ValueError, "rule must be one of"),
-        (lambda: m.AllButOne(1.0, 10, NAMES, last="e"), ValueError, "last must be one of"),
-        (lambda: m.UniversalHistogram(1.0, 10, NAMES[:3]), ValueError, "power|2, 4, 8"),
-        (lambda: m.MultipleSynthesis.split(m.AllButOne, 1.0, 9, NAMES, parts=[0.5, 0.4]), ValueError, "add up to"),
-        (lambda: m.MultipleSynthesis((m.AllButOne(1.0, 9, NAMES),)), ValueError, "two or more, got 1"),
         (
-            lambda: m.MultipleSynthesis((m.AllButOne(1.0, 9, NAMES), m.AllButOne(1.0, 8, NAMES))),
+            lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([5, 5]),
+            ValueError,
+            "one for each of 4",
+        ),
+        (lambda: bounded_statistics.RescaledProportions(1.0, 10, ["a"]), ValueError, "two categories or more"),
+        (lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES, rule="cut"), ValueError, "rule must be one of"),
+        (lambda: bounded_statistics.AllButOne(1.0, 10, NAMES, last="e"), ValueError, "last must be one of"),
+        (lambda: bounded_statistics.UniversalHistogram(1.0, 10, NAMES[:3]), ValueError, "power|2, 4, 8"),
+        (
+            lambda: bounded_statistics.MultipleSynthesis.split(
+                bounded_statistics.AllButOne, 1.0, 9, NAMES, parts=[0.5, 0.4]
+            ),
+            ValueError,
+            "add up to",
+        ),
+        (
+            lambda: bounded_statistics.MultipleSynthesis((bounded_statistics.AllButOne(1.0, 9, NAMES),)),
+            ValueError,
+            "two or more, got 1",
+        ),
+        (
+            lambda: bounded_statistics.MultipleSynthesis(
+                (bounded_statistics.AllButOne(1.0, 9, NAMES), bounded_statistics.AllButOne(1.0, 8, NAMES))
+            ),
             ValueError,
             "same records",
         ),
-        (lambda: m.MultipleSynthesis([1, 2]), TypeError, "mechanisms for proportions"),
-        (lambda: m.ProportionRelease([0.5, 0.4], ("a", "b")), ValueError, "add up to 1"),
+        (lambda: bounded_statistics.MultipleSynthesis([1, 2]), TypeError, "mechanisms for proportions"),
+        (lambda: bounded_statistics.ProportionRelease([0.5, 0.4], ("a", "b")), ValueError, "add up to 1"),
     ],
 )
 def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
@@ -214,6 +239,6 @@ def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
 
 
 def test_a_release_of_another_mechanism_is_refused() -> None:
-    release = m.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 4], rng=np.random.default_rng(1))
+    release = bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 4], rng=np.random.default_rng(1))
     with pytest.raises(ValueError, match="must come from this mechanism"):
-        m.RescaledProportions(0.5, 10, NAMES).log_likelihood(release, [1, 2, 3, 4])
+        bounded_statistics.RescaledProportions(0.5, 10, NAMES).log_likelihood(release, [1, 2, 3, 4])

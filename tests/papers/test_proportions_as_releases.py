@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp.composition import as_one
+from bayesdp.papers import bounded_statistics
 from bayesdp.papers.bounded_statistics import RescaledLaplace, posterior_of_proportions
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.report.page import page
@@ -29,7 +30,7 @@ from bayesdp.report.page import page
 N, NAMES = 12, ["rents", "owns", "other", "none"]
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 """The same graphs without numba's seconds of compilation."""
-KINDS = [m.RescaledProportions, m.AllButOne, m.UniversalHistogram]
+KINDS = [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram]
 CASES = [(kind, rule) for kind in KINDS for rule in ("boundary-inflated", "truncated")]
 
 
@@ -50,13 +51,17 @@ def test_one_format(kind: Any, rule: str, tmp_path: Path) -> None:
     release.to_netcdf(tmp_path / "r.nc")
     release.to_csv(tmp_path / "folder")
     plain = [bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "folder")]
-    for again in [*plain, m.ProportionRelease.from_netcdf(tmp_path / "r.nc"), pickle.loads(pickle.dumps(release))]:
+    for again in [
+        *plain,
+        bounded_statistics.ProportionRelease.from_netcdf(tmp_path / "r.nc"),
+        pickle.loads(pickle.dumps(release)),
+    ]:
         assert again == release
         assert type(again.guarantee) is StatisticGuarantee
         found = mechanism.log_likelihood(again, [[2, 4, 3, 3], [12, 0, 0, 0]])
         assert np.array_equal(found, mechanism.log_likelihood(release, [[2, 4, 3, 3], [12, 0, 0, 0]]))
-    assert np.array_equal(m.ProportionRelease.from_netcdf(tmp_path / "r.nc").shares, release.shares)
-    made = m.ProportionRelease(
+    assert np.array_equal(bounded_statistics.ProportionRelease.from_netcdf(tmp_path / "r.nc").shares, release.shares)
+    made = bounded_statistics.ProportionRelease(
         release.shares, release.names, release.noisy, release.mechanism, release.guarantee, release.simulated
     )
     assert made == release
@@ -71,7 +76,7 @@ def _model(release: bdp.Release, k: int, prior: Any) -> pm.Model:
 
 @pytest.mark.system
 @pytest.mark.parametrize("prior", [1.0, [2.0, 0.5, 1.5]])
-@pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne])
+@pytest.mark.parametrize("kind", [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne])
 def test_observed_posterior_is_the_enumerated_one(kind: Any, prior: Any) -> None:
     """The model's log-density of each of 91 tables of three categories, summed here, against `posterior_of_proportions`."""
     mechanism = kind(2.0, N, NAMES[:3])
@@ -86,7 +91,7 @@ def test_observed_posterior_is_the_enumerated_one(kind: Any, prior: Any) -> None
 
 
 def test_observed_tree_is_the_enumerated_one() -> None:
-    mechanism = m.UniversalHistogram(2.0, N, NAMES[:2])
+    mechanism = bounded_statistics.UniversalHistogram(2.0, N, NAMES[:2])
     release = mechanism.release([5, 7], rng=5)
     logp = _model(release, 2, 1.0).compile_logp(mode=PYTHON)
     logs = np.array([float(logp({"counts": table})) for table in _tables(N, 2)])
@@ -97,7 +102,7 @@ def test_observed_tree_is_the_enumerated_one() -> None:
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
 def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
     """With proportions (q, 1 - q) themselves: quadrature over the sum s of two values of Laplace noise (SciPy), s r and s (1 - r)."""
-    mechanism = m.RescaledProportions(1.0, N, NAMES[:2], rule=rule)
+    mechanism = bounded_statistics.RescaledProportions(1.0, N, NAMES[:2], rule=rule)
     tried = (mechanism.release([5, 7], rng=seed) for seed in range(20))
     release = next(own for own in tried if np.all(own.shares > 0.0))
     r, b = release.shares, mechanism.noise.scale
@@ -121,8 +126,8 @@ def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
 
 @pytest.fixture(scope="module")
 def posterior() -> xr.DataTree:
-    release = m.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5)
-    sums = m.UniversalHistogram(2.0, N, NAMES[:3], branches=3).release([2, 6, 4], rng=6)
+    release = bounded_statistics.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5)
+    sums = bounded_statistics.UniversalHistogram(2.0, N, NAMES[:3], branches=3).release([2, 6, 4], rng=6)
     with pm.Model(coords=release.coords):
         p = pm.Dirichlet("p", np.ones(3), dims="category")
         bdp.observe(release, p)
@@ -134,7 +139,10 @@ def posterior() -> xr.DataTree:
 def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
     """Mean of p under both releases by a sum over 20,100 points of the simplex; false alarm below one in 10,000 seeds."""
     tree = posterior
-    first, second = (m.AllButOne(2.0, N, NAMES[:3]), m.UniversalHistogram(2.0, N, NAMES[:3], branches=3))
+    first, second = (
+        bounded_statistics.AllButOne(2.0, N, NAMES[:3]),
+        bounded_statistics.UniversalHistogram(2.0, N, NAMES[:3], branches=3),
+    )
     releases = first.release([2, 6, 4], rng=5), second.release([2, 6, 4], rng=6)
     points = (_tables(200, 3) + 1 / 3) / 201
     logs = sum(own.log_likelihood(release, points * N) for own, release in zip((first, second), releases, strict=True))
@@ -155,7 +163,9 @@ def test_report_and_summary(posterior: xr.DataTree) -> None:
     assert "Confidential statistics: a posterior report" in words
     assert words.count("boundary-inflated-laplace b=") >= 2
     assert "rents" in words
-    first = float(m.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5).measurements[0].published[0])
+    first = float(
+        bounded_statistics.AllButOne(2.0, N, NAMES[:3]).release([2, 6, 4], rng=5).measurements[0].published[0]
+    )
     assert re.search(rf"rents\s*:\s*{first:.3g}", words)  # what was published is listed: it is not of every category
     assert "Posterior mean and 95% equal-tailed interval of each statistic." in words
     for false in (
@@ -169,7 +179,9 @@ def test_report_and_summary(posterior: xr.DataTree) -> None:
 
 
 def test_composition_and_multiple_synthesis() -> None:
-    several = m.MultipleSynthesis.split(m.RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25])
+    several = bounded_statistics.MultipleSynthesis.split(
+        bounded_statistics.RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25]
+    )
     releases = several.release([2, 6, 4], rng=1)
     both = bdp.compose(*releases)
     assert both.guarantee is not None
@@ -193,7 +205,7 @@ def _changed(release: bdp.Release, path: Path, change: Any) -> Path:
 
 
 def test_files_that_cannot_be(tmp_path: Path) -> None:
-    mechanism = m.RescaledProportions(1.0, N, NAMES[:3])
+    mechanism = bounded_statistics.RescaledProportions(1.0, N, NAMES[:3])
     release, path = mechanism.release([2, 6, 4], rng=1), tmp_path / "r.nc"
 
     def shifted(file: Any) -> None:
@@ -213,7 +225,7 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
     ):
         bdp.Release.from_netcdf(_changed(release, path, another_law))
 
-    tree = m.UniversalHistogram(1.0, N, NAMES).release([2, 4, 3, 3], rng=1)
+    tree = bounded_statistics.UniversalHistogram(1.0, N, NAMES).release([2, 4, 3, 3], rng=1)
     swapped = tree.measurements[0].query.matrix.toarray()[[1, 0, 2, 3, 4, 5]]
     query = bdp.LinearQuery(tree.frame, swapped, tree.measurements[0].query.names)
     own = tree.measurements[0]
@@ -227,7 +239,7 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
         replace(mean, measurements=(bdp.Measured(doubled, mean.values.values, mean.law),))
     mean.to_netcdf(tmp_path / "mean.nc")
     with pytest.raises(ValueError, match=r"holds no release of proportions"):
-        m.ProportionRelease.from_netcdf(tmp_path / "mean.nc")
+        bounded_statistics.ProportionRelease.from_netcdf(tmp_path / "mean.nc")
     tree.to_netcdf(tmp_path / "tree.nc")
     with pytest.raises(ValueError, match=r"holds no release of statistics"):
         m.StatisticRelease.from_netcdf(tmp_path / "tree.nc")
@@ -248,14 +260,14 @@ def test_what_is_refused() -> None:
         bdp.Release.from_published(frame, [bdp.Measured(query, [0.5, 0.5], law)])
     with pytest.raises(ValueError, match=r"ties the noise of all cells together"):
         bdp.Measured(query, [np.nan, 0.5], law, unmeasured=["category=a"])
-    release = m.AllButOne(1.0, N, NAMES[:3]).release([2, 6, 4], rng=1)
+    release = bounded_statistics.AllButOne(1.0, N, NAMES[:3]).release([2, 6, 4], rng=1)
     with pytest.raises(ValueError, match=r"mechanism: a mechanism for statistics is described by"):
-        m.ProportionRelease(release.shares, release.names, release.noisy)
+        bounded_statistics.ProportionRelease(release.shares, release.names, release.noisy)
     with pytest.raises(ValueError, match=r"has the categories 'rents', 'owns', 'other', but names are 'a', 'b', 'c'"):
-        m.ProportionRelease(release.shares, ["a", "b", "c"], release.noisy, release.mechanism)
-    other = m.RescaledProportions(1.0, N, NAMES[:3])
+        bounded_statistics.ProportionRelease(release.shares, ["a", "b", "c"], release.noisy, release.mechanism)
+    other = bounded_statistics.RescaledProportions(1.0, N, NAMES[:3])
     with pytest.raises(ValueError, match=r"publishes shares only, but noisy values are given"):
-        m.ProportionRelease(release.shares, release.names, release.noisy, other.describe())
+        bounded_statistics.ProportionRelease(release.shares, release.names, release.noisy, other.describe())
     with pytest.raises(TypeError, match=r"release must be a ProportionRelease, or another Release"):
         other.log_likelihood(release.shares, [2, 6, 4])
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import bayesdp as bdp
-from bayesdp import mechanisms as m
+from bayesdp.papers import bounded_statistics
 from bayesdp.papers.bounded_statistics import RescaledLaplace, posterior_of_proportions
 from bayesdp.papers.models import rescaled_logp
 from tests.inference.oracle import LINE, assert_posterior, sample
@@ -49,7 +49,7 @@ def test_impossible_shares() -> None:
 @pytest.mark.slow  # the compiler takes most of it
 def test_posterior_of_counts_by_the_step_method() -> None:
     """The fiber step with the shares as another term of the model, against enumeration; errors as in the oracle."""
-    mechanism = m.RescaledProportions(2.0, 10, LINE["county"])
+    mechanism = bounded_statistics.RescaledProportions(2.0, 10, LINE["county"])
     published = mechanism.release([1, 3, 6], rng=np.random.default_rng(4))
     exact = posterior_of_proportions(mechanism, published)
     release = bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), 10)])

@@ -7,7 +7,7 @@ import pytest
 
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import Exact
-from bayesdp.papers.models import side_information as draw
+from bayesdp.papers.models import draw_side_information as draw
 from bayesdp.papers.semi_dp import side_information, side_information_curve
 from bayesdp.privacy import semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals

@@ -13,6 +13,7 @@ import pytest
 from bayesdp import mechanisms as m
 from bayesdp import noise, privacy
 from bayesdp.mechanisms.bounded.statistic_release import StatisticGuarantee, StatisticRelease
+from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.privacy import PairLoss
 from bayesdp.release import Release
 from tests.storage.changed_fields import at, mutants
@@ -51,18 +52,22 @@ PROPORTIONS = {
     f"{kind.name}, {rule}, {convention}": lambda kind=kind, rule=rule, convention=convention: kind(
         1.0, 50, NAMES, rule=rule, convention=convention
     ).release(COUNTS, rng=1)
-    for kind in (m.RescaledProportions, m.AllButOne, m.UniversalHistogram)
+    for kind in (
+        bounded_statistics.RescaledProportions,
+        bounded_statistics.AllButOne,
+        bounded_statistics.UniversalHistogram,
+    )
     for rule in ("boundary-inflated", "truncated")
     for convention in ("exact", "paper")
 }
 COVARIANCES = {
-    f"covariance, {rule}, {convention}": lambda rule=rule, convention=convention: m.CovarianceMatrix(
+    f"covariance, {rule}, {convention}": lambda rule=rule, convention=convention: covariance_cone.CovarianceMatrix(
         1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"], rule=rule, convention=convention, parts=[0.5, 0.3, 0.2]
     ).release(SIGNED, rng=3)
     for rule in ("boundary-inflated", "truncated")
     for convention in ("exact", "paper")
 }  # fmt: skip
-COVARIANCES["joint covariance"] = lambda: m.JointCovariance(
+COVARIANCES["joint covariance"] = lambda: covariance_cone.JointCovariance(
     1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"]
 ).release(SIGNED, rng=3)
 MADE = STATISTICS | PROPORTIONS | COVARIANCES
@@ -237,7 +242,7 @@ def test_shares_are_those_of_the_noisy_values() -> None:
 
 def test_a_covariance_without_noise_had_a_part_of_the_budget() -> None:
     """A released variance of 0: the part of the covariance is not known any more, and the guarantee still includes it."""
-    mechanism = m.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
+    mechanism = covariance_cone.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
     for seed in range(30):
         release = mechanism.release([[0.0, 0.0], [0.0, 2.0]], rng=seed)
         if release.scales[0, 1] == 0.0:

@@ -10,6 +10,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
+from bayesdp.papers import covariance_cone
 from bayesdp.privacy import (
     covariance_sensitivity,
     histogram_sensitivity,
@@ -143,7 +144,7 @@ TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
 
 @pytest.mark.parametrize("parts", [None, [1e-4, 1 - 2e-4, 1e-4]])
 def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts: Any) -> None:
-    paper = m.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", convention="paper", parts=parts)
+    paper = covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", convention="paper", parts=parts)
     budget, tops, sizes = paper.parts, 80 / (4 * 79) * np.array([36.0, 54.0, 81.0]), np.array([36.0, 54.0, 81.0]) / 80
     assert budget is not None
     stated = {paper.release(TRUTH, rng=np.random.default_rng(seed)).guarantee for seed in range(12)}  # type: ignore[misc]
@@ -158,7 +159,7 @@ def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts: An
     assert paths.min() < paths.max()
     assert paper.true_epsilon == pytest.approx(1.748 if parts is None else 1.490, abs=1e-3)
     for own in (
-        m.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", parts=parts),
-        m.CovarianceMatrix(1.0, 80, BOUNDS, convention="paper", parts=parts),
+        covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", parts=parts),
+        covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, convention="paper", parts=parts),
     ):
         assert own.true_epsilon == pytest.approx(1.0, rel=1e-12)

@@ -16,6 +16,7 @@ import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.noise.bounded.discrete import draw_bounded
+from bayesdp.papers import subspace
 from bayesdp.privacy import mean_sensitivity, proportion_sensitivity, split_budget, truncated_epsilon
 from tests.comparison.chi_square import chi_square_pvalue
 
@@ -152,7 +153,7 @@ def test_counts_within_bounds_promise_no_additive_noise(mechanism: Any) -> None:
     with pytest.raises(AttributeError, match="no attribute 'nose'"):
         _ = mechanism.nose
     with pytest.raises(ValueError, match=f"mechanism '{mechanism.name}' adds none that is independent of the counts"):
-        m.Agent(mechanism.describe(), mechanism.frame, 2**100, ("a",))
+        subspace.Agent(mechanism.describe(), mechanism.frame, 2**100, ("a",))
     copied = pickle.loads(pickle.dumps(mechanism))
     assert copied == copy.deepcopy(mechanism) == mechanism
 

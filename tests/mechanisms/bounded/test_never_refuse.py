@@ -12,6 +12,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp import privacy
+from bayesdp.papers import bounded_statistics, covariance_cone
 
 LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
 RANGES = [(0.0, 1.0), (0.1, 0.7), (-3.0, 4.7), (1e6 + 0.1, 1e6 + 0.7)]
@@ -82,7 +83,10 @@ def test_a_statistic_that_is_outside_is_refused_and_not_printed() -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
-@pytest.mark.parametrize("kind", [m.RescaledProportions, m.AllButOne, m.UniversalHistogram])
+@pytest.mark.parametrize(
+    "kind",
+    [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram],
+)
 def test_proportions(kind: Any, rule: str) -> None:
     n, rng = 5, np.random.default_rng(3)
     for epsilon in (0.01, 30.0):
@@ -106,7 +110,9 @@ def test_covariance_matrices(rule: str, limits: Any) -> None:
     rng = np.random.default_rng(8)
     for n in (7, 20):
         mechanism: Any = (
-            m.JointCovariance(3.0, n, limits) if rule == "joint" else m.CovarianceMatrix(3.0, n, limits, rule=rule)
+            covariance_cone.JointCovariance(3.0, n, limits)
+            if rule == "joint"
+            else covariance_cone.CovarianceMatrix(3.0, n, limits, rule=rule)
         )
         first, second = (list(data_sets(n, *own, rng)) for own in limits)
         for x, y in [*zip(first, second, strict=True), (first[2], -second[2] + sum(limits[1])), (first[0], second[2])]:
