@@ -28,7 +28,8 @@ from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.kept import kept_differences
 
 __all__ = [
-    "GENERATOR_CAVEAT", "Mechanism", "add_noise", "answers_of", "confidential_counts", "grid_caveat", "mechanism_names", "one_statement",
+    "GENERATOR_CAVEAT", "Mechanism", "add_noise", "answers_of", "confidential_counts", "grid_caveat", "mechanism_names",
+    "one_statement",
 ]  # fmt: skip
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
