@@ -252,7 +252,7 @@ class NoiseLaw(RegisteredLaw):
         """Why no guarantee is claimed for the law itself, in a sentence; "", the default, of laws that mechanisms calibrate."""
         return ""
 
-    def least_losses(self, shape: tuple[int, ...]) -> Mapping[str, tuple[float, float]]:
+    def _least_losses(self, shape: tuple[int, ...]) -> Mapping[str, tuple[float, float]]:
         """By norm, what answers of this shape lose at least: ``min(distance, first) / second``, an epsilon; {} if not known."""
         return {}
 

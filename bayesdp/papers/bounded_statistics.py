@@ -166,8 +166,8 @@ class RescaledLaplace(NoiseLaw):
             return f"values must be greater than 0 under the law {self.name!r} with the rule 'truncated', which has no atom at 0"
         return ""
 
-    def least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
-        """For distances in l1; see `NoiseLaw.least_losses`."""
+    def _least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
+        """For distances in l1; see `NoiseLaw._least_losses`."""
         # Shares with all of the mass in one category have a density that differs between proportions (1, 0, ...) and (1 - d/2, d/2,
         # 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors above 1 for the share that is 1.
         return {"l1": (2.0, 2.0 * float(np.max(self.b)))}

@@ -158,7 +158,7 @@ class BoxNorm(NoiseLaw):
         scales = broadcast_scale(self.b, np.broadcast_shapes(np.shape(values), np.shape(location)), "b").reshape(-1)
         return float(self.log_kernel(np, y, mu, scales))
 
-    def least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
+    def _least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
         """The largest difference in scales: of one of a length in a norm, the least where all entries differ by equally many."""
         scales = np.broadcast_to(np.asarray(self.b), shape).reshape(-1)
         norms = {"l1": float(scales.sum()), "l2": float(np.linalg.norm(scales)), "linf": float(scales.max())}
@@ -742,10 +742,10 @@ class CovarianceMatrix(DescribedMechanism):
         )
 
     @classmethod
-    def that_published(
+    def _that_published(
         cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
     ) -> PublishedElements:
-        """See `DescribedMechanism.that_published`."""
+        """See `DescribedMechanism._that_published`."""
         return published_elements(description, measured, stated)
 
     @property
@@ -1053,10 +1053,10 @@ class JointCovariance(DescribedMechanism):
         )
 
     @classmethod
-    def that_published(
+    def _that_published(
         cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
     ) -> PublishedElements:
-        """See `DescribedMechanism.that_published`."""
+        """See `DescribedMechanism._that_published`."""
         made = cls.from_description(description)
         return PublishedElements(made.query, made.law, made.guarantee, made.name)
 

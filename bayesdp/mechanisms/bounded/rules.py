@@ -40,7 +40,7 @@ class DescribedMechanism(ABC):
         return description
 
     @classmethod
-    def described(cls, description: Any) -> type[Self]:
+    def _described(cls, description: Any) -> type[Self]:
         """The class of a description, whose name alone is looked at; ValueError if there is none, or it is that of another one."""
         name = description.get("mechanism") if isinstance(description, Mapping) else None
         found = named("mechanism", name, _REGISTRY)
@@ -65,7 +65,7 @@ class DescribedMechanism(ABC):
             If the name is not registered or is that of another mechanism, a key is unknown or missing, or a value is not
             valid.
         """
-        found = cls.described(description)
+        found = cls._described(description)
         parameters = {key: value for key, value in description.items() if key != "mechanism"}
         own = fields(found)  # type: ignore[arg-type]
         odd = [key for key in parameters if key not in [item.name for item in own]]
@@ -79,7 +79,7 @@ class DescribedMechanism(ABC):
         return found(**parameters)
 
     @classmethod
-    def that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
+    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
         """The mechanism of a release, with the names, query, law and guarantee that the release must have.
 
         `measured` and `stated` are what the release says, for mechanisms whose law depends on that.

@@ -280,7 +280,7 @@ def check_guarantee(
 
 def _rebuilt(description: Any, measured: Measured, stated: Guarantee | None = None) -> Any:
     try:
-        return DescribedMechanism.described(description).that_published(description, measured, stated)
+        return DescribedMechanism._described(description)._that_published(description, measured, stated)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"mechanism: {error}") from None
 
@@ -318,14 +318,14 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
     Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
     exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
     Of several scales the largest is taken.
-    What Gaussian noise within bounds loses is worked out; other laws say what they lose at least (`NoiseLaw.least_losses`).
+    What Gaussian noise within bounds loses is worked out; other laws say what they lose at least (`NoiseLaw._least_losses`).
     """
     if isinstance(law, (TruncatedGaussian, BoundaryInflatedGaussian)):
         check_gaussian_law(law, shape, stated)
         return
     if stated.kind != "pure":
         return
-    losses = law.least_losses(shape)
+    losses = law._least_losses(shape)
     if isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
         losses = {"l1": (float(np.sum(high - low)), float(np.max(law.b)))}
