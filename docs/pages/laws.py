@@ -15,7 +15,7 @@ from pages import calibrated, examples, law_pictures
 from pages.publishers import PUBLISHERS
 from tests.noise.contract.examples import example_of
 
-__all__ = ["after", "before", "full_name", "write"]
+__all__ = ["after", "before", "full_name", "page", "write"]
 
 _ALT: dict[str, str] = {}
 """Text alternatives of the pictures that were drawn, by the law's name."""
@@ -34,7 +34,7 @@ def full_name(law: type[Any]) -> str:
     return f"bayesdp.noise.{law.__name__}" if getattr(noise, law.__name__, None) is law else ""
 
 
-def _page(law: type[Any]) -> str:
+def page(law: type[Any]) -> str:
     """The page of the reference that has the law: its own, or that of its paper."""
     name = full_name(law)
     return name.rpartition(".")[0] if name.startswith("bayesdp.papers.") else name
@@ -52,7 +52,7 @@ def write(made: Path) -> None:
     for name, law in _laws().items():
         _ALT[name] = law_pictures.draw(example_of(name), pictures / f"{name}.svg")
         cards += (
-            f"   .. grid-item-card:: {law.__name__}\n      :link: reference/{_page(law)}\n"
+            f"   .. grid-item-card:: {law.__name__}\n      :link: reference/{page(law)}\n"
             f"      :link-type: doc\n      :img-top: /made/_static/laws/{name}.svg\n      :img-alt: {_ALT[name]}\n\n"
             f"      ``{name}``\n\n"
         )

@@ -124,7 +124,8 @@ def write(made: Path) -> None:
         if block:
             for name in own:
                 value = getattr(module, name)
-                text += _entry(f"{package}.{name}", value, places) + mechanisms.after(value)
+                text += laws.before(value) + _entry(f"{package}.{name}", value, places)
+                text += laws.after(value) + mechanisms.after(value)
         elif own:
             text += ".. toctree::\n   :hidden:\n\n" + "".join(f"   {package}.{name}\n" for name in own)
         (target / f"{package}.rst").write_text(text, encoding="utf-8")
