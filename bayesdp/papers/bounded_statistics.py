@@ -106,11 +106,6 @@ class RescaledLaplace(NoiseLaw):
         Scale of the noise.
     rule : {"truncated", "boundary-inflated"}
 
-    Raises
-    ------
-    ValueError
-        If b is not positive and finite, or the rule is another.
-
     Notes
     -----
     Two values that agree on the grid of a release between the bounds are read as a tie at the bound if they are also the
@@ -320,11 +315,6 @@ def rescale(noisy: npt.ArrayLike) -> Floats:
     numpy.ndarray, shape (..., categories)
         Shares that add up to 1.
 
-    Raises
-    ------
-    ValueError
-        If a value is negative or not finite, or there are fewer than two categories.
-
     References
     ----------
     Liu (2019), Section 4.2, the first approach.
@@ -359,11 +349,6 @@ def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep")
     -------
     numpy.ndarray, shape (..., categories)
 
-    Raises
-    ------
-    ValueError
-        If a value is not finite, or the position or rule is not valid.
-
     References
     ----------
     Liu (2019), Section 4.2, the second approach.
@@ -389,11 +374,6 @@ def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep")
 
 def tree_levels(categories: int, branches: int = 2) -> int:
     """How many levels there are under the root of a full tree whose leaves are the categories.
-
-    Raises
-    ------
-    ValueError
-        If the categories are no power of the branches.
 
     Examples
     --------
@@ -460,11 +440,6 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
     -------
     numpy.ndarray, shape (..., nodes)
         The leaves are the last ``categories``.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many nodes as in a full tree.
 
     References
     ----------
@@ -615,15 +590,7 @@ class ProportionRelease(Release):
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> ProportionRelease:
-        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it is damaged, of a newer version, or no release of proportions.
-        """
+        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
         own = Release.from_netcdf(path, max_cells=max_cells)
         try:
             _source(own.mechanism)
@@ -781,11 +748,6 @@ class ProportionMechanism(DescribedMechanism):
         Returns
         -------
         ProportionRelease
-
-        Raises
-        ------
-        ValueError
-            If a count is negative or not whole, or they do not add up to n.
         """
         table = integer_array(counts, "counts", lambda i: str(self.names[i % len(self.names)]), confidential=True)
         if table.shape != (len(self.names),):
@@ -1091,11 +1053,6 @@ def combine_syntheses(
     tuple of numpy.ndarray, shape (...)
         Estimate, lower and upper ends.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two releases, or a variance is negative.
-
     References
     ----------
     Liu (2016), Model-based differentially private data synthesis; Reiter (2003), for partially synthetic data.
@@ -1134,11 +1091,6 @@ class MultipleSynthesis:
     ----------
     mechanisms : sequence of ProportionMechanism
         Two or more, of the same records and categories.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are fewer, no mechanisms for proportions, or of other records.
 
     References
     ----------
@@ -1198,11 +1150,6 @@ class MultipleSynthesis:
             Number of equal parts, or the parts, which must add up to epsilon.
         **parameters
             Of the mechanism.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not add up to epsilon.
         """
         return cls(tuple(kind(part, n, names, **parameters) for part in split_budget(epsilon, parts)))
 
@@ -1333,13 +1280,6 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
     Returns
     -------
     ProportionPosterior
-
-    Raises
-    ------
-    NotImplementedError
-        If there are too many tables.
-    ValueError
-        If the prior is not positive, or no table can have led to the release.
 
     Examples
     --------

@@ -1,20 +1,8 @@
-"""The law of noise of a whole vector whose density falls with its largest entry, in scales of the entries.
+"""Covariance matrices as Liu (2019, Section 4.1) publishes them, element by element, and with noise of one radius for all elements.
 
-The elements of a covariance matrix as they are published: their labels, and their law given the released variances.
-
-What the mechanisms for covariance matrices take: public bounds, and a confidential matrix that data within them can have.
-
-What is published of a covariance matrix, element by element: a release, with its correlations and their repair (Liu 2019, 4.1).
-
-What releases of a covariance matrix have in common: records, variables, reading from files.
-
-Covariance matrices, published element by element within their bounds (Liu 2019, Section 4.1).
-
-The law and the guarantee of a published covariance matrix.
-
-Covariance matrices, all elements published at once: noise in the norm of the element that changes most.
-
-What is published of a covariance matrix whose elements have noise of one radius.
+`CovarianceMatrix` publishes variances within public bounds, then covariances within those that the released variances leave;
+`JointCovariance` adds noise of the law `BoxNorm` (Hardt and Talwar, 2010) to all elements at once. Their releases know the matrix, its
+correlations and its repair.
 """
 
 from __future__ import annotations
@@ -22,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -95,11 +84,6 @@ class BoxNorm(NoiseLaw):
     ----------
     b : float or array_like, shape (statistics,)
         Scale of each entry, in the unit of the statistic.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a scale is not a positive finite number between 2**-400 and 2**46.
 
     See Also
     --------
@@ -248,18 +232,6 @@ def pairs_of_bounds(data_bounds: Any) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(pair) for pair in data_bounds)
 
 
-def element_sensitivities(n: int, data_bounds: Sequence[Any]) -> dict[tuple[int, int], Sensitivity]:
-    """Sensitivity of each element of the upper triangle, row by row, under substitution of one of n records."""
-    size = len(data_bounds)
-    return {
-        (i, j): variance_sensitivity(n, data_bounds[i])
-        if i == j
-        else covariance_sensitivity(n, data_bounds[i], data_bounds[j])
-        for i in range(size)
-        for j in range(i, size)
-    }
-
-
 def checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, n: int) -> Floats:
     """Accept a confidential sample covariance matrix."""
     # `covariance`, shape (variables, variables). `largest`, shape (variables,): upper bounds of the variances. `n`: number of
@@ -335,13 +307,7 @@ class MatrixRelease(Release):
 
     @classmethod
     def of(cls, release: Release) -> Self:
-        """A release of a covariance matrix, as files give it, with what this class offers.
-
-        Raises
-        ------
-        ValueError
-            If it is about something else.
-        """
+        """A release of a covariance matrix, as files give it, with what this class offers."""
         return cls(**release.__getstate__())
 
     @classmethod
@@ -359,6 +325,14 @@ class MatrixRelease(Release):
     ) -> Self:
         """Read a release from a folder or a CSV file written by `to_csv`; see `bayesdp.Release.from_csv`."""
         return cls.of(Release.from_csv(folder, noise=noise, max_cells=max_cells))
+
+    def _elements_of(self, covariance: npt.ArrayLike) -> Floats:
+        """The upper triangles of confidential matrices of these variables, shape (..., elements)."""
+        truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
+        size = len(self.names)
+        if truth.shape[-2:] != (size, size):
+            raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
+        return upper_triangle(truth)
 
     @property
     def is_positive_definite(self) -> bool:
@@ -547,13 +521,10 @@ class CovarianceRelease(MatrixRelease):
             The density refers to Lebesgue measure plus point masses at the bounds, given the released variances for
             covariances.
         """
-        truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
-        size = len(self.names)
-        if truth.shape[-2:] != (size, size):
-            raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
+        truth = self._elements_of(covariance)
         kept = ~self._hidden
         law = LAWS[self.rule](self._law.scale[kept], (self._law.lower[kept], self._law.upper[kept]))
-        location = upper_triangle(truth)[..., kept]
+        location = truth[..., kept]
         return np.asarray(
             law.log_each(np.broadcast_to(self.measurements[0].values[kept], location.shape), location).sum(-1)
         )
@@ -608,7 +579,70 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
 
 
 @dataclass(frozen=True)
-class CovarianceMatrix(DescribedMechanism):
+class _MatrixMechanism(DescribedMechanism):
+    """What publishes a covariance matrix of n records within public bounds."""
+
+    epsilon: float
+    n: int
+    data_bounds: Any
+    names: Any = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
+        put(self, "n", positive_integer(self.n, "n"))
+        put(self, "data_bounds", pairs_of_bounds(self.data_bounds))
+        put(self, "names", checked_names(self.names, (len(self.data_bounds),)))
+        element_frame(self.names)  # that its elements can be named
+
+    @cached_property
+    def _sensitivities(self) -> dict[tuple[int, int], Sensitivity]:
+        """Sensitivity of each element of the upper triangle, row by row, under substitution of one record."""
+        bounds, size = self.data_bounds, len(self.data_bounds)
+        return {
+            (i, j): variance_sensitivity(self.n, bounds[i])
+            if i == j
+            else covariance_sensitivity(self.n, bounds[i], bounds[j])
+            for i in range(size)
+            for j in range(i, size)
+        }
+
+    @property
+    def largest(self) -> Floats:
+        """The largest variance of data within the bounds, shape (variables,)."""
+        upper: Any = [self._sensitivities[i, i].bounds[1] for i in range(len(self.names))]
+        return np.array(upper, dtype=np.float64)
+
+    @property
+    def guarantee(self) -> StatisticGuarantee:
+        """What the mechanism protects: the same for all data and all noise, as a loss that varied would tell something itself."""
+        return self._guarantee(simulated=True, published=False)
+
+    @abstractmethod
+    def _stated(self) -> tuple[float, str, float, tuple[Words, ...]]:
+        """Norm and length of the largest change, the loss, and reservations."""
+
+    def _guarantee(self, simulated: bool, published: bool = True) -> StatisticGuarantee:
+        size, norm, epsilon, more = self._stated()
+        loss, drawn = PureDP(epsilon), () if simulated else (GENERATOR_CAVEAT,)
+        return StatisticGuarantee(
+            "pure",
+            LossAt(loss, size),
+            norm,
+            (PairLoss(Neighbours("substitution", "data"), size, norm, loss),),
+            simulated=simulated and published,
+            caveats=(FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        stated = {item.name: getattr(self, item.name) for item in fields(self)}
+        pairs = [[float(side) for side in pair] for pair in self.data_bounds]
+        return {"mechanism": self.name, **stated, "data_bounds": pairs, "names": [*self.names]}
+
+
+@dataclass(frozen=True)
+class CovarianceMatrix(_MatrixMechanism):
     """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
 
     The bounds of a covariance are computed from released values and cost nothing. They need not contain the
@@ -645,10 +679,6 @@ class CovarianceMatrix(DescribedMechanism):
     True
     """
 
-    epsilon: float
-    n: int
-    data_bounds: Any
-    names: Any = None
     rule: str = field(default="boundary-inflated", kw_only=True)
     parts: Sequence[float] | None = field(default=None, kw_only=True)
     convention: str = field(default="exact", kw_only=True)
@@ -656,26 +686,16 @@ class CovarianceMatrix(DescribedMechanism):
     name: ClassVar[str] = "covariance-matrix"
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
-        put(self, "n", positive_integer(self.n, "n"))
+        super().__post_init__()
         choice(self.rule, tuple(LAWS), "rule")
-        put(self, "data_bounds", pairs_of_bounds(self.data_bounds))
-        size = len(self.data_bounds)
-        put(self, "names", checked_names(self.names, (size,)))
         choice(self.convention, CONVENTIONS, "convention")
-        element_frame(self.names)  # that its elements can be named
-        elements = size * (size + 1) // 2
+        elements = len(self._sensitivities)
         if self.parts is not None and len(self.parts) != elements:
             raise ValueError(
                 f"parts must be one for each of {elements} elements of the upper triangle, got {len(self.parts)}"
             )
-        put(self, "parts", split_budget(self.epsilon, elements if self.parts is None else list(self.parts)))
-        _ = self._sensitivities
-
-    @cached_property
-    def _sensitivities(self) -> dict[tuple[int, int], Sensitivity]:
-        return element_sensitivities(self.n, self.data_bounds)
+        parts = split_budget(self.epsilon, elements if self.parts is None else list(self.parts))
+        object.__setattr__(self, "parts", parts)
 
     @property
     def true_epsilon(self) -> float:
@@ -722,7 +742,7 @@ class CovarianceMatrix(DescribedMechanism):
             can have; each to 1e-9 of the variances, for what rounding does.
         """
         rng = random_generator(rng)  # once: several draws follow
-        truth = checked_covariance(covariance, self.names, self._largest, self.n)
+        truth = checked_covariance(covariance, self.names, self.largest, self.n)
         size = len(self.names)
         matrix, scales = np.zeros((size, size)), np.zeros((size, size))
         for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
@@ -736,9 +756,9 @@ class CovarianceMatrix(DescribedMechanism):
             matrix[i, j] = matrix[j, i] = float(drawn)
             scales[i, j] = scales[j, i] = mechanism.scale
         simulated = rng is not None
-        guarantee = self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated)
+        guarantee = self._guarantee(simulated)
         return CovarianceRelease(
-            matrix, scales, self._largest, self.n, self.names, self.rule, guarantee, simulated, self.describe()
+            matrix, scales, self.largest, self.n, self.names, self.rule, guarantee, simulated, self.describe()
         )
 
     @classmethod
@@ -748,15 +768,10 @@ class CovarianceMatrix(DescribedMechanism):
         """See `DescribedMechanism._that_published`."""
         return published_elements(description, measured, stated)
 
-    @property
-    def _largest(self) -> Floats:
-        """Upper bounds of the variances."""
-        return np.array([self._sensitivities[i, i].bounds[1] for i in range(len(self.names))], dtype=np.float64)
-
     def _given(self, pair: tuple[int, int], variances: Floats) -> LaplaceStatistics | None:
         """The mechanism for one element, given the released variances; None for a covariance that can only be 0."""
         i, j = pair
-        edge = self._largest[i] if i == j else covariance_edge(variances[i], variances[j])
+        edge = self.largest[i] if i == j else covariance_edge(variances[i], variances[j])
         return self._element(pair, self._budget[pair], (0.0 if i == j else -edge, edge)) if edge else None
 
     def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, npt.NDArray[np.bool_]]:
@@ -777,33 +792,16 @@ class CovarianceMatrix(DescribedMechanism):
         released = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
         elements = [self._given(pair, released) for pair in self._sensitivities]
         scales = np.array([0.0 if own is None else own.scale for own in elements])
-        return element_law(self.rule, scales, released, self._largest)
+        return element_law(self.rule, scales, released, self.largest)
 
-    @property
-    def guarantee(self) -> StatisticGuarantee:
-        """What the mechanism protects: the same for all data and all noise.
-
-        A loss that varies with what was released would tell something itself.
-        """
-        return self._guarantee((), False)
-
-    def _guarantee(self, more: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
-        whole, l1 = PureDP(self.true_epsilon), math.fsum(own.l1 for own in self._sensitivities.values())
+    def _stated(self) -> tuple[float, str, float, tuple[Words, ...]]:
+        l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         paper = (PaperElements(self.true_epsilon),) if self.convention == "paper" else ()
-        return StatisticGuarantee(
-            "pure",
-            LossAt(whole, l1),
-            "l1",
-            (PairLoss(Neighbours("substitution", "data"), l1, "l1", whole),),
-            simulated=simulated,
-            caveats=(FLOATING_POINT_CAVEAT, *more, PUBLIC_BOUNDS, *paper, Fixed("elements added up")),
-        )
+        return l1, "l1", self.true_epsilon, (*paper, Fixed("elements added up"))
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data: ``{"mechanism": "covariance-matrix", "epsilon": ..., ...}``."""
-        stated = {item.name: getattr(self, item.name) for item in fields(self)}
-        pairs = [[float(side) for side in pair] for pair in self.data_bounds]
-        return {"mechanism": self.name, **stated, "data_bounds": pairs, "names": [*self.names], "parts": [*self._parts]}
+        return {**super().describe(), "parts": [*self._parts]}
 
 
 @dataclass(frozen=True)
@@ -910,7 +908,7 @@ _GRID_BITS = 20
 
 
 @dataclass(frozen=True)
-class JointCovariance(DescribedMechanism):
+class JointCovariance(_MatrixMechanism):
     """Publish a covariance matrix with noise of one radius for all elements: about half of the epsilon for the same error.
 
     One record changes the element of variables with ranges R and R' by ``R R' / n`` at most, and can change all elements by that much
@@ -934,12 +932,6 @@ class JointCovariance(DescribedMechanism):
     names : sequence of str, optional
         Names of the variables.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is not positive, n is too small, bounds are not pairs of finite numbers, the lower one first, or names do
-        not fit.
-
     See Also
     --------
     CovarianceMatrix : element by element, within bounds, with a part of epsilon for each.
@@ -960,20 +952,11 @@ class JointCovariance(DescribedMechanism):
     (2, 2)
     """
 
-    epsilon: float
-    n: int
-    data_bounds: Any
-    names: Any = None
-
     name: ClassVar[str] = "joint-covariance"
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
-        put(self, "n", positive_integer(self.n, "n"))
-        put(self, "data_bounds", pairs_of_bounds(self.data_bounds))
-        put(self, "names", checked_names(self.names, (len(self.data_bounds),)))
-        _ = self.query, self.law  # that its elements can be named, and have scales
+        super().__post_init__()
+        _ = self.law  # that its elements have scales
 
     @property
     def query(self) -> Identity:
@@ -983,7 +966,7 @@ class JointCovariance(DescribedMechanism):
     @cached_property
     def sensitivities(self) -> Floats:
         """The largest change of each element by one record, shape (variables, variables)."""
-        return as_matrix([own.l1 for own in element_sensitivities(self.n, self.data_bounds).values()])
+        return as_matrix([own.l1 for own in self._sensitivities.values()])
 
     @cached_property
     def law(self) -> BoxNorm:
@@ -995,13 +978,6 @@ class JointCovariance(DescribedMechanism):
         """Expected squared Frobenius error of the matrix."""
         each = as_matrix(self.law.variance((len(upper_triangle(self.sensitivities)),)))
         return float(each.sum())
-
-    @property
-    def largest(self) -> Floats:
-        """The largest variance of data within the bounds, shape (variables,)."""
-        found = element_sensitivities(self.n, self.data_bounds)
-        upper: Any = [found[i, i].bounds[1] for i in range(len(self.names))]
-        return np.array(upper, dtype=np.float64)
 
     def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> JointCovarianceRelease:
         """Publish a sample covariance matrix (divisor n - 1).
@@ -1031,26 +1007,13 @@ class JointCovariance(DescribedMechanism):
             (Measured(query, np.rint(drawn / grid) * grid, self.law),),
             (),
             self.describe(),
-            self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated),
+            self._guarantee(simulated),
             simulated,
             "statistics",
         )
 
-    @property
-    def guarantee(self) -> StatisticGuarantee:
-        """What the mechanism protects."""
-        return self._guarantee((), False)
-
-    def _guarantee(self, more: tuple[Words, ...], simulated: bool) -> StatisticGuarantee:
-        loss, largest = PureDP(self.epsilon), float(self.sensitivities.max())
-        return StatisticGuarantee(
-            "pure",
-            LossAt(loss, largest),
-            "linf",
-            (PairLoss(Neighbours("substitution", "data"), largest, "linf", loss),),
-            simulated=simulated,
-            caveats=(FLOATING_POINT_CAVEAT, *more, PUBLIC_BOUNDS),
-        )
+    def _stated(self) -> tuple[float, str, float, tuple[Words, ...]]:
+        return float(self.sensitivities.max()), "linf", self.epsilon, ()
 
     @classmethod
     def _that_published(
@@ -1060,12 +1023,6 @@ class JointCovariance(DescribedMechanism):
         made = cls.from_description(description)
         return PublishedElements(made.query, made.law, made.guarantee, made.name)
 
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data: ``{"mechanism": "joint-covariance", "epsilon": ..., ...}``."""
-        stated = {item.name: getattr(self, item.name) for item in fields(self)}
-        pairs = [[float(side) for side in pair] for pair in self.data_bounds]
-        return {"mechanism": self.name, **stated, "data_bounds": pairs, "names": [*self.names]}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointCovarianceRelease(MatrixRelease):
@@ -1074,11 +1031,6 @@ class JointCovarianceRelease(MatrixRelease):
     `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model;
     `bayesdp.papers.models.observe_covariance` has the model of Gaussian records. Both have positive semidefinite matrices only, if
     the model writes them as ``chol @ chol.T`` or by variances and correlations.
-
-    Raises
-    ------
-    ValueError
-        If another mechanism published it, or what it says of its mechanism or its guarantee contradicts its law.
 
     Examples
     --------
@@ -1153,9 +1105,6 @@ class JointCovarianceRelease(MatrixRelease):
         -------
         numpy.ndarray, shape (...)
         """
-        truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
-        size = len(self.names)
-        if truth.shape[-2:] != (size, size):
-            raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
+        truth = self._elements_of(covariance)
         released, scales = (np.asarray(own) for own in (self.measurements[0].values, upper_triangle(self.scales)))
-        return np.asarray(BoxNorm.log_kernel(np, released, upper_triangle(truth), scales))
+        return np.asarray(BoxNorm.log_kernel(np, released, truth, scales))

@@ -122,12 +122,6 @@ class BasisLaw:
         Mass proportional to ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)`` or ``exp(-||z||_2**2 / (2 scale**2))``.
     scale : float
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, a basis vector is zero, or the noise is so wide that its sums of squares could
-        overflow (or, for l2, that a single step would take longer than a tenth of a second).
-
     Examples
     --------
     >>> from bayesdp.queries import Totals
@@ -778,11 +772,6 @@ def couple(
     -------
     CouplingBound
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, or, where the lag is to be found, pairs do not meet.
-
     References
     ----------
     Biswas, Jacob and Vanetti (2019), Estimating convergence of Markov chains with L-lag couplings, Theorem 2.5.
@@ -948,12 +937,6 @@ def certify(
     Returns
     -------
     Certificate
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, or the pairs cannot support the tolerance: there are too few of them, some of them
-        never met, or too many met too late. The message says which.
 
     References
     ----------

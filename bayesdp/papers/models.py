@@ -173,11 +173,6 @@ def rescaled_logp(law: bounded_statistics.RescaledLaplace, shares: npt.ArrayLike
     tensor, scalar
         See `bayesdp.papers.bounded_statistics.RescaledLaplace`, whose `log_kernel` it is.
 
-    Raises
-    ------
-    ValueError
-        If the shares are not possible under the law.
-
     Examples
     --------
     >>> law = bounded_statistics.RescaledLaplace(0.1, "boundary-inflated")
@@ -304,11 +299,6 @@ def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
     -------
     tensor, shape (size, size)
         With divisor n - 1.
-
-    Raises
-    ------
-    ValueError
-        If there are not more records than variables: the Wishart law then has no density.
     """
     records, width = positive_integer(n, "n"), positive_integer(size, "size")
     if records <= width:
@@ -399,11 +389,6 @@ def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]
     Returns
     -------
     matplotlib.figure.Figure
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the curve is none, or the loss is no loss.
 
     Examples
     --------

@@ -123,11 +123,6 @@ def census_analysis(
     tuple of CensusRow
         One for each distance.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If rho is not positive, a distance not a positive integer, delta not in (0, 1), or the convention is unknown.
-
     Examples
     --------
     >>> for row in census_analysis(convention="paper"):
@@ -212,11 +207,6 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
     tuple of CensusQuery
         One for each measured query and level, and a last one for all together.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a is not a positive integer, delta not in (0, 1), or undivided no bool.
-
     Notes
     -----
     The numbers of housing units and
@@ -283,11 +273,6 @@ def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: flo
     float
         The smallest epsilon of all orders, zero or greater.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an order is not above 1, a divergence negative, the shapes differ, delta is not in (0, 1), or the method is unknown.
-
     Examples
     --------
     >>> orders = np.linspace(1.5, 30.0, 20_000)
@@ -320,11 +305,6 @@ def renyi_to_delta(alpha: npt.ArrayLike, divergence: npt.ArrayLike, epsilon: flo
     float
         The smallest delta of all orders, at most 1.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `renyi_to_epsilon`, or if epsilon is negative or not finite.
-
     Examples
     --------
     >>> print(f"{renyi_to_delta(4.0, 2.0, 3.0):.6f} {renyi_to_delta(4.0, 2.0, 3.0, method='mironov'):.6f}")
@@ -352,11 +332,6 @@ def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `renyi_to_epsilon`.
 
     Examples
     --------
@@ -433,11 +408,6 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
     Returns
     -------
     Comparison
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, or the invariants are about different tables.
 
     Examples
     --------
@@ -596,12 +566,6 @@ def full_characterization(
     TradeOff
         ``1 - alpha`` for equal tables.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above, the totals differ under substitution (no number of steps leads from one table to
-        the other), or a table has other answers than `exact`.
-
     References
     ----------
     Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Proposition 11.
@@ -648,11 +612,6 @@ def semi_guarantee(
     -------
     SemiGuarantee
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above, no upper bound is known, or nothing is left to protect (a(t) = 0).
-
     Examples
     --------
     >>> from bayesdp.measurements import Exact
@@ -689,11 +648,6 @@ def margin_guarantee(
     Returns
     -------
     SemiGuarantee
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above, the answers are not one-way margins, or nothing is left to protect (a(t) = 0).
 
     References
     ----------
@@ -803,12 +757,6 @@ def private_test(
     Returns
     -------
     PrivateTest
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above, the fiber is infinite or has more than `limit` tables, or the test
-        returns no probability.
 
     References
     ----------
@@ -933,11 +881,6 @@ class SideInformation:
         -------
         dict or None
             At the upper bound of `parameter`. None where no record has an alternative: unprotected, at any loss.
-
-        Raises
-        ------
-        ValueError
-            If no upper bound of the parameter is known.
         """
         if self.parameter.upper is None:
             raise ValueError(f"the loss is not known: {self.parameter}")
@@ -1149,11 +1092,6 @@ def side_information_curve(
     -------
     SideInformationCurve
 
-    Raises
-    ------
-    TypeError, ValueError, NotImplementedError
-        As `side_information`.
-
     Examples
     --------
     >>> from bayesdp.measurements import Exact
@@ -1259,11 +1197,6 @@ def semi_project(
     -------
     SemiProjectedMechanism
         With `noise`, `release_values` and `guarantee`; values, without a likelihood.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, adjacency has to be given, or the invariants determine all answers.
 
     References
     ----------

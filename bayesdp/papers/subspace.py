@@ -142,11 +142,6 @@ def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0
         In squared units of the vectors. It holds for mechanisms that are biased, too, and for noise that depends on the table,
         as long as tables with several records for each move are among those that are protected.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the vectors are not finite numbers or do not span the space, or a parameter is not valid.
-
     References
     ----------
     Kairouz, Oh and Viswanath (2015), The Composition Theorem for Differential Privacy; Yu (1997), Assouad, Fano, and Le Cam.
@@ -506,11 +501,6 @@ class FrameworkMechanism(ABC):
         Returns
         -------
         numpy.ndarray, shape ``(size, *query.shape)``
-
-        Raises
-        ------
-        NotImplementedError
-            If the mechanism is not additive.
         """
         if not self.additive:
             raise NotImplementedError(
@@ -696,11 +686,6 @@ def project(
     ProjectedMechanism
         With `release_values`, `guarantee`, and `noise` where it is additive.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, the loss is not stated in exactly one way, or the invariants determine all answers.
-
     References
     ----------
     Gao, Gong and Yu (2022), Subspace Differential Privacy, Theorem 3.1 and Corollary 3.2.
@@ -767,11 +752,6 @@ def extend(
     -------
     ExtendedMechanism
         With `release_values`, `guarantee`, `coordinate_rule`, and `noise` where it is additive.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `project`.
 
     References
     ----------
@@ -865,13 +845,7 @@ class Piece:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Piece:
-        """Read what `to_dict` wrote.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a key is missing or unknown, or a value is not valid.
-        """
+        """Read what `to_dict` wrote."""
         names = [item.name for item in fields(cls)]
         if set(description) != set(names):
             raise ValueError(f"a piece has the keys {', '.join(names)}; got {_validate.shown(sorted(description))}")
@@ -952,12 +926,6 @@ class Agent:
     cells : str, tuple, or list of these
         What this agent holds: names of cells (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``),
         a single one or a list.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, a cell is not in the table or is listed twice, or the noise of the mechanism is on
-        other answers than the cells, so that agents who know their own cells only could not add it.
 
     See Also
     --------
