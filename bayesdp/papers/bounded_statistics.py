@@ -1,16 +1,9 @@
-"""The law of noisy proportions that were divided by their sum.
+"""Proportions that add up to 1, as Liu (2019, Section 4.2) publishes them, each way with its exact likelihood.
 
-What Liu (2019) does to noisy proportions so that they add up, on arrays of data sets.
-
-Proportions that add up to 1: rescaled, all but one, or a tree of sums, each with its exact likelihood (Liu 2019).
-
-What the mechanisms for proportions that add up to 1 share: parameters, noise, releases, likelihoods of counts.
-
-Several releases about the same records, each with a share of the budget, and what they say together (Liu 2019).
-
-The intervals that Liu (2019) takes from noisy proportions, of one release and of several, on arrays of data sets.
-
-Posterior of the proportions of a population from what was published about n records, by enumeration of the counts.
+Noisy proportions are divided by their sum (`RescaledProportions`, law `RescaledLaplace`), what is missing to 1 goes to one
+category (`AllButOne`), or noisy sums in a tree are made consistent (`UniversalHistogram`); `MultipleSynthesis` publishes
+several times with parts of the budget. The intervals of the paper are `proportion_interval` and `combine_syntheses`; the
+posterior, by enumeration of all tables of n records, is `posterior_of_proportions`.
 """
 
 from __future__ import annotations
@@ -55,10 +48,8 @@ from bayesdp.queries import Identity, LinearQuery, Query
 from bayesdp.release import Measured, Release
 
 __all__ = [
-    "AllButOne", "MultipleSynthesis", "ProportionMechanism", "ProportionPosterior", "ProportionRelease",
-    "RescaledLaplace", "RescaledProportions", "UniversalHistogram", "all_but_one", "combine_syntheses",
-    "consistent_tree", "posterior_of_proportions", "proportion_interval", "rescale", "tree_levels",
-    "tree_sums",
+    "AllButOne", "MultipleSynthesis", "ProportionMechanism", "ProportionPosterior", "ProportionRelease", "RescaledLaplace",
+    "RescaledProportions", "UniversalHistogram", "posterior_of_proportions",
 ]  # fmt: skip
 
 type Floats = npt.NDArray[np.float64]
@@ -175,17 +166,7 @@ class RescaledLaplace(NoiseLaw):
         invariants: Invariants | None = None,
         location: npt.ArrayLike | None = None,
     ) -> Floats:
-        """Draw shares around confidential proportions, the categories along the last axis. See `NoiseLaw.draw`.
-
-        Parameters
-        ----------
-        rng, size, invariants
-            As for `NoiseLaw.draw`.
-        shape : tuple of int
-            Shape of the shares, (..., categories).
-        location : array_like, optional
-            Proportions, of that shape or one that spreads over it; equal ones by default.
-        """
+        """Draw shares around confidential proportions, categories last; equal ones by default. See `NoiseLaw.draw`."""
         centre = proportions(located(1.0 / shape[-1] if location is None else location, shape), "location")
         drawn = np.asarray(self.raw.draw(rng, shape, size, location=centre), dtype=np.float64)
         total = drawn.sum(axis=-1, keepdims=True)
@@ -196,18 +177,10 @@ class RescaledLaplace(NoiseLaw):
         return float(np.sum(self.log_density(values, location)))
 
     def log_density(self, shares: npt.ArrayLike, location: npt.ArrayLike) -> Floats:
-        """Log-density of shares on their face of the simplex, given confidential proportions.
+        """Log-density of shares, (..., categories), on their face of the simplex, given confidential proportions: shape (...).
 
-        Parameters
-        ----------
-        shares, location : array_like, shape (..., categories)
-            Broadcast against one another.
-
-        Returns
-        -------
-        numpy.ndarray, shape (...)
-            With respect to Lebesgue measure in all free shares but one; ``-inf`` where shares are negative or do not add
-            up to 1 (to 1e-9), and for zeros under truncation.
+        With respect to Lebesgue measure in all free shares but one; ``-inf`` where shares are negative or do not add up to 1 (to
+        1e-9), and for zeros under truncation.
         """
         r, mu = np.broadcast_arrays(proportions(shares, "shares"), proportions(location, "location"))
         valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < EVEN)
@@ -217,17 +190,9 @@ class RescaledLaplace(NoiseLaw):
 
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
-        """Log-density of shares that add up to 1, given confidential proportions.
+        """Log-density of shares that add up to 1, given confidential proportions; see `bayesdp.noise.namespace` for xp.
 
-        Parameters
-        ----------
-        xp : module
-            NumPy or PyTensor, see `bayesdp.noise.namespace`.
-        value : float64 array or tensor variable, shape (..., categories)
-            The shares, which decide on which face of the simplex the density is: no derivative with respect to them is right.
-        mu : float64 array or tensor variable, shape (..., categories)
-        b : float64 array or tensor variable, shape () or (categories,)
-        rule : {"truncated", "boundary-inflated"}
+        The shares decide on which face of the simplex the density is: no derivative with respect to them is right.
         """
         positive = value > 0.0
         if rule == "truncated":
@@ -300,29 +265,10 @@ OUTSIDE = ("keep", "clip")
 
 
 def rescale(noisy: npt.ArrayLike) -> Floats:
-    """Divide noisy proportions by their sum; where all are zero, which clipping can give, all shares are equal.
+    """Divide noisy proportions, at least 0, by their sum (the first approach); where all are zero, all shares are equal.
 
     This is post-processing and costs nothing, the rule for zeros included: it does not look at the data. Drawing again
     until one is positive would be conditioning on the data having led there, which changes the law and epsilon.
-
-    Parameters
-    ----------
-    noisy : array_like, shape (..., categories)
-        At least 0.
-
-    Returns
-    -------
-    numpy.ndarray, shape (..., categories)
-        Shares that add up to 1.
-
-    References
-    ----------
-    Liu (2019), Section 4.2, the first approach.
-
-    Examples
-    --------
-    >>> rescale([[0.3, 0.3, 0.0], [0.0, 0.0, 0.0]]).round(3).tolist()
-    [[0.5, 0.5, 0.0], [0.333, 0.333, 0.333]]
     """
     array = _vectors(noisy, "noisy", 2)
     if np.any(array < 0.0):
@@ -332,29 +278,10 @@ def rescale(noisy: npt.ArrayLike) -> Floats:
 
 
 def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep") -> Floats:
-    """Complete all noisy proportions but one by what is missing to 1, which can be negative.
+    """Put what is missing to 1 at a position of noisy shares of all other categories (the second approach).
 
-    Both rules are post-processing and cost nothing. Drawing again until the last one is not negative would condition
-    on that, which changes the law and epsilon: no function here does it.
+    What is outside 0 to 1 then is kept, or clipped at 0 and the others divided by their sum (Remark 1).
 
-    Parameters
-    ----------
-    noisy : array_like, shape (..., categories - 1)
-    position : int
-        Where the missing share stands among all.
-    outside : {"keep", "clip"}
-        A negative share is published as it is, or set to 0 and the others divided by their sum.
-
-    Returns
-    -------
-    numpy.ndarray, shape (..., categories)
-
-    References
-    ----------
-    Liu (2019), Section 4.2, the second approach.
-
-    Examples
-    --------
     >>> all_but_one([0.5, 0.75]).tolist(), all_but_one([0.5, 0.75], 0, "clip").tolist()
     ([0.5, 0.75, -0.25], [0.0, 0.4, 0.6])
     """
@@ -373,13 +300,7 @@ def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep")
 
 
 def tree_levels(categories: int, branches: int = 2) -> int:
-    """How many levels there are under the root of a full tree whose leaves are the categories.
-
-    Examples
-    --------
-    >>> tree_levels(4), tree_levels(27, 3)
-    (2, 3)
-    """
+    """How many levels there are under the root of a full tree whose leaves are the categories."""
     leaves, each = positive_integer(categories, "categories"), positive_integer(branches, "branches")
     if each < 2:
         raise ValueError(f"branches must be at least 2, got {branches!r}")
@@ -397,18 +318,6 @@ def tree_levels(categories: int, branches: int = 2) -> int:
 def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
     """All nodes under the root of the tree of sums, level by level from the top, the leaves last.
 
-    Parameters
-    ----------
-    leaves : array_like, shape (..., categories)
-    branches : int
-        Children of each node.
-
-    Returns
-    -------
-    numpy.ndarray, shape (..., nodes)
-
-    Examples
-    --------
     >>> tree_sums([1.0, 2.0, 3.0, 4.0]).tolist()
     [3.0, 7.0, 1.0, 2.0, 3.0, 4.0]
     """
@@ -420,34 +329,13 @@ def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
 
 
 def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1.0, nonnegative: bool = True) -> Floats:
-    """Least-squares tree of sums with a known total, from equally noisy nodes; then no node below 0.
+    """Least-squares tree of sums with a known total, from equally noisy nodes in the order of `tree_sums`; then no node below 0.
 
     The pass upwards weights a node with ``(k^l - k^(l-1)) / (k^l - 1)`` and the sum of its children with ``(k^(l-1) - 1) /
-    (k^l - 1)``, for k branches and l levels from the leaves (1); the pass downwards shares what is missing equally. A
-    negative node is set to 0 and its siblings scaled to their parent, from the top, so that every level adds up.
+    (k^l - 1)``, for k branches and l levels from the leaves (1); the pass downwards shares what is missing equally. Unless
+    `nonnegative` is False, a negative node is set to 0 and its siblings scaled to their parent, from the top, so that every level
+    adds up. Hay, Rastogi, Miklau and Suciu (2010), Theorem 3; Liu (2019), Section 4.2, steps 3 to 5 and footnote 3.
 
-    Parameters
-    ----------
-    nodes : array_like, shape (..., nodes)
-        In the order of `tree_sums`.
-    branches : int
-    total : float
-        The root, known.
-    nonnegative : bool
-        False for the least-squares solution as it is.
-
-    Returns
-    -------
-    numpy.ndarray, shape (..., nodes)
-        The leaves are the last ``categories``.
-
-    References
-    ----------
-    Hay, Rastogi, Miklau and Suciu (2010), Boosting the accuracy of differentially private histograms through consistency,
-    Theorem 3; Liu (2019), Section 4.2, steps 3 to 5 and footnote 3.
-
-    Examples
-    --------
     >>> consistent_tree([0.4, 0.7, 0.1, 0.2, 0.3, 0.4]).round(4).tolist()
     [0.3333, 0.6667, 0.1167, 0.2167, 0.2833, 0.3833]
     """
@@ -1004,23 +892,8 @@ def proportion_interval(shares: npt.ArrayLike, n: int, level: float = 0.95) -> t
     """The interval ``share -+ z sqrt(share (1 - share) / n)``, which takes noisy shares for those of the data.
 
     It leaves out the noise: this is why the intervals of Liu (2019) cover too little. A share outside 0 to 1 counts as the
-    nearer of the two in the width.
+    nearer of the two in the width; the ends can lie outside, too.
 
-    Parameters
-    ----------
-    shares : array_like
-    n : int
-        Number of records.
-    level : float
-        Nominal coverage.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Lower and upper ends; they can lie outside 0 to 1.
-
-    Examples
-    --------
     >>> low, high = proportion_interval(0.5, 100)
     >>> print(f"{low:.3f} {high:.3f}")
     0.402 0.598
@@ -1036,29 +909,12 @@ def proportion_interval(shares: npt.ArrayLike, n: int, level: float = 0.95) -> t
 def combine_syntheses(
     estimates: npt.ArrayLike, variances: npt.ArrayLike, level: float = 0.95
 ) -> tuple[Floats, Floats, Floats]:
-    """Combine m releases about the same records: mean, and a t interval of variance W + B/m.
+    """Combine m releases about the same records, along the first axis: mean, and a t interval of variance W + B/m.
 
     W is the mean of the variances that each release would have without noise, B the variance between the m estimates; the
-    degrees of freedom are ``(m - 1)(1 + m W / B)^2``. B/m measures the noise, but no bias.
+    degrees of freedom are ``(m - 1)(1 + m W / B)^2``. B/m measures the noise, but no bias. Liu (2016); Reiter (2003), for
+    partially synthetic data.
 
-    Parameters
-    ----------
-    estimates, variances : array_like, shape (m, ...)
-        One estimate and its variance for each release, m at least 2.
-    level : float
-        Nominal coverage.
-
-    Returns
-    -------
-    tuple of numpy.ndarray, shape (...)
-        Estimate, lower and upper ends.
-
-    References
-    ----------
-    Liu (2016), Model-based differentially private data synthesis; Reiter (2003), for partially synthetic data.
-
-    Examples
-    --------
     >>> centre, low, high = combine_syntheses([0.2, 0.3, 0.25], [0.002, 0.002, 0.002])
     >>> print(f"{centre:.3f} {low:.3f} {high:.3f}")
     0.250 0.140 0.360

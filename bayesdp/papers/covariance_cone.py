@@ -116,19 +116,7 @@ class BoxNorm(NoiseLaw):
 
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any) -> Any:
-        """Log-density of vectors.
-
-        Parameters
-        ----------
-        xp : module
-            NumPy or PyTensor, see `bayesdp.noise.namespace`.
-        value, mu, b : float64 array or tensor variable, shape (..., d)
-            All of the same length d.
-
-        Returns
-        -------
-        array or tensor variable, shape (...)
-        """
+        """Log-density of vectors of the same length d, shape (..., d); see `bayesdp.noise.namespace` for xp."""
         size = 1.0 * value.shape[-1]
         return (
             -xp.max(xp.abs(value - mu) / b, axis=-1)
@@ -267,10 +255,7 @@ def checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, n
 class MatrixRelease(Release):
     """A `Release` of the elements of the upper triangle of a noisy covariance matrix, labelled ``a:a``, ``a:b`` and so on.
 
-    Attributes
-    ----------
-    of_mechanism : str
-        Name of the mechanism in descriptions and files.
+    `of_mechanism` is the name of the mechanism in descriptions and files.
     """
 
     of_mechanism: ClassVar[str]
@@ -775,19 +760,9 @@ class CovarianceMatrix(_MatrixMechanism):
         return self._element(pair, self._budget[pair], (0.0 if i == j else -edge, edge)) if edge else None
 
     def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, npt.NDArray[np.bool_]]:
-        """The law of the released elements given the released variances, and which covariances are 0 without noise.
+        """The law of the upper triangle, row by row, given the released variances, and which covariances are 0 without noise.
 
-        Parameters
-        ----------
-        variances : array_like, shape (variables,)
-            Released ones, within 0 and their upper bounds.
-
-        Returns
-        -------
-        law : noise.BoundedLaw
-            Of the upper triangle, row by row.
-        without_noise : array of bool, shape (elements,)
-            Covariances of a variable whose released variance is 0. The law has no meaning there.
+        These are of a variable whose released variance is 0. The law has no meaning there.
         """
         released = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
         elements = [self._given(pair, released) for pair in self._sensitivities]

@@ -1,6 +1,11 @@
-"""The law of one integer coordinate given all others, in closed form, with its mass: what exact Gibbs steps need.
+"""How many sweeps a chain of lattice noise needs: Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy
 
-Along ``z + k b`` with integer entries of b the mass of k is
+`certify` says it of a mechanism, with what it costs in privacy.
+
+**Noise by Gibbs steps** along the vectors of a basis, in a fixed order: each step draws one coordinate from its exact law given the
+others, and nothing is proposed, rejected or tuned. The order is fixed so that two chains can be coupled;
+`bayesdp.lattices.samplers` moves along more directions, in random order, and mixes a little faster, but two such chains hardly
+meet. Along ``z + k b`` with integer entries of b the mass of k is
 
 * l1: ``exp(-rate sum_i |z_i + k b_i|)``, whose logarithm is linear between knots: pieces of geometric laws, summed
   in closed form; energies are exact integers;
@@ -11,19 +16,8 @@ Along ``z + k b`` with integer entries of b the mass of k is
 `describe` fills a small array with what `draw` and `log_mass` then read, so that two laws can be compared: a
 maximal coupling needs masses and not only draws.
 
-A law of noise in the coordinates of a lattice basis: what the chains that move along basis vectors are handed.
-
-Noise on a lattice by Gibbs steps along the vectors of a basis, in a fixed order.
-
-Each step draws one coordinate from its exact law given the others (`bayesdp.papers.integer_subspace`): nothing is
-proposed, rejected or tuned. The order is fixed so that two chains can be coupled (`bayesdp.papers.integer_subspace`);
-`bayesdp.lattices.samplers` moves along more directions, in random order, and mixes a little faster, but two such
-chains hardly meet.
-
-How far the noise of a chain is from its law after t sweeps, estimated from pairs of chains that meet.
-
-One chain X is run L sweeps ahead of another chain Y with the same start; then both are moved together by a coupling
-until ``X_t = Y_{t - L}``, at the time tau. Then (Biswas, Jacob and Vanetti, 2019, Theorem 2.5; X may meet Y as soon as
+**Coupled chains.** One chain X is run L sweeps ahead of another chain Y with the same start; then both are moved together by a
+coupling until ``X_t = Y_{t - L}``, at the time tau. Then (Biswas, Jacob and Vanetti, 2019, Theorem 2.5; X may meet Y as soon as
 ``t = L``)
 
     TV(law of X_t, target) <= E[max(0, ceil((tau - L - t) / L))] = sum over j >= 1 of P(tau > t + j L).
@@ -31,17 +25,14 @@ until ``X_t = Y_{t - L}``, at the time tau. Then (Biswas, Jacob and Vanetti, 201
 The average of the left hand side over independent pairs is an *estimate* of this bound, never a proof: no finite
 number of pairs shows that longer meeting times do not occur.
 
-Coupled steps of two chains on one lattice: each moves as it would alone, and both go to the same place if they can.
-
 A coordinate of the two chains is updated by a maximal coupling of its two conditional laws, in basis coordinates, by
 rejection: draw v from the first law p and keep it for both chains with probability ``min(1, q(v) / p(v))``; else draw w
 from the second law q until ``U q(w) > p(w)`` (Jacob, O'Leary and Atchadé, 2020, Algorithm 2). Chains that agree in all
 coordinates stay together from then on.
 
-An upper confidence limit of the bound by coupled chains, although its summands have no largest value.
-
-The bound at time t is ``sum over j >= 1 of P(tau > t + j L)``. Finitely many meeting times say nothing about how the
-sum goes on, so something has to be assumed. This is what is done, and all that is assumed:
+**An upper confidence limit**, although the summands have no largest value. The bound at time t is ``sum over j >= 1 of P(tau >
+t + j L)``. Finitely many meeting times say nothing about how the sum goes on, so something has to be assumed. This is what is
+done, and all that is assumed:
 
 * **a time s**: one pair in five is used to choose it, so that about a tenth of all pairs are apart longer, and for
   nothing else;
@@ -57,8 +48,6 @@ other half. A pair that was given up counts as one that never meets.
 The largest value at this or a later time is reported, so that the curve never increases. That is what makes it safe to read
 off the first time at which it is below a tolerance: for this to be too early, the curve must be below the truth at
 one fixed time, the last one at which the truth is above the tolerance.
-
-How many sweeps of a chain a lattice mechanism needs, estimated by coupled chains, and what that costs in privacy.
 """
 
 from __future__ import annotations
@@ -92,7 +81,7 @@ from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
 __all__ = [
-    "BasisLaw", "Certificate", "CouplingBound", "certify", "couple", "draw_basis_gibbs",
+    "Certificate", "certify",
 ]  # fmt: skip
 
 
@@ -112,15 +101,9 @@ _LONGEST = 1e5
 
 @dataclass(frozen=True, eq=False)
 class BasisLaw:
-    """Noise ``z = sum_j c_j b_j`` on a lattice with basis vectors b_j, of mass that depends on a norm of z.
+    """Noise ``z = sum_j c_j b_j`` on a lattice with linearly independent basis vectors b_j, the rows of a sparse integer array.
 
-    Parameters
-    ----------
-    basis : sparse integer array, shape (n, cells)
-        Linearly independent vectors of the lattice, one a row.
-    law : {"l1", "l2", "gaussian"}
-        Mass proportional to ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)`` or ``exp(-||z||_2**2 / (2 scale**2))``.
-    scale : float
+    Its mass is proportional to ``exp(-scale ||z||_1)``, ``exp(-scale ||z||_2)`` or ``exp(-||z||_2**2 / (2 scale**2))``.
 
     Examples
     --------
@@ -344,21 +327,9 @@ def _draw_l2(generator: Words, rate: float, square: float, pieces: Floats) -> in
 @nb.njit(cache=True, error_model="numpy")
 def describe(law: int, scale: float, z: Ints, norm: int, cells: Ints, entries: Ints, start: int, stop: int, square: int,
              pieces: Floats) -> None:  # fmt: skip
-    """Describe the law of k along ``z + k b``.
+    """Describe the law of k along ``z + k b`` in `pieces`, from `new_pieces`; b is what lies between `start` and `stop`.
 
-    Parameters
-    ----------
-    law, scale : int, float
-        As in `BasisLaw.arrays`.
-    z : int64 array, shape (cells,)
-    norm : int
-        ``||z||_2**2``; not read for l1.
-    cells, entries : int64 arrays
-        Of all basis vectors; b is what lies between `start` and `stop`.
-    square : int
-        ``||b||_2**2``.
-    pieces : float64 array
-        From `new_pieces`; the description.
+    `norm` is ``||z||_2**2``, which is not read for l1, `square` is ``||b||_2**2``; the others are as in `BasisLaw.arrays`.
     """
     if law == L1:
         _describe_l1(scale, z, cells, entries, start, stop, pieces)
@@ -433,24 +404,10 @@ def _run(out: Ints, z: Ints, skip: int, thin: int, law: int, scale: float, point
 def draw_basis_gibbs(
     target: BasisLaw, rng: np.random.Generator, chains: int = 1, draws: int = 1, *, burn_in: int = 0, thin: int = 1
 ) -> Ints:
-    """Run chains that start at zero.
+    """Run chains that start at zero: an array of shape (chains, draws, cells).
 
-    Independent noise is the end of many chains: ``chains=size, draws=1, thin=sweeps``.
-
-    Parameters
-    ----------
-    target : BasisLaw
-    rng : numpy.random.Generator
-        Seeds the generator of the kernel.
-    chains, draws : int
-    burn_in : int
-        Sweeps before the first draw.
-    thin : int
-        Sweeps for each draw.
-
-    Returns
-    -------
-    int64 array, shape (chains, draws, cells)
+    `burn_in` sweeps come before the first draw, and `thin` sweeps before each: independent noise is the end of many chains,
+    ``chains=size, draws=1, thin=sweeps``.
 
     Examples
     --------
@@ -489,13 +446,7 @@ _BLOCKS = 50
 
 
 def clopper_pearson(successes: npt.ArrayLike, trials: int, confidence: float) -> Floats:
-    """One-sided upper confidence limit of a probability.
-
-    Examples
-    --------
-    >>> round(float(clopper_pearson(0, 100, 0.95)), 5), round(1 - 0.05 ** (1 / 100), 5)
-    (0.02951, 0.02951)
-    """
+    """One-sided upper confidence limit of a probability."""
     count = np.asarray(successes, dtype=np.float64)
     inner = np.minimum(count, trials - 1.0)
     if trials == 0:
@@ -504,41 +455,14 @@ def clopper_pearson(successes: npt.ArrayLike, trials: int, confidence: float) ->
 
 
 def least_limit(pairs: int, confidence: float) -> float:
-    """What the limit would be if no pair were apart any longer, and all met at once: no run can show less.
-
-    Examples
-    --------
-    >>> print(f"{least_limit(10_000, 0.99):.2e}")
-    6.62e-04
-    """
+    """What the limit would be if no pair were apart any longer, and all met at once: no run can show less."""
     return float(clopper_pearson(0, pairs - pairs // _FIRST, 1.0 - 0.5 * (1.0 - confidence)))
 
 
 def upper_limits(meetings: Ints, lag: int, horizon: int, times: Ints, confidence: float) -> Floats:
-    """Upper confidence limits of the bound, as this module describes.
+    """Upper confidence limits of the bound at ascending times, as this module describes: never increasing, at most 1.
 
-    Parameters
-    ----------
-    meetings : int64 array, shape (pairs,)
-        Meeting times of independent pairs; 0 for a pair that was given up.
-    lag, horizon : int
-        As in `CouplingBound`.
-    times : int64 array, shape (times,)
-        Ascending.
-    confidence : float
-        In (0, 1).
-
-    Returns
-    -------
-    float64 array, shape (times,)
-        Never increasing, at most 1; 1 where nothing better is known.
-
-    Examples
-    --------
-    >>> meetings = 10 + np.random.default_rng(1).geometric(0.3, size=5000)
-    >>> limits = upper_limits(meetings, 10, 1000, np.array([0, 10, 20]), 0.99)
-    >>> bool((limits > [0.7**10 / (1 - 0.7**10), 0.7**20 / (1 - 0.7**10), 0.0]).all())
-    True
+    `meetings` are the meeting times of independent pairs, 0 for a pair that was given up.
     """
     alpha = 1.0 - probability(confidence, "confidence")
     last = np.where(meetings == 0, np.iinfo(np.int64).max, meetings)
@@ -643,29 +567,12 @@ _SHOWN = 2000
 
 @dataclass(frozen=True, eq=False)
 class CouplingBound:
-    """Estimated bound on the total variation distance between the noise after t sweeps and its law.
+    """Estimated bound on the total variation distance between the noise after t sweeps and its law, by pairs of coupled chains.
 
-    Parameters
-    ----------
-    lag : int
-        Sweeps that one chain is ahead.
-    times : int64 array, shape (times,)
-        Sweeps t, ascending from 0.
-    bound : float64 array, shape (times,)
-        Estimate of the bound; all nan (unknown) if a pair was still apart when it was given up.
-    standard_error : float64 array, shape (times,)
-        Of the estimate, by Monte Carlo; says nothing where few pairs are still apart. nan like `bound`.
-    upper : float64 array, shape (times,)
-        Upper confidence limit of the bound, never increasing, at most 1; see `bayesdp.papers.integer_subspace` for
-        what it assumes. Pairs that were given up count as if they never met.
-    meetings : int64 array, shape (pairs,)
-        Meeting times tau, in sweeps of the leading chain; 0 for a pair that was given up.
-    censored : int
-        Number of pairs that were given up.
-    horizon : int
-        Sweeps after which a pair is given up.
-    confidence : float
-        Level of `upper`, which holds for the first time at which it falls below a given number as well.
+    At `times`, ascending from 0: `bound` and its Monte Carlo `standard_error`, nan if one of the pairs, `censored` in all, was
+    given up after `horizon` sweeps; `upper`, the limit at level `confidence`, never increasing, with pairs that were given up
+    as if they never met. It holds for the first time at which it falls below a given number as well. One chain of a pair is
+    `lag` sweeps ahead, and `meetings` are the times tau in its sweeps, 0 for a pair that was given up.
     """
 
     lag: int
@@ -754,28 +661,10 @@ def couple(
     horizon: int = 100_000,
     confidence: float = 0.99,
 ) -> CouplingBound:
-    """Estimate how many sweeps a chain that starts at zero needs.
+    """Estimate how many sweeps a chain that starts at zero needs, from independent pairs of coupled chains.
 
-    Parameters
-    ----------
-    target : BasisLaw
-    rng : numpy.random.Generator
-    pairs : int, default 1000
-        Independent pairs of coupled chains.
-    lag : int, optional
-        Sweeps that one chain is ahead; `suggest_lag` if not given. Any lag gives a bound, larger ones tighter bounds.
-    meet, horizon
-        See `meeting_times`.
-    confidence : float, default 0.99
-
-    Returns
-    -------
-    CouplingBound
-
-    References
-    ----------
-    Biswas, Jacob and Vanetti (2019), Estimating convergence of Markov chains with L-lag couplings, Theorem 2.5.
-    Jacob, O'Leary and Atchadé (2020), Unbiased Markov chain Monte Carlo methods with couplings.
+    Any lag gives a bound, larger ones tighter bounds; `suggest_lag` if none is given. Biswas, Jacob and Vanetti (2019), Theorem 2.5;
+    Jacob, O'Leary and Atchadé (2020).
 
     Examples
     --------

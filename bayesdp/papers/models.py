@@ -1,9 +1,4 @@
-"""Shares of noisy proportions as a PyMC distribution, and their log-density as a term of a model.
-
-Noise of a whole vector that falls with its largest entry, as a PyMC distribution.
-
-The confidential sample covariance matrix of Gaussian records as a part of a PyMC model.
-"""
+"""What papers publish, in PyMC models and in pictures: shares of noisy proportions, and covariance matrices of Gaussian records."""
 
 from __future__ import annotations
 
@@ -41,18 +36,43 @@ __all__ = [
 ]  # fmt: skip
 
 
-class RescaledLaplaceRV(RandomVariable):
-    """Random variable of `RescaledLaplace`; its inputs are the proportions and a scale for each category.
+class VectorRV(RandomVariable):
+    """Random variable of vectors whose inputs are a location and a scale for each entry, drawn by `rng_fn`."""
 
-    Parameters
-    ----------
-    rule : {"truncated", "boundary-inflated"}
-        Among ``__props__``: PyTensor merges and caches Ops that agree in their props.
-    """
-
-    name = "rescaled_laplace"
     signature = "(k),(k)->(k)"
     dtype = "float64"
+
+
+@numba_core_rv_funcify.register(VectorRV)
+def _core(op: VectorRV, node: Any) -> tuple[Any, None]:
+    """Call the Python sampler from compiled code; None keeps PyTensor from storing a function that refers to this very Op."""
+    result = numba.types.Array(numba.float64, 1, "C")
+
+    def draw_one(rng: np.random.Generator, mu: Any, b: Any) -> Any:
+        return np.ascontiguousarray(op.rng_fn(rng, mu, b))
+
+    @numba_njit
+    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=result):
+            out = draw_one(rng, mu, b)
+        return out
+
+    return random, None
+
+
+def _applied(op: VectorRV, mu: Any, b: Any, size: Any, rng: Any) -> Any:
+    own = shared_rng(seed=None) if rng is None else rng
+    return op(mu, b, size=size, rng=own, return_next_rng=True)[1]
+
+
+def _parameters(mu: Any, b: Any) -> list[Any]:
+    return list(pt.broadcast_arrays(pt.cast(location(mu), "float64"), scale(b, "b")))
+
+
+class RescaledLaplaceRV(VectorRV):
+    """Random variable of `RescaledLaplace`. The rule is among ``__props__``: PyTensor merges and caches Ops that agree in these."""
+
+    name = "rescaled_laplace"
     __props__: tuple[str, ...] = (*RandomVariable.__props__, "rule")  # type: ignore[assignment]
     _print_name = ("RescaledLaplace", r"\operatorname{RescaledLaplace}")
     law_type = bounded_statistics.RescaledLaplace
@@ -67,23 +87,6 @@ class RescaledLaplaceRV(RandomVariable):
         shape = centre.shape if size is None else (*size, centre.shape[-1])
         law = bounded_statistics.RescaledLaplace(np.broadcast_to(spread, shape), self.rule)
         return law.draw(rng, shape, location=centre)
-
-
-@numba_core_rv_funcify.register(RescaledLaplaceRV)
-def _core_of_shares(op: RescaledLaplaceRV, node: Any) -> tuple[Any, None]:
-    """Call the Python sampler from compiled code; None keeps PyTensor from storing a function that refers to this very Op."""
-    result = numba.types.Array(numba.float64, 1, "C")
-
-    def draw_one(rng: np.random.Generator, mu: Any, b: Any) -> Any:
-        return np.ascontiguousarray(op.rng_fn(rng, mu, b))
-
-    @numba_njit
-    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = draw_one(rng, mu, b)
-        return out
-
-    return random, None
 
 
 @_logprob.register(RescaledLaplaceRV)
@@ -136,16 +139,13 @@ class RescaledLaplace(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, b: Any, *, rule: str, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of this rule."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = RescaledLaplaceRV(rule)(mu, b, size=size, rng=own, return_next_rng=True)
-        return variable
+        return _applied(RescaledLaplaceRV(rule), mu, b, size, rng)
 
     @classmethod
     def dist(cls, mu: Any, b: Any, rule: str = "boundary-inflated", **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         choice(rule, RULES, "rule")
-        centre, spread = pt.broadcast_arrays(pt.cast(location(mu), "float64"), scale(b, "b"))
-        return super().dist([centre, spread], rule=rule, **kwargs)
+        return super().dist(_parameters(mu, b), rule=rule, **kwargs)
 
     def support_point(rv: Any, size: Any, mu: Any, b: Any) -> Any:  # PyMC passes the variable
         """Equal shares, which every law can give."""
@@ -188,12 +188,10 @@ def rescaled_logp(law: bounded_statistics.RescaledLaplace, shares: npt.ArrayLike
     return law.log_kernel(pt, pt.constant(r), pt.as_tensor_variable(mu), law.b, law.rule)
 
 
-class BoxNormRV(RandomVariable):
-    """Random variable of `BoxNorm`; its inputs are a location and a scale for each entry."""
+class BoxNormRV(VectorRV):
+    """Random variable of `BoxNorm`."""
 
     name = "box_norm"
-    signature = "(k),(k)->(k)"
-    dtype = "float64"
     _print_name = ("BoxNorm", r"\operatorname{BoxNorm}")
     law_type = covariance_cone.BoxNorm
 
@@ -203,21 +201,6 @@ class BoxNormRV(RandomVariable):
         shape = centre.shape if size is None else (*size, centre.shape[-1])
         radius = rng.standard_gamma(shape[-1] + 1.0, (*shape[:-1], 1))
         return centre + spread * radius * rng.uniform(-1.0, 1.0, shape)
-
-
-@numba_core_rv_funcify.register(BoxNormRV)
-def _core_of_box(op: BoxNormRV, node: Any) -> tuple[Any, None]:
-    """One vector in compiled code; None keeps PyTensor from storing a function under a name that other Ops have."""
-
-    @numba_njit
-    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        radius = rng.standard_gamma(len(mu) + 1.0)
-        out = np.empty(len(mu))
-        for i in range(len(mu)):
-            out[i] = mu[i] + b[i] * radius * (2.0 * rng.random() - 1.0)
-        return out
-
-    return random, None
 
 
 @_logprob.register(BoxNormRV)
@@ -259,15 +242,12 @@ class BoxNorm(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, b: Any, *, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = BoxNormRV()(mu, b, size=size, rng=own, return_next_rng=True)
-        return variable
+        return _applied(BoxNormRV(), mu, b, size, rng)
 
     @classmethod
     def dist(cls, mu: Any, b: Any, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
-        centre, spread = pt.broadcast_arrays(pt.cast(location(mu), "float64"), scale(b, "b"))
-        return super().dist([centre, spread], **kwargs)
+        return super().dist(_parameters(mu, b), **kwargs)
 
     def support_point(rv: Any, size: Any, mu: Any, b: Any) -> Any:  # PyMC passes the variable
         """The location."""

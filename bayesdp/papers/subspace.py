@@ -1,4 +1,14 @@
-"""The least error that any private mechanism can have, whatever its noise: a lower bound, with its constant.
+"""Statements and mechanisms of Gao, Gong and Yu (2022), Subspace Differential Privacy.
+
+`project` (Theorem 3.1) and `extend` (Theorem 3.3) make any private mechanism keep the invariants: the one removes what its
+noise changes of them, the other takes a mechanism for the coordinates that they leave free. Neither needs to know how the
+mechanism works; so neither knows a likelihood, which `bayesdp.ProjectedGaussian` and its relatives have.
+
+`Agent` and `assemble` (Section 4) let agents with a common secret seed each add the noise of their own cells, without telling anybody
+their count: each simulates the noise of the *whole* table, and adds its own entry. The noisy values that they publish are, bit for
+bit, those of a central release with that generator.
+
+`private_error_bound` and `gaussian_error_factor` (Theorem 3.11) bound the error of every mechanism from below, with the constant.
 
 Two tables differ by k moves of one record along v. A mechanism that is (epsilon, delta)-private cannot tell them apart better than
 randomised response that flips with odds ``exp(k epsilon)`` and gives the truth away with probability ``delta_k`` (Kairouz, Oh and
@@ -41,27 +51,6 @@ In the form of the theorem: ``sigma**2 / c <= 5 log(1/delta)`` for epsilon up to
 ``s = sqrt(2 log(1/delta)) / epsilon`` the tail ``P(Z > epsilon s - 1 / (2 s))``, which bounds the delta of normal noise of scale s, is
 at most ``exp(epsilon / 2) / 2 * delta``: below delta, so that ``sigma <= s``. Some k has ``k epsilon`` between 1.93 and 2.93, where
 ``x**2 exp(x) / (1 + exp(x))**2`` is at least 0.411, and ``delta_k <= 18 delta / epsilon``: so ``c epsilon**2 >= 0.403``.
-
-What the projection and the extension framework share: a mechanism that somebody else wrote, and its release.
-
-The guarantee of a mechanism that somebody else wrote: its loss for neighbouring tables is taken on their word.
-
-The projection and the extension framework: any private mechanism, made to keep the invariants.
-
-`project` takes a mechanism for the answers of a query, and removes what its noise changes of the invariants.
-`extend` takes a mechanism for the coordinates that the invariants leave free, and puts its output back among the
-answers. Neither needs to know how the mechanism works; so neither knows a likelihood. For Gaussian and Laplace noise
-take `bayesdp.ProjectedGaussian` and its relatives, which have one.
-
-Distributed privatization: agents with a common seed each add the noise of their own cells.
-
-The noise of a release keeps the invariants only if the cells fit together. Agents that hold one cell each can still add it
-without telling anybody their count: each simulates the noise of the *whole* table from a common secret seed, and adds its
-own entry. The noisy values that they publish are, bit for bit, those of a central release with that generator.
-
-The seed is the secret of all agents together: see the guarantee of the assembled release.
-
-What an agent publishes of a distributed release, and whether the pieces of all agents fit together.
 """
 
 from __future__ import annotations
@@ -115,8 +104,7 @@ from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS
 
 __all__ = [
-    "Agent", "ExtendedMechanism", "Piece", "ProjectedMechanism", "ReleasedValues", "assemble", "extend",
-    "gaussian_error_factor", "private_error_bound", "project",
+    "Agent", "Piece", "assemble", "extend", "gaussian_error_factor", "private_error_bound", "project",
 ]  # fmt: skip
 
 
@@ -259,15 +247,12 @@ def given_guarantee(
     neighbours: str,
     invariants: Invariants,
     caveats: tuple[Words, ...],
-    determined_cells: tuple[str, ...] = (),
-    *,
-    trusted_sampler: bool,
-    simulated: bool = False,
+    determined: tuple[str, ...] = (),
+    **how: bool,
 ) -> Guarantee:
     """The guarantee that follows from a stated loss for neighbouring tables, with a row for each smallest kept difference.
 
-    A difference that takes k neighbouring steps has the loss of a group of k. `trusted_sampler`: whether the noise is drawn by this
-    package from a law of its own.
+    A difference that takes k neighbouring steps has the loss of a group of k. `how`: see `_as_given`.
     """
     size = RECORDS[neighbours]
     rows = [PairLoss(Neighbours(neighbours, "all"), size, "l1", loss)]
@@ -278,17 +263,7 @@ def given_guarantee(
         steps = round(difference.l1 / size)
         if steps > 1:
             rows.append(PairLoss(Kept(difference), difference.l1, "l1", loss.group(steps)))
-    kind = GivenGuarantee if not trusted_sampler else Guarantee
-    stated = kind(
-        loss.kind,
-        LossAt(loss, size),
-        "l1",
-        tuple(rows),
-        determined_cells=determined_cells,
-        simulated=simulated,
-        caveats=caveats,
-    )
-    return with_person(stated, invariants, neighbours)
+    return with_person(_as_given(LossAt(loss, size), tuple(rows), caveats, determined, **how), invariants, neighbours)
 
 
 def semi_given_guarantee(
@@ -296,24 +271,22 @@ def semi_given_guarantee(
     adjacency: int,
     invariants: Invariants,
     caveats: tuple[Words, ...],
-    determined_cells: tuple[str, ...] = (),
-    *,
-    trusted_sampler: bool,
-    simulated: bool = False,
+    determined: tuple[str, ...] = (),
+    **how: bool,
 ) -> Guarantee:
     """The guarantee of Semi-DP that is a stated loss for tables at most `adjacency` substituted records apart."""
-    kind = GivenGuarantee if not trusted_sampler else Guarantee
     size = 2.0 * adjacency
-    stated = kind(
-        loss.kind,
-        LossAt(loss, size),
-        "l1",
-        (PairLoss(Apart(adjacency), size, "l1", loss),),
-        determined_cells=determined_cells,
-        simulated=simulated,
-        caveats=caveats,
-    )
-    return with_person(stated, invariants, adjacency=adjacency)
+    rows = (PairLoss(Apart(adjacency), size, "l1", loss),)
+    return with_person(_as_given(LossAt(loss, size), rows, caveats, determined, **how), invariants, adjacency=adjacency)
+
+
+def _as_given(
+    at: LossAt, rows: tuple[PairLoss, ...], caveats: tuple[Words, ...], determined: tuple[str, ...],
+    *, trusted_sampler: bool, simulated: bool = False,
+) -> Guarantee:  # fmt: skip
+    """A guarantee of noise that this package draws from a law of its own (`trusted_sampler`), or that somebody's function draws."""
+    kind = Guarantee if trusted_sampler else GivenGuarantee
+    return kind(at.loss.kind, at, "l1", rows, determined_cells=determined, simulated=simulated, caveats=caveats)
 
 
 type Floats = npt.NDArray[np.float64]
@@ -351,26 +324,9 @@ class ReleasedValues:
 
 @dataclass(frozen=True, eq=False)
 class FrameworkMechanism(ABC):
-    """A private mechanism that was made to keep the invariants; build one with `project` or `extend`.
+    """A private mechanism that was made to keep the invariants; build one with `project` or `extend`, which say what its fields are.
 
-    Attributes
-    ----------
-    mechanism : callable or NoiseLaw
-        What was handed in. Mind that a function can hold anything; hand in none that holds confidential data.
-    query : Query
-        What is answered with noise.
-    invariants : Invariants
-        What is published exactly, of the same table.
-    loss : Loss
-        The loss of `mechanism` for neighbouring tables.
-    additive : bool
-        Whether `mechanism` is noise that does not depend on the table.
-    unbiased : bool or None
-        Whether the noise has mean zero whatever the table; None where nobody said so.
-    neighbours : {"substitution", "add-remove"}
-        Neighbouring tables that the loss is for.
-    grid : float
-        Power of two: released values are multiples of it.
+    `mechanism` is a function or a noise law; mind that a function can hold anything: hand in none that holds confidential data.
     """
 
     mechanism: Any
@@ -489,18 +445,9 @@ class FrameworkMechanism(ABC):
         )
 
     def noise(self, rng: _validate.Seed = None, size: int = 1) -> Floats:
-        """Draw noise, as a release adds it; for additive mechanisms.
+        """Draw noise, as a release adds it, shape ``(size, *query.shape)``; for additive mechanisms.
 
-        Parameters
-        ----------
-        rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system.
-        size : int
-            Number of independent draws.
-
-        Returns
-        -------
-        numpy.ndarray, shape ``(size, *query.shape)``
+        Without a generator or a seed, with entropy of the operating system.
         """
         if not self.additive:
             raise NotImplementedError(
