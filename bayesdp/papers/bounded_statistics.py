@@ -632,10 +632,6 @@ class ProportionMechanism(DescribedMechanism):
             They add up to n.
         rng : int, numpy.random.Generator or None
             Without one, a generator as in `TruncatedLaplace.release`: do that to publish. With one the release is marked as simulated.
-
-        Returns
-        -------
-        ProportionRelease
         """
         table = integer_array(counts, "counts", lambda i: str(self.names[i % len(self.names)]), confidential=True)
         if table.shape != (len(self.names),):
@@ -1084,10 +1080,6 @@ class ProportionPosterior:
         ----------
         category : int or list of int
         level : float
-
-        Returns
-        -------
-        tuple of float
         """
         tail = 0.5 - 0.5 * probability(level, "level")
         marginal, goal = self._marginal(category), np.array([tail, 1.0 - tail])
@@ -1132,10 +1124,6 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
         Of that mechanism, or of each of several.
     prior : float or array_like, shape (categories,)
         Parameters of the Dirichlet prior.
-
-    Returns
-    -------
-    ProportionPosterior
 
     Examples
     --------

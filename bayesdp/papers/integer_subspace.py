@@ -1,4 +1,4 @@
-"""How many sweeps a chain of lattice noise needs: Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy
+"""How many sweeps a chain of lattice noise needs (Dharangutte, Gao, Gong and Yu, 2023, Integer Subspace Differential Privacy).
 
 `certify` says it of a mechanism, with what it costs in privacy.
 
@@ -822,10 +822,6 @@ def certify(
         Sweeps after which a pair is given up.
     rng : int, numpy.random.Generator or None
         Without one, entropy of the operating system.
-
-    Returns
-    -------
-    Certificate
 
     References
     ----------

@@ -366,10 +366,6 @@ def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]
     loss : mapping
         Of one substituted record, such as ``{"rho": 2.56}``; its first parameter is drawn.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> from bayesdp.measurements import Exact

@@ -1,20 +1,14 @@
-"""Budgets of the 2020 Census: what a query got of them, by level, and the losses of its published counts (Section 6).
+"""Statements of Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, in numbers.
 
-Renyi differential privacy: its conversions to (epsilon, delta), and from and to zCDP.
-
-A mechanism is (alpha, r)-RDP if ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x' (Mironov, 2017); rho-zCDP is
-(alpha, rho alpha)-RDP for all alpha > 1 (Bun and Steinke, 2016), so that there is nothing to convert at one alpha but a
-factor; mu-GDP implies ``rho = mu**2 / 2``, which is `gaussian_rho`.
-
-The partial order of privacy guarantees: which of two protects more, or neither (paper 003, Definition 20).
-
-What a mechanism that is f-DP for any two neighbours promises once exact answers are published beside it.
-
-Whether a test is differentially private: Lemma 34.
-
-Semi-DP where an adversary knows some records: losses by known records, and the curve over how many.
-
-Projection of any additive noise within Semi-DP (Proposition 26).
+- Proposition 11 and what follows from it beside exact answers: `full_characterization`, `semi_guarantee`, `margin_guarantee`;
+- Definition 20, which of two guarantees protects more, or neither: `compare`;
+- Proposition 26, projection of any additive noise: `semi_project`;
+- Lemma 34, whether a test is private: `private_test`;
+- Section 6, the census of 2020: `census_analysis`, and query by query `census_queries`;
+- Section 7, an adversary who knows some records: `side_information`, `side_information_curve`;
+- conversions of Renyi differential privacy: a mechanism is (alpha, r)-RDP if ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x'
+  (Mironov, 2017); rho-zCDP is (alpha, rho alpha)-RDP for all alpha > 1 (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_delta`,
+  `renyi_to_rho`.
 """
 
 from __future__ import annotations
@@ -329,10 +323,6 @@ def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
     alpha, divergence : array_like
         As in `renyi_to_epsilon`.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> renyi_to_rho([2.0, 4.0], [1.0, 2.0])
@@ -404,10 +394,6 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
         Differences of the trade-off functions up to this count as none. The errors of functions that are known within bounds
         are added to it. Piecewise linear functions are compared at all their kinks, which decides; Gaussian ones by mu; others
         on 2001 levels that are dense at both ends, and around the largest differences found there.
-
-    Returns
-    -------
-    Comparison
 
     Examples
     --------
@@ -496,19 +482,15 @@ def _curves(f: TradeOff, g: TradeOff, slack: float) -> tuple[bool, bool, str]:
     a, gap = _differences(f, g)
     above, below = float(gap.max()), float(-gap.min())
     larger, smaller = below <= slack, above <= slack
-    found = {
-        (True, True): f"the trade-off functions are equal up to {max(above, below, 0.0):.2g}",
-        (True, False): f"the first trade-off function is larger, by up to {above:.3g} at alpha = {a[gap.argmax()]:.3g}",
-        (
-            False,
-            True,
-        ): f"the first trade-off function is smaller, by up to {below:.3g} at alpha = {a[gap.argmin()]:.3g}",
-        (False, False): (
-            f"the trade-off functions cross: the first is larger by {above:.3g} at alpha = {a[gap.argmax()]:.3g} and smaller "
-            f"by {below:.3g} at alpha = {a[gap.argmin()]:.3g}"
-        ),
-    }
-    return larger, smaller, found[larger, smaller]
+    more = f"larger, by up to {above:.3g} at alpha = {a[gap.argmax()]:.3g}"
+    less = f"smaller, by up to {below:.3g} at alpha = {a[gap.argmin()]:.3g}"
+    if larger and smaller:
+        words = f"the trade-off functions are equal up to {max(above, below, 0.0):.2g}"
+    elif larger or smaller:
+        words = f"the first trade-off function is {more if larger else less}"
+    else:
+        words = f"the trade-off functions cross: the first is {more} and {less}".replace(", by up to", " by")
+    return larger, smaller, words
 
 
 def _differences(f: TradeOff, g: TradeOff) -> tuple[Floats, Floats]:
@@ -608,10 +590,6 @@ def semi_guarantee(
     limit : int
         See `semi_adjacency`.
 
-    Returns
-    -------
-    SemiGuarantee
-
     Examples
     --------
     >>> from bayesdp.measurements import Exact
@@ -644,10 +622,6 @@ def margin_guarantee(
         One-way margins: sums over features of a record that share no dimension (Remark 17).
     convention : {"worst", "infimum"}
         Of a(t).
-
-    Returns
-    -------
-    SemiGuarantee
 
     References
     ----------
@@ -754,10 +728,6 @@ def private_test(
     limit : int
         Largest number of tables.
 
-    Returns
-    -------
-    PrivateTest
-
     References
     ----------
     Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Lemma 34; Awan and Vadhan (2023), Lemma 4.1.
@@ -778,8 +748,7 @@ def private_test(
     """
     if not callable(test):
         raise TypeError(f"test must be a function of a table, got {type(test).__name__}")
-    if not isinstance(tradeoff, TradeOff):
-        raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
+    _checked(tradeoff)
     positive_integer(adjacency, "adjacency")
     f = tradeoff.symmetrised()
     pairs = conforming_pairs(fiber, adjacency, neighbours, limit=limit)
@@ -916,10 +885,6 @@ def side_information(
     limit : int
         Fibers of more tables are not listed.
 
-    Returns
-    -------
-    SideInformation
-
     Raises
     ------
     TypeError, ValueError
@@ -966,7 +931,7 @@ class KnownRecords:
         cls, exact: Fiber | Iterable[ExactAnswers], table: npt.ArrayLike, adjacency: int | None, limit: int
     ) -> KnownRecords:
         """Check the arguments of `side_information`, and work out what records can say as long as none is known."""
-        fiber = exact if isinstance(exact, Fiber) else Fiber.of(exact)
+        fiber = _fiber(exact)
         counts = integer_array(table, "table", fiber.frame.exact_cell_name, minimum=0, confidential=True)
         if not fiber.contains(counts):
             raise ValueError(f"table must have shape {fiber.frame.shape} and the answers of exact")
@@ -1087,10 +1052,6 @@ def side_information_curve(
         Random orders in which records become known, all equally probable.
     rng : numpy.random.Generator, int or None
         Of the orders.
-
-    Returns
-    -------
-    SideInformationCurve
 
     Examples
     --------

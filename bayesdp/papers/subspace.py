@@ -472,10 +472,6 @@ class FrameworkMechanism(ABC):
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one: do that
             to publish. With one the values are marked as simulated.
 
-        Returns
-        -------
-        ReleasedValues
-
         Raises
         ------
         ValueError
