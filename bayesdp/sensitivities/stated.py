@@ -148,11 +148,6 @@ class StatedSensitivity:
 
     def fits(self, shape: tuple[int, ...]) -> None:
         """Check that there are as many statistics as the sensitivities are of.
-
-        Raises
-        ------
-        ValueError
-            If not.
         """
         count = math.prod(shape)
         if self.statistics is None or self.statistics == count:

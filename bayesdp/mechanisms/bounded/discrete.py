@@ -1,16 +1,11 @@
-"""What the mechanisms for counts within public bounds share: bounds, sensitivities, draws; and clipping.
-
-Counts with public bounds: discrete Gaussian noise on the answers of a query, truncated or clipped (Liu 2019, future work).
-
-Counts with public bounds: discrete Laplace noise on the answers of a query, truncated or clipped (Liu 2019, discrete laws).
-"""
+"""Counts with public bounds: discrete Laplace or Gaussian noise on the answers of a query, truncated or clipped (Liu 2019)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +44,8 @@ PUBLIC_BOUNDS = Fixed("public bounds of counts")
 class BoundedCounts(AnswersMechanism):
     """Publish integer answers within public bounds; see the subclasses."""
 
+    _bounded_law: ClassVar[Any]
+    """The type of the law, made of the scale and the bounds."""
     bounds: Any = field(default=(0, None), kw_only=True)
 
     def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
@@ -71,8 +68,19 @@ class BoundedCounts(AnswersMechanism):
 
     @property
     @abstractmethod
+    def _scale(self) -> float:
+        """Scale of the law without bounds, in counts."""
+
+    @property
     def law(self) -> BoundedDiscrete:
         """The law of the released values."""
+        made: BoundedDiscrete = self._bounded_law(self._scale, self.bounds)
+        return made
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest l1 change of the answers between neighbouring tables."""
+        return query_sensitivity(self.released_query, "l1", self.neighbours)
 
     @property
     def _sides(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -149,6 +157,10 @@ class ClippedCounts(BoundedCounts):
         """The mechanism without bounds."""
 
     @property
+    def _scale(self) -> float:
+        return float(self._free.law.scale)
+
+    @property
     def sensitivity(self) -> float:
         """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
         return self._free.sensitivity
@@ -193,6 +205,7 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
     delta: float | None = None
 
     name = "boundary-inflated-discrete-gaussian"
+    _bounded_law = InflatedGaussianLaw
 
     def __init__(
         self,
@@ -211,11 +224,6 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
     @cached_property
     def _free(self) -> DiscreteGaussian:
         return DiscreteGaussian(self.released_query, self.rho, self.epsilon, self.delta, neighbours=self.neighbours)
-
-    @property
-    def law(self) -> InflatedGaussianLaw:
-        """The law of the released values."""
-        return InflatedGaussianLaw(self._free.sigma, self.bounds)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -258,6 +266,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     delta: float
 
     name = "truncated-discrete-gaussian"
+    _bounded_law = TruncatedGaussianLaw
 
     def __init__(
         self,
@@ -278,12 +287,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
                 f"(neighbours='add-remove' and one set of sums); here the answers differ by {self.sensitivity:g} in l1 norm. "
                 "BoundaryInflatedDiscreteGaussian clips instead, and costs what the noise costs"
             )
-        _ = self._sigma  # refuses now where it cannot be found
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.released_query, "l1", self.neighbours)
+        _ = self._scale  # refuses now where it cannot be found
 
     @property
     def _intervals(self) -> list[tuple[int, int]]:
@@ -296,7 +300,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         return [(0, int(width)) for width in np.unique(high - low)]
 
     @cached_property
-    def _sigma(self) -> float:
+    def _scale(self) -> float:
         """The smallest scale that has the stated loss, on the safe side of the root."""
 
         def excess(sigma: float) -> float:
@@ -315,14 +319,9 @@ class TruncatedDiscreteGaussian(BoundedCounts):
             sigma *= 1.0 + 1e-12
         return sigma
 
-    @property
-    def law(self) -> TruncatedGaussianLaw:
-        """The law of the released values."""
-        return TruncatedGaussianLaw(self._sigma, self.bounds)
-
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
-        found = max(truncated_gaussian_epsilon(self.delta, self._sigma, own) for own in self._intervals)
+        found = max(truncated_gaussian_epsilon(self.delta, self._scale, own) for own in self._intervals)
         return Guarantee(
             "approximate",
             LossAt(ApproximateDP(self.epsilon, self.delta), self.sensitivity),
@@ -356,11 +355,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     convention : {"exact", "paper"}
         ``"paper"`` keeps the scale ``sensitivity / epsilon``; the guarantee states the true epsilon.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid: bounds reversed, equal or fractional.
-
     See Also
     --------
     bayesdp.noise.TruncatedDiscreteLaplace : the law.
@@ -385,6 +379,7 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     convention: str = field(default="exact", kw_only=True)
 
     name = "truncated-discrete-laplace"
+    _bounded_law = TruncatedLaplaceLaw
 
     def __init__(
         self,
@@ -399,11 +394,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
         object.__setattr__(self, "convention", choice(convention, CONVENTIONS, "convention"))
         self._bounded(table, bounds, query, neighbours)
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.released_query, "l1", self.neighbours)
 
     @cached_property
     def _scale(self) -> float:
@@ -422,11 +412,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         low, high = self._sides
         size = np.full(self.released_query.shape, self._scale)
         return truncated_epsilon(size, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True)
-
-    @property
-    def law(self) -> TruncatedLaplaceLaw:
-        """The law of the released values."""
-        return TruncatedLaplaceLaw(self._scale, self.bounds)
 
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
@@ -470,6 +455,7 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     epsilon: float
 
     name = "boundary-inflated-discrete-laplace"
+    _bounded_law = InflatedLaplaceLaw
 
     def __init__(
         self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None
@@ -480,8 +466,3 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     @cached_property
     def _free(self) -> DiscreteLaplace:
         return DiscreteLaplace(self.released_query, self.epsilon, neighbours=self.neighbours)
-
-    @property
-    def law(self) -> InflatedLaplaceLaw:
-        """The law of the released values."""
-        return InflatedLaplaceLaw(self._free.law.b, self.bounds)

@@ -23,7 +23,30 @@ from bayesdp.sensitivities.stated import stated_sensitivity
 
 @dataclass(frozen=True, eq=False)
 class GaussianStatistics(StatisticMechanism):
-    """Publish one statistic, or a vector of them, within public bounds, with Gaussian noise; see the subclasses."""
+    """Publish one statistic, or a vector of them, within public bounds, with Gaussian noise; see the subclasses.
+
+    Parameters
+    ----------
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic. As numbers:
+        the largest l2 distance of the whole vector, or the largest change of each, whose squares are added up.
+    bounds : pair of float or array_like
+        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
+    rho : float, optional
+        zCDP loss.
+    epsilon, delta : float, optional
+        Approximate differential privacy, in place of rho.
+    names : sequence of str, optional
+        Names of the statistics of a vector.
+    neighbours : {"substitution", "add-remove"}
+        What `sensitivity` refers to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the loss is not stated in exactly one way, or a parameter is not valid: bounds reversed, equal or both infinite, a
+        `Sensitivity` of one statistic for several.
+    """
 
     sensitivity: Any
     bounds: Any
@@ -91,28 +114,6 @@ class TruncatedGaussian(GaussianStatistics):
     bounds the exact delta is smaller, and so is the sigma for a stated epsilon and delta: by far, where the sensitivity is a
     tenth of the interval or more.
 
-    Parameters
-    ----------
-    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
-        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic. As numbers:
-        the largest l2 distance of the whole vector, or the largest change of each, whose squares are added up.
-    bounds : pair of float or array_like
-        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
-    rho : float, optional
-        zCDP loss.
-    epsilon, delta : float, optional
-        Approximate differential privacy, in place of rho.
-    names : sequence of str, optional
-        Names of the statistics of a vector.
-    neighbours : {"substitution", "add-remove"}
-        What `sensitivity` refers to.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the loss is not stated in exactly one way, or a parameter is not valid: bounds reversed, equal or both infinite, a
-        `Sensitivity` of one statistic for several.
-
     See Also
     --------
     BoundaryInflatedGaussian : clipping.
@@ -143,6 +144,7 @@ class TruncatedGaussian(GaussianStatistics):
     """
 
     name = "truncated-gaussian"
+    _bounded_law = TruncatedLaw
 
     def _sigma_for(self, epsilon: float, delta: float) -> float:
         if self.shape:
@@ -150,27 +152,12 @@ class TruncatedGaussian(GaussianStatistics):
         low, high = (float(side) for side in self.bounds)
         return truncated_normal_sigma(epsilon, delta, (low, high), self.sensitivity)
 
-    @property
-    def law(self) -> TruncatedLaw:
-        """The law of the released values."""
-        return TruncatedLaw(self.sigma, self.bounds)
-
 
 @dataclass(frozen=True, eq=False)
 class BoundaryInflatedGaussian(GaussianStatistics):
     """Publish statistics with Gaussian noise, moved to the nearer bound where the result is outside (BIT, clipping).
 
     Clipping is post-processing: the loss is that of the noise. A released value may be a bound, with positive probability.
-
-    Parameters
-    ----------
-    sensitivity, bounds, rho, epsilon, delta, names, neighbours
-        As for `TruncatedGaussian`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `TruncatedGaussian`.
 
     See Also
     --------
@@ -192,8 +179,4 @@ class BoundaryInflatedGaussian(GaussianStatistics):
     """
 
     name = "boundary-inflated-gaussian"
-
-    @property
-    def law(self) -> InflatedLaw:
-        """The law of the released values."""
-        return InflatedLaw(self.sigma, self.bounds)
+    _bounded_law = InflatedLaw

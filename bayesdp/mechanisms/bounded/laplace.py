@@ -1,7 +1,4 @@
-"""Laplace noise on statistics with public bounds, truncated or clipped (Liu 2019).
-
-What the mechanisms with Laplace noise within public bounds share: parameters, true loss, the paper's scale.
-"""
+"""Laplace noise on statistics with public bounds, truncated or clipped (Liu 2019)."""
 
 from __future__ import annotations
 
@@ -30,7 +27,38 @@ CONVENTIONS = ("exact", "paper")
 
 @dataclass(frozen=True, eq=False)
 class LaplaceStatistics(StatisticMechanism):
-    """Publish one statistic, or a vector of them, within public bounds, with Laplace noise; see the subclasses."""
+    """Publish one statistic, or a vector of them, within public bounds, with Laplace noise; see the subclasses.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for neighbouring data sets.
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic, which are
+        added up, because changing one record may change all of them. As numbers: the largest l1 distance of the whole vector,
+        or the largest change of each, which are added up.
+    bounds : pair of float or array_like
+        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
+    names : sequence of str, optional
+        Names of the statistics of a vector.
+    largest : float or array_like, optional
+        Largest change of each statistic.
+    changed : int, optional
+        How many statistics change together at most; or, where that is known, the number whose changes cost as much as those of
+        all: 2 for proportions within 0 and 1 under add-remove.
+    paper_sensitivity : float, optional
+        What the paper takes for the sensitivity, where it is another (1/n for proportions).
+    neighbours : {"substitution", "add-remove"}
+        What `sensitivity` refers to.
+    convention : {"exact", "paper"}
+        The paper's scale is kept with ``"paper"``; the guarantee states the true epsilon. Clipped noise differs only where the
+        paper has another sensitivity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
+    """
 
     epsilon: float
     sensitivity: Any
@@ -109,35 +137,6 @@ class TruncatedLaplace(LaplaceStatistics):
     that the sensitivities allow (`bayesdp.privacy.truncated_epsilon`): below twice the paper's. It is attained by one statistic,
     by proportions and by statistics that can all change by the most they can together; for others it is an upper bound.
 
-    Parameters
-    ----------
-    epsilon : float
-        Loss for neighbouring data sets.
-    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
-        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic, which are
-        added up, because changing one record may change all of them. As numbers: the largest l1 distance of the whole vector,
-        or the largest change of each, which are added up.
-    bounds : pair of float or array_like
-        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
-    names : sequence of str, optional
-        Names of the statistics of a vector.
-    largest : float or array_like, optional
-        Largest change of each statistic.
-    changed : int, optional
-        How many statistics change together at most; or, where that is known, the number whose changes cost as much as those of
-        all: 2 for proportions within 0 and 1 under add-remove.
-    paper_sensitivity : float, optional
-        What the paper takes for the sensitivity, where it is another (1/n for proportions).
-    neighbours : {"substitution", "add-remove"}
-        What `sensitivity` refers to.
-    convention : {"exact", "paper"}
-        The paper's scale is kept with ``"paper"``; the guarantee states the true epsilon.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
-
     See Also
     --------
     BoundaryInflatedLaplace : clipping, which costs no more than the noise.
@@ -170,6 +169,7 @@ class TruncatedLaplace(LaplaceStatistics):
     """
 
     name = "truncated-laplace"
+    _bounded_law = TruncatedLaw
 
     @cached_property
     def scale(self) -> float:
@@ -185,11 +185,6 @@ class TruncatedLaplace(LaplaceStatistics):
         return truncated_epsilon(size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
 
     @property
-    def law(self) -> TruncatedLaw:
-        """The law of the released values."""
-        return TruncatedLaw(self.scale, self.bounds)
-
-    @property
     def _reservations(self) -> tuple[Words, ...]:
         own = () if math.prod(self.shape) == 1 else (Fixed("largest over sensitivities"),)
         return (*super()._reservations, *own)
@@ -201,24 +196,6 @@ class BoundaryInflatedLaplace(LaplaceStatistics):
 
     Clipping is post-processing: epsilon is that of the noise, whose scale is ``sensitivity / epsilon``. A released value
     may be a bound, with positive probability.
-
-    Parameters
-    ----------
-    epsilon : float
-        Loss for neighbouring data sets.
-    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
-        As for `TruncatedLaplace`: of the statistic, or one for each, which are added up.
-    bounds : pair of float or array_like
-        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
-    names, largest, changed, paper_sensitivity, neighbours
-        As for `TruncatedLaplace`.
-    convention : {"exact", "paper"}
-        The two differ where the paper has another sensitivity.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
 
     See Also
     --------
@@ -243,6 +220,7 @@ class BoundaryInflatedLaplace(LaplaceStatistics):
     """
 
     name = "boundary-inflated-laplace"
+    _bounded_law = InflatedLaw
 
     @cached_property
     def scale(self) -> float:
@@ -256,8 +234,3 @@ class BoundaryInflatedLaplace(LaplaceStatistics):
     def true_epsilon(self) -> float:
         """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
         return self.epsilon if self.convention == "exact" else float(self.sensitivity / self.scale)
-
-    @property
-    def law(self) -> InflatedLaw:
-        """The law of the released values."""
-        return InflatedLaw(self.scale, self.bounds)

@@ -1,9 +1,4 @@
-"""The Gaussian law within public bounds: given that it stays inside, or with its tails moved to the bounds.
-
-Compiled samplers of the Gaussian laws on an interval; see `bayesdp.noise.bounded.kernels`.
-
-Integrals of a normal density over an interval that keep their digits: narrow, far from the location, or both.
-"""
+"""The Gaussian law within public bounds: given that it stays inside, or with its tails moved to the bounds."""
 
 from __future__ import annotations
 
@@ -12,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from bayesdp._numba import nb as numba
 from bayesdp.noise.base import Floats
-from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
+from bayesdp.noise.bounded.base import BoundaryInflated, BoundedReal, Moments
 from bayesdp.noise.independent.gaussian import Gaussian
 from bayesdp.noise.namespace import finite, log1mexp, special
 
@@ -114,34 +108,11 @@ _REACH = 40.0
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedGaussian(BoundedLaw):
+class TruncatedGaussian(BoundedReal):
     r"""Independent real values around mu with density proportional to ``exp(-(y - mu)**2 / (2 sigma**2))`` within bounds (c0, c1).
 
     The normaliser, ``sigma sqrt(2 pi) (Phi((c1 - mu)/sigma) - Phi((c0 - mu)/sigma))``, depends on the location: it belongs in
     every likelihood.
-
-    ========  ==================================================
-    Support   the interval between the bounds, of which one may be infinite
-    Mean      mu plus a bias inwards, away from nearer bounds
-    Variance  below ``sigma**2``
-    ========  ==================================================
-
-    Parameters
-    ----------
-    sigma : float or array_like
-        Standard deviation of the law without bounds, in the unit of the values.
-    bounds : pair of float or array_like
-        Lower and upper bound; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If sigma is not positive and finite, or the bounds are reversed, equal or both infinite.
-
-    See Also
-    --------
-    bayesdp.mechanisms.TruncatedGaussian : the mechanism; it takes privacy parameters.
-    bayesdp.distributions.TruncatedGaussian : the same law as a PyMC distribution, which has no quantiles.
 
     References
     ----------
@@ -161,15 +132,10 @@ class TruncatedGaussian(BoundedLaw):
     relation = (
         "bounds=LOW:HIGH and sigma of the law without bounds, which truncation keeps: sigma = sensitivity / sqrt(2 rho)"
     )
-    integer = False
     has_atoms = False
     free = Gaussian
     scale_name = "sigma"
     draw_one = staticmethod(truncated_gaussian)
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; ``-inf`` outside the bounds."""
-        return self.log_each(values, location)
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
@@ -211,35 +177,12 @@ class TruncatedGaussian(BoundedLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundaryInflatedGaussian(BoundaryInflated):
+class BoundaryInflatedGaussian(BoundaryInflated, BoundedReal):
     r"""Gaussian values around mu, clipped to bounds (c0, c1): an atom at each finite bound (BIT).
 
     The probabilities of the atoms are ``Phi((c0 - mu)/sigma)`` and ``Phi((mu - c1)/sigma)``; between them the density is that of
     Gaussian noise. Densities refer to Lebesgue measure plus a unit point mass at each finite bound: the log-density at a
     bound is the log-probability of its atom.
-
-    ========  ==================================================
-    Support   the interval between the bounds, bounds included
-    Mean      mu plus a bias inwards, away from nearer bounds
-    Variance  below ``sigma**2``
-    ========  ==================================================
-
-    Parameters
-    ----------
-    sigma : float or array_like
-        Standard deviation before clipping, in the unit of the values.
-    bounds : pair of float or array_like
-        Lower and upper bound; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If sigma is not positive and finite, or the bounds are reversed, equal or both infinite.
-
-    See Also
-    --------
-    bayesdp.mechanisms.BoundaryInflatedGaussian : the mechanism; it takes privacy parameters.
-    bayesdp.distributions.BoundaryInflatedGaussian : the same law as a PyMC distribution.
 
     References
     ----------
@@ -257,14 +200,9 @@ class BoundaryInflatedGaussian(BoundaryInflated):
 
     name = "boundary-inflated-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
-    integer = False
     free = Gaussian
     scale_name = "sigma"
     draw_one = staticmethod(boundary_inflated_gaussian)
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density between the bounds, log-probability at a bound, ``-inf`` outside; elementwise."""
-        return self.log_each(values, location)
 
     @classmethod
     def icdf_kernel(cls, xp: Any, q: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:

@@ -1,7 +1,4 @@
-"""The Laplace law given that it stays within public bounds.
-
-The Laplace law whose values are moved to the nearer bound where they are outside of public bounds.
-"""
+"""The Laplace law within public bounds: given that it stays inside, or with its tails moved to the bounds."""
 
 from __future__ import annotations
 
@@ -9,18 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammainc
 
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
-from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
+from bayesdp.noise.bounded.base import BoundaryInflated, BoundedReal, Moments
 from bayesdp.noise.independent.laplace import Laplace
 from bayesdp.noise.namespace import finite, log1mexp
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedLaplace(BoundedLaw):
+class TruncatedLaplace(BoundedReal):
     r"""Independent real values around mu with density proportional to ``exp(-|y - mu| / b)`` within bounds (c0, c1).
 
     The normaliser, ``b (2 - exp(-(mu - c0)/b) - exp(-(c1 - mu)/b))``, depends on the location: it belongs in every
@@ -31,23 +27,6 @@ class TruncatedLaplace(BoundedLaw):
     Mean      mu plus a bias towards the middle of the interval (Equations 6, 9 and 10)
     Variance  below ``2 b**2``; no more than that of a uniform law where b is large
     ========  =========================================================================================
-
-    Parameters
-    ----------
-    b : float or array_like
-        Scale, in the unit of the values.
-    bounds : pair of float or array_like
-        Lower and upper bound; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If b is not positive and finite, or the bounds are reversed, equal or both infinite.
-
-    See Also
-    --------
-    bayesdp.TruncatedLaplace : the mechanism; it takes privacy parameters.
-    bayesdp.distributions.TruncatedLaplace : the same law as a PyMC distribution.
 
     References
     ----------
@@ -65,14 +44,9 @@ class TruncatedLaplace(BoundedLaw):
     bounds: Any
 
     name = "truncated-laplace"
-    integer = False
     has_atoms = False
     free = Laplace
     draw_one = staticmethod(kernels.truncated_laplace)
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; ``-inf`` outside the bounds."""
-        return self.log_each(values, location)
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
@@ -133,7 +107,7 @@ def grow(order: int, x: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class BoundaryInflatedLaplace(BoundaryInflated):
+class BoundaryInflatedLaplace(BoundaryInflated, BoundedReal):
     r"""Laplace values around mu, clipped to bounds (c0, c1): an atom at each finite bound (BIT).
 
     The probabilities of the atoms are ``exp(-(mu - c0)/b) / 2`` and ``exp(-(c1 - mu)/b) / 2`` for locations within the
@@ -146,23 +120,6 @@ class BoundaryInflatedLaplace(BoundaryInflated):
     Mean      ``mu + b/2 (exp(-(mu - c0)/b) - exp(-(c1 - mu)/b))``
     Variance  below ``2 b**2``
     ========  ========================================================
-
-    Parameters
-    ----------
-    b : float or array_like
-        Scale, in the unit of the values.
-    bounds : pair of float or array_like
-        Lower and upper bound; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If b is not positive and finite, or the bounds are reversed, equal or both infinite.
-
-    See Also
-    --------
-    bayesdp.BoundaryInflatedLaplace : the mechanism; it takes privacy parameters.
-    bayesdp.distributions.BoundaryInflatedLaplace : the same law as a PyMC distribution.
 
     References
     ----------
@@ -179,13 +136,8 @@ class BoundaryInflatedLaplace(BoundaryInflated):
     bounds: Any
 
     name = "boundary-inflated-laplace"
-    integer = False
     free = Laplace
     draw_one = staticmethod(kernels.boundary_inflated_laplace)
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density between the bounds, log-probability at a bound, ``-inf`` outside; elementwise."""
-        return self.log_each(values, location)
 
     @classmethod
     def icdf_kernel(cls, xp: Any, q: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
