@@ -183,8 +183,7 @@ class StatisticRelease(Release):
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> StatisticRelease:
-        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`.
-        """
+        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
         own = Release.from_netcdf(path, max_cells=max_cells)
         if own.about != "statistics" or len(own.measurements) != 1 or not own.measurements[0].query.is_identity:
             raise ValueError(f"{str(path)!r} holds no release of statistics; for tables there is Release.from_netcdf")
