@@ -53,9 +53,7 @@ from bayesdp.mechanisms.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.mechanisms.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
 from bayesdp.mechanisms.bounded.joint_covariance import JointCovariance, JointCovarianceRelease
-from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.mechanisms.bounded.multiple_synthesis import MultipleSynthesis
 from bayesdp.mechanisms.bounded.proportions import (
     AllButOne,
@@ -63,6 +61,12 @@ from bayesdp.mechanisms.bounded.proportions import (
     ProportionRelease,
     RescaledProportions,
     UniversalHistogram,
+)
+from bayesdp.mechanisms.bounded.real import (
+    BoundaryInflatedGaussian,
+    BoundaryInflatedLaplace,
+    TruncatedGaussian,
+    TruncatedLaplace,
 )
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism

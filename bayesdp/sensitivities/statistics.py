@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._docs import with_sections
+from bayesdp._docs import parameters_of, with_sections
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import (
@@ -28,34 +27,33 @@ from bayesdp.sensitivities.stated import (
     public_bounds,
 )
 
-_PARAMETERS = {
-    "n": """n : int
-    Number of records.""",
-    "categories": """categories : int
-    How many proportions are published; 1 for that of a yes-or-no question.""",
-    "prob": """prob : float
-    Which quantile, between 0 and 1 (exclusive).""",
-    "data_bounds": """data_bounds : pair of float
-    Public bounds of the data: not their smallest and largest value.""",
-    "other_bounds": """other_bounds : pair of float
-    Those of the second variable.""",
-    "neighbours": """neighbours : {"substitution", "add-remove"}""",
-    "method": """method : {"inverted_cdf", "linear"}
-    As in `numpy.quantile`.""",
-    "ddof": """ddof : {0, 1}
-    The divisor is ``n - ddof``.""",
-    "bounds_from_data": """bounds_from_data : bool
+_PARAMETERS = """
+n : int
+    Number of records.
+categories : int
+    How many proportions are published; 1 for that of a yes-or-no question.
+prob : float
+    Which quantile, between 0 and 1 (exclusive).
+data_bounds : pair of float
+    Public bounds of the data: not their smallest and largest value.
+other_bounds : pair of float
+    Those of the second variable.
+neighbours : {"substitution", "add-remove"}
+method : {"inverted_cdf", "linear"}
+    As in `numpy.quantile`.
+ddof : {0, 1}
+    The divisor is ``n - ddof``.
+bounds_from_data : bool
     Say True if the bounds were computed from the data: refused (ValueError), with the reason. Nothing here can detect that: a
     bound that is the largest value of the data publishes the record that has it exactly, without noise, whatever epsilon is; one
     that is merely computed from the data makes the scale of the noise depend on them, and no epsilon is then stated by anything
-    here.""",
-}
+    here."""
 
 
 def documented[F: Callable[..., Sensitivity]](function: F) -> F:
     """Write the parameters of a sensitivity into its docstring."""
-    entries = "\n".join(_PARAMETERS[name] for name in signature(function).parameters)
-    function.__doc__ = with_sections(function.__doc__, {"Parameters": entries, "Returns": "Sensitivity"})
+    shared = {"Parameters": parameters_of(function, _PARAMETERS), "Returns": "Sensitivity"}
+    function.__doc__ = with_sections(function.__doc__, shared)
     return function
 
 

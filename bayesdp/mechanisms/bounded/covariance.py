@@ -21,7 +21,7 @@ from bayesdp.mechanisms.bounded.covariance_elements import (
     pairs_of_bounds,
 )
 from bayesdp.mechanisms.bounded.covariance_release import CovarianceRelease
-from bayesdp.mechanisms.bounded.laplace import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS

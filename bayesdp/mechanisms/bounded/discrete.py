@@ -11,15 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from bayesdp import noise
+from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._validate import choice, positive_real, probability
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.laplace import CONVENTIONS
+from bayesdp.mechanisms.bounded.real import CONVENTIONS
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
-from bayesdp.noise import BoundaryInflatedDiscreteGaussian as InflatedGaussianLaw
-from bayesdp.noise import BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw
-from bayesdp.noise import TruncatedDiscreteGaussian as TruncatedGaussianLaw
-from bayesdp.noise import TruncatedDiscreteLaplace as TruncatedLaplaceLaw
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.discrete import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement
@@ -42,11 +40,38 @@ PUBLIC_BOUNDS = Fixed("public bounds of counts")
 
 @dataclass(frozen=True, init=False, eq=False)
 class BoundedCounts(AnswersMechanism):
-    """Publish integer answers within public bounds; see the subclasses."""
+    """Publish integer answers within public bounds; see the subclasses.
+
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What is published: a query, or the cells of a table.
+    bounds : pair of int or array_like
+        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none. They
+        must hold for all neighbours too: a table beyond them is refused, which tells it apart.
+    rho : float
+        zCDP loss for neighbouring tables, in place of epsilon and delta.
+    epsilon : float
+        Loss for neighbouring tables.
+    delta : float
+        With epsilon, of approximate differential privacy.
+    neighbours : {"substitution", "add-remove"}
+        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
+    query : Query, optional
+        The query, where `table` is the labels.
+    convention : {"exact", "paper"}
+        ``"paper"`` keeps the scale ``sensitivity / epsilon``; the guarantee states the true epsilon.
+    """
 
     _bounded_law: ClassVar[Any]
     """The type of the law, made of the scale and the bounds."""
     bounds: Any = field(default=(0, None), kw_only=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:  # parameters are described once, here
+            shared = sections_of(BoundedCounts.__doc__).get("Parameters", "")
+            cls.__doc__ = with_sections(cls.__doc__, {"Parameters": parameters_of(cls.__init__, shared)})
 
     def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
         """Set the fields that all these mechanisms have."""
@@ -176,19 +201,6 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
 
     Clipping is post-processing: the loss, and the scale, are those of `DiscreteGaussian`.
 
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer; None where there is none.
-    rho : float, optional
-        zCDP loss.
-    epsilon, delta : float, optional
-        Approximate differential privacy.
-    neighbours, query
-        As for `TruncatedDiscreteLaplace`.
-
     See Also
     --------
     bayesdp.noise.BoundaryInflatedDiscreteGaussian : the law.
@@ -205,7 +217,7 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
     delta: float | None = None
 
     name = "boundary-inflated-discrete-gaussian"
-    _bounded_law = InflatedGaussianLaw
+    _bounded_law = noise.BoundaryInflatedDiscreteGaussian
 
     def __init__(
         self,
@@ -233,17 +245,6 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     The loss is exact: all pairs of neighbouring answers and all outputs between the bounds are enumerated. For that
     neighbours must differ in one answer, by one (add-remove, and the cells or one set of sums), and both bounds be finite.
 
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer, both finite.
-    epsilon, delta : float
-        Approximate differential privacy.
-    neighbours, query
-        As for `TruncatedDiscreteLaplace`.
-
     Raises
     ------
     NotImplementedError
@@ -266,7 +267,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     delta: float
 
     name = "truncated-discrete-gaussian"
-    _bounded_law = TruncatedGaussianLaw
+    _bounded_law = noise.TruncatedDiscreteGaussian
 
     def __init__(
         self,
@@ -339,22 +340,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     cells it is attained, for other queries it may be an upper bound. The scale is more than the ``sensitivity / epsilon`` of
     noise without bounds, because the normaliser tells something about the answer.
 
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    epsilon : float
-        Loss for neighbouring tables.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none. They
-        must hold for all neighbours too: a table beyond them is refused, which tells it apart.
-    neighbours : {"substitution", "add-remove"}
-        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
-    query : Query, optional
-        The query, where `table` is the labels.
-    convention : {"exact", "paper"}
-        ``"paper"`` keeps the scale ``sensitivity / epsilon``; the guarantee states the true epsilon.
-
     See Also
     --------
     bayesdp.noise.TruncatedDiscreteLaplace : the law.
@@ -379,7 +364,7 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     convention: str = field(default="exact", kw_only=True)
 
     name = "truncated-discrete-laplace"
-    _bounded_law = TruncatedLaplaceLaw
+    _bounded_law = noise.TruncatedDiscreteLaplace
 
     def __init__(
         self,
@@ -432,11 +417,6 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
 
     Clipping is post-processing: epsilon, and the scale, are those of `DiscreteLaplace`.
 
-    Parameters
-    ----------
-    table, epsilon, bounds, neighbours, query
-        As for `TruncatedDiscreteLaplace`.
-
     See Also
     --------
     bayesdp.noise.BoundaryInflatedDiscreteLaplace : the law.
@@ -455,7 +435,7 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     epsilon: float
 
     name = "boundary-inflated-discrete-laplace"
-    _bounded_law = InflatedLaplaceLaw
+    _bounded_law = noise.BoundaryInflatedDiscreteLaplace
 
     def __init__(
         self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None

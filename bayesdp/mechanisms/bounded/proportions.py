@@ -27,7 +27,7 @@ from bayesdp._validate import (
     shown,
 )
 from bayesdp.frames import Frame
-from bayesdp.mechanisms.bounded.laplace import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
 from bayesdp.mechanisms.bounded.rules import (
     OUTSIDE,
     DescribedMechanism,

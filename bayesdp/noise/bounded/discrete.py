@@ -15,7 +15,7 @@ from bayesdp.lattices.secure import bernoulli_exp, exact_fraction, system_bits, 
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
-from bayesdp.noise.bounded.laplace import within
+from bayesdp.noise.bounded.real import within
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.namespace import finite, log1mexp, real

@@ -14,7 +14,7 @@ from bayesdp._validate import choice, finite_array
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import located, positive_scale
 from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.noise.bounded.real import BoundaryInflatedLaplace, TruncatedLaplace
 from bayesdp.noise.independent.laplace import Laplace
 
 RULES = ("truncated", "boundary-inflated")
