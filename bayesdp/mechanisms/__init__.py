@@ -46,8 +46,12 @@ from bayesdp.mechanisms.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.mechanisms.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
-from bayesdp.mechanisms.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.mechanisms.bounded.real import (
+    BoundaryInflatedGaussian,
+    BoundaryInflatedLaplace,
+    TruncatedGaussian,
+    TruncatedLaplace,
+)
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.independent.canonical import CanonicalNoise

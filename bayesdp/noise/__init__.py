@@ -49,8 +49,12 @@ from bayesdp.noise.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.noise.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
-from bayesdp.noise.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.noise.bounded.real import (
+    BoundaryInflatedGaussian,
+    BoundaryInflatedLaplace,
+    TruncatedGaussian,
+    TruncatedLaplace,
+)
 from bayesdp.noise.independent.canonical import Canonical, Tulap
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace

@@ -37,7 +37,7 @@ from bayesdp._validate import (
 )
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.laplace import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
 from bayesdp.noise import NoiseLaw

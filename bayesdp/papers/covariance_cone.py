@@ -32,7 +32,7 @@ from bayesdp._validate import (
     shown,
 )
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.laplace import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS, ROUNDING

@@ -137,11 +137,6 @@ def truncated_epsilon(
         statistics at a bound; never too small. Where the statistics have different scales, bounds or largest changes,
         and ``changed`` leaves more than 20,000 choices, the bound for changes of all statistics.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is not valid.
-
     Notes
     -----
     The sum of the concave losses is largest where their slopes are equal, or a change is the largest possible: the
@@ -400,11 +395,6 @@ def truncated_normal_delta(
         Never too small, and too large by a millionth of it at most where that takes few refinements; at most `gaussian_delta`,
         which it is where a bound is infinite.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a number, epsilon is negative, sigma or the sensitivity not positive, or the bounds are not in order.
-
     Examples
     --------
     A share of 50 records, and a number between 0 and 1 of one person:
@@ -432,8 +422,8 @@ def truncated_normal_epsilon(
 
     Raises
     ------
-    TypeError, ValueError
-        As `truncated_normal_delta`; if delta is 0 and a bound is infinite, because there is no such epsilon.
+    ValueError
+        If delta is 0 and a bound is infinite, because there is no such epsilon.
 
     Examples
     --------
@@ -471,11 +461,6 @@ def truncated_normal_sigma(
     """A scale of truncated Gaussian noise on one statistic that is (epsilon, delta)-differentially private.
 
     The smallest, where bounds are so narrow that it is smaller than that of Gaussian noise by a thousandth; else the latter.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `truncated_normal_delta`; if delta is not between 0 and 1.
 
     Examples
     --------

@@ -147,13 +147,7 @@ class StatedSensitivity:
         return math.hypot(*changes)
 
     def fits(self, shape: tuple[int, ...]) -> None:
-        """Check that there are as many statistics as the sensitivities are of.
-
-        Raises
-        ------
-        ValueError
-            If not.
-        """
+        """Check that there are as many statistics as the sensitivities are of."""
         count = math.prod(shape)
         if self.statistics is None or self.statistics == count:
             return

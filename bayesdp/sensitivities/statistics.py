@@ -5,19 +5,18 @@ neighbours of the data at hand. Two definitions of neighbours (Liu 2019, Definit
 is replaced; ``"add-remove"``, one record comes or goes, each statistic divided by its own number of records. With it a data
 set of n records has neighbours with n - 1 and with n + 1; sensitivities and bounds here hold for both, so that a
 data set of n records is hard to tell apart from those with one record less and from those with one more.
-
-Global sensitivities of quantiles of bounded data.
-Sums of squares and products of bounded values, for regressions given exact counts: how far records move them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._docs import parameters_of, with_sections
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.stated import (
@@ -28,7 +27,37 @@ from bayesdp.sensitivities.stated import (
     public_bounds,
 )
 
+_PARAMETERS = """
+n : int
+    Number of records.
+categories : int
+    How many proportions are published; 1 for that of a yes-or-no question.
+prob : float
+    Which quantile, between 0 and 1 (exclusive).
+data_bounds : pair of float
+    Public bounds of the data: not their smallest and largest value.
+other_bounds : pair of float
+    Those of the second variable.
+neighbours : {"substitution", "add-remove"}
+method : {"inverted_cdf", "linear"}
+    As in `numpy.quantile`.
+ddof : {0, 1}
+    The divisor is ``n - ddof``.
+bounds_from_data : bool
+    Say True if the bounds were computed from the data: refused (ValueError), with the reason. Nothing here can detect that: a
+    bound that is the largest value of the data publishes the record that has it exactly, without noise, whatever epsilon is; one
+    that is merely computed from the data makes the scale of the noise depend on them, and no epsilon is then stated by anything
+    here."""
 
+
+def documented[F: Callable[..., Sensitivity]](function: F) -> F:
+    """Write the parameters of a sensitivity into its docstring."""
+    shared = {"Parameters": parameters_of(function, _PARAMETERS), "Returns": "Sensitivity"}
+    function.__doc__ = with_sections(function.__doc__, shared)
+    return function
+
+
+@documented
 def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "substitution") -> Sensitivity:
     """Sensitivity of the proportions of n records in disjoint categories.
 
@@ -36,18 +65,6 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     n - 1 become ``p + (e_j - p) / n`` with it, in the norm ``2 (1 - p_j) / n``: all may change, and 2/n is attained where
     ``p_j = 0``; a record more changes them by less. (The 1/n of the paper's Section 4.2 for added records keeps the divisor
     n, and with it n itself: then these are counts.)
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    categories : int
-        How many proportions are published; 1 for that of a yes-or-no question.
-    neighbours : {"substitution", "add-remove"}
-
-    Returns
-    -------
-    Sensitivity
 
     References
     ----------
@@ -64,6 +81,7 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count)
 
 
+@documented
 def mean_sensitivity(
     n: int, data_bounds: tuple[float, float], neighbours: str = "substitution", *, bounds_from_data: bool = False
 ) -> Sensitivity:
@@ -71,23 +89,6 @@ def mean_sensitivity(
 
     Substitution moves the sum by at most R, the distance of the bounds. With one record more, the mean m of n - 1 values
     becomes ``m + (x - m)/n``, and ``|x - m| <= R``; both are attained. This falls with n.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    data_bounds : pair of float
-        Public bounds of the data: not their smallest and largest value.
-    neighbours : {"substitution", "add-remove"}
-    bounds_from_data : bool
-        Say True if the bounds were computed from the data: refused, with the reason.
-
-    Raises
-    ------
-    ValueError
-        If the bounds come from the data. Nothing here can detect that: a bound that is the largest value of the data
-        publishes the record that has it exactly, without noise, whatever epsilon is; one that is merely computed from the
-        data makes the scale of the noise depend on them, and no epsilon is then stated by anything here.
 
     Examples
     --------
@@ -100,6 +101,7 @@ def mean_sensitivity(
     return Sensitivity("mean", change, change, 1, neighbours, (low, high))
 
 
+@documented
 def variance_sensitivity(
     n: int,
     data_bounds: tuple[float, float],
@@ -118,18 +120,6 @@ def variance_sensitivity(
     The largest variance is that of values half at one bound and half at the other. For an odd number of records it is
     another one than for an even number: the bound for ``"add-remove"`` is the largest over n - 1, n and n + 1 records.
 
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    data_bounds : pair of float
-        Public bounds of the data, see `mean_sensitivity`.
-    neighbours : {"substitution", "add-remove"}
-    ddof : {0, 1}
-        The divisor is ``n - ddof``.
-    bounds_from_data : bool
-        Say True if the bounds were computed from the data: refused, with the reason.
-
     References
     ----------
     Liu (2019), Table 1.
@@ -145,6 +135,7 @@ def variance_sensitivity(
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
 
 
+@documented
 def covariance_sensitivity(
     n: int,
     data_bounds: tuple[float, float],
@@ -162,18 +153,6 @@ def covariance_sensitivity(
     products of the others of the opposite sign add ``min(uv, (1-u)(1-v)) / (n-2)`` to ``(1-u)(1-v) / n``, and the sum is
     at most 1/n for n >= 3. Bounds are those of `variance_sensitivity` with ``R1 R2`` for the square, on both sides of 0.
 
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    data_bounds, other_bounds : pair of float
-        Public bounds of the two variables, see `mean_sensitivity`.
-    neighbours : {"substitution", "add-remove"}
-    ddof : {0, 1}
-        The divisor is ``n - ddof``.
-    bounds_from_data : bool
-        Say True if the bounds were computed from the data: refused, with the reason.
-
     References
     ----------
     Liu (2019), Table 1.
@@ -190,14 +169,11 @@ def covariance_sensitivity(
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
 
 
+@documented
 def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None) -> Sensitivity:
     """Sensitivity of the counts of disjoint categories: 2 for substitution, 1 where a record comes or goes.
 
-    Parameters
-    ----------
-    neighbours : {"substitution", "add-remove"}
-    n : int, optional
-        The public number of records, which bounds every count from above; for ``"add-remove"`` the bound is n + 1.
+    The number of records n, where it is public, bounds every count from above; for ``"add-remove"`` the bound is n + 1.
 
     Examples
     --------
@@ -222,6 +198,7 @@ def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, f
     return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
 
 
+@documented
 def quantile_sensitivity(
     n: int,
     prob: float,
@@ -238,20 +215,6 @@ def quantile_sensitivity(
     a few such numbers apart: they are all tried. Order statistics give the distance R of the bounds; interpolated ones
     ``max(g, 1 - g) R`` under substitution, with the weight g of the upper one. What one record more or less changes does not
     fall with n: for ``"add-remove"`` both are tried.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    prob : float
-        Which quantile, between 0 and 1 (exclusive).
-    data_bounds : pair of float
-        Public bounds of the data, see `mean_sensitivity`.
-    neighbours : {"substitution", "add-remove"}
-    method : {"inverted_cdf", "linear"}
-        As in `numpy.quantile`.
-    bounds_from_data : bool
-        Say True if the bounds were computed from the data: refused, with the reason.
 
     Examples
     --------

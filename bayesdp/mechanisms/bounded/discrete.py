@@ -1,30 +1,23 @@
-"""What the mechanisms for counts within public bounds share: bounds, sensitivities, draws; and clipping.
-
-Counts with public bounds: discrete Gaussian noise on the answers of a query, truncated or clipped (Liu 2019, future work).
-
-Counts with public bounds: discrete Laplace noise on the answers of a query, truncated or clipped (Liu 2019, discrete laws).
-"""
+"""Counts with public bounds: discrete Laplace or Gaussian noise on the answers of a query, truncated or clipped (Liu 2019)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from bayesdp import noise
+from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._validate import choice, positive_real, probability
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.laplace import CONVENTIONS
+from bayesdp.mechanisms.bounded.real import CONVENTIONS
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
-from bayesdp.noise import BoundaryInflatedDiscreteGaussian as InflatedGaussianLaw
-from bayesdp.noise import BoundaryInflatedDiscreteLaplace as InflatedLaplaceLaw
-from bayesdp.noise import TruncatedDiscreteGaussian as TruncatedGaussianLaw
-from bayesdp.noise import TruncatedDiscreteLaplace as TruncatedLaplaceLaw
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.discrete import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement
@@ -47,9 +40,38 @@ PUBLIC_BOUNDS = Fixed("public bounds of counts")
 
 @dataclass(frozen=True, init=False, eq=False)
 class BoundedCounts(AnswersMechanism):
-    """Publish integer answers within public bounds; see the subclasses."""
+    """Publish integer answers within public bounds; see the subclasses.
 
+    Parameters
+    ----------
+    table : Query, or labels of a table
+        What is published: a query, or the cells of a table.
+    bounds : pair of int or array_like
+        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none. They
+        must hold for all neighbours too: a table beyond them is refused, which tells it apart.
+    rho : float
+        zCDP loss for neighbouring tables, in place of epsilon and delta.
+    epsilon : float
+        Loss for neighbouring tables.
+    delta : float
+        With epsilon, of approximate differential privacy.
+    neighbours : {"substitution", "add-remove"}
+        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
+    query : Query, optional
+        The query, where `table` is the labels.
+    convention : {"exact", "paper"}
+        ``"paper"`` keeps the scale ``sensitivity / epsilon``; the guarantee states the true epsilon.
+    """
+
+    _bounded_law: ClassVar[Any]
+    """The type of the law, made of the scale and the bounds."""
     bounds: Any = field(default=(0, None), kw_only=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:  # parameters are described once, here
+            shared = sections_of(BoundedCounts.__doc__).get("Parameters", "")
+            cls.__doc__ = with_sections(cls.__doc__, {"Parameters": parameters_of(cls.__init__, shared)})
 
     def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
         """Set the fields that all these mechanisms have."""
@@ -71,8 +93,19 @@ class BoundedCounts(AnswersMechanism):
 
     @property
     @abstractmethod
+    def _scale(self) -> float:
+        """Scale of the law without bounds, in counts."""
+
+    @property
     def law(self) -> BoundedDiscrete:
         """The law of the released values."""
+        made: BoundedDiscrete = self._bounded_law(self._scale, self.bounds)
+        return made
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest l1 change of the answers between neighbouring tables."""
+        return query_sensitivity(self.released_query, "l1", self.neighbours)
 
     @property
     def _sides(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -149,6 +182,10 @@ class ClippedCounts(BoundedCounts):
         """The mechanism without bounds."""
 
     @property
+    def _scale(self) -> float:
+        return float(self._free.law.scale)
+
+    @property
     def sensitivity(self) -> float:
         """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
         return self._free.sensitivity
@@ -163,19 +200,6 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
     """Publish answers with discrete Gaussian noise, moved to the nearer public bound where the result is outside (BIT).
 
     Clipping is post-processing: the loss, and the scale, are those of `DiscreteGaussian`.
-
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer; None where there is none.
-    rho : float, optional
-        zCDP loss.
-    epsilon, delta : float, optional
-        Approximate differential privacy.
-    neighbours, query
-        As for `TruncatedDiscreteLaplace`.
 
     See Also
     --------
@@ -193,6 +217,7 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
     delta: float | None = None
 
     name = "boundary-inflated-discrete-gaussian"
+    _bounded_law = noise.BoundaryInflatedDiscreteGaussian
 
     def __init__(
         self,
@@ -212,11 +237,6 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
     def _free(self) -> DiscreteGaussian:
         return DiscreteGaussian(self.released_query, self.rho, self.epsilon, self.delta, neighbours=self.neighbours)
 
-    @property
-    def law(self) -> InflatedGaussianLaw:
-        """The law of the released values."""
-        return InflatedGaussianLaw(self._free.sigma, self.bounds)
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class TruncatedDiscreteGaussian(BoundedCounts):
@@ -224,17 +244,6 @@ class TruncatedDiscreteGaussian(BoundedCounts):
 
     The loss is exact: all pairs of neighbouring answers and all outputs between the bounds are enumerated. For that
     neighbours must differ in one answer, by one (add-remove, and the cells or one set of sums), and both bounds be finite.
-
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer, both finite.
-    epsilon, delta : float
-        Approximate differential privacy.
-    neighbours, query
-        As for `TruncatedDiscreteLaplace`.
 
     Raises
     ------
@@ -258,6 +267,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     delta: float
 
     name = "truncated-discrete-gaussian"
+    _bounded_law = noise.TruncatedDiscreteGaussian
 
     def __init__(
         self,
@@ -278,12 +288,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
                 f"(neighbours='add-remove' and one set of sums); here the answers differ by {self.sensitivity:g} in l1 norm. "
                 "BoundaryInflatedDiscreteGaussian clips instead, and costs what the noise costs"
             )
-        _ = self._sigma  # refuses now where it cannot be found
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.released_query, "l1", self.neighbours)
+        _ = self._scale  # refuses now where it cannot be found
 
     @property
     def _intervals(self) -> list[tuple[int, int]]:
@@ -296,7 +301,7 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         return [(0, int(width)) for width in np.unique(high - low)]
 
     @cached_property
-    def _sigma(self) -> float:
+    def _scale(self) -> float:
         """The smallest scale that has the stated loss, on the safe side of the root."""
 
         def excess(sigma: float) -> float:
@@ -315,14 +320,9 @@ class TruncatedDiscreteGaussian(BoundedCounts):
             sigma *= 1.0 + 1e-12
         return sigma
 
-    @property
-    def law(self) -> TruncatedGaussianLaw:
-        """The law of the released values."""
-        return TruncatedGaussianLaw(self._sigma, self.bounds)
-
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
-        found = max(truncated_gaussian_epsilon(self.delta, self._sigma, own) for own in self._intervals)
+        found = max(truncated_gaussian_epsilon(self.delta, self._scale, own) for own in self._intervals)
         return Guarantee(
             "approximate",
             LossAt(ApproximateDP(self.epsilon, self.delta), self.sensitivity),
@@ -339,27 +339,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     The scale is solved for, so that epsilon is the largest loss over all changes of the answers that one record can make: for
     cells it is attained, for other queries it may be an upper bound. The scale is more than the ``sensitivity / epsilon`` of
     noise without bounds, because the normaliser tells something about the answer.
-
-    Parameters
-    ----------
-    table : Query, or labels of a table
-        What is published: a query, or the cells of a table.
-    epsilon : float
-        Loss for neighbouring tables.
-    bounds : pair of int or array_like
-        Lower and upper bound of each answer, for example 0 and the public number of records; None where there is none. They
-        must hold for all neighbours too: a table beyond them is refused, which tells it apart.
-    neighbours : {"substitution", "add-remove"}
-        Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
-    query : Query, optional
-        The query, where `table` is the labels.
-    convention : {"exact", "paper"}
-        ``"paper"`` keeps the scale ``sensitivity / epsilon``; the guarantee states the true epsilon.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid: bounds reversed, equal or fractional.
 
     See Also
     --------
@@ -385,6 +364,7 @@ class TruncatedDiscreteLaplace(BoundedCounts):
     convention: str = field(default="exact", kw_only=True)
 
     name = "truncated-discrete-laplace"
+    _bounded_law = noise.TruncatedDiscreteLaplace
 
     def __init__(
         self,
@@ -399,11 +379,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
         object.__setattr__(self, "convention", choice(convention, CONVENTIONS, "convention"))
         self._bounded(table, bounds, query, neighbours)
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.released_query, "l1", self.neighbours)
 
     @cached_property
     def _scale(self) -> float:
@@ -422,11 +397,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         low, high = self._sides
         size = np.full(self.released_query.shape, self._scale)
         return truncated_epsilon(size, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True)
-
-    @property
-    def law(self) -> TruncatedLaplaceLaw:
-        """The law of the released values."""
-        return TruncatedLaplaceLaw(self._scale, self.bounds)
 
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
@@ -447,11 +417,6 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
 
     Clipping is post-processing: epsilon, and the scale, are those of `DiscreteLaplace`.
 
-    Parameters
-    ----------
-    table, epsilon, bounds, neighbours, query
-        As for `TruncatedDiscreteLaplace`.
-
     See Also
     --------
     bayesdp.noise.BoundaryInflatedDiscreteLaplace : the law.
@@ -470,6 +435,7 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     epsilon: float
 
     name = "boundary-inflated-discrete-laplace"
+    _bounded_law = noise.BoundaryInflatedDiscreteLaplace
 
     def __init__(
         self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None
@@ -480,8 +446,3 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     @cached_property
     def _free(self) -> DiscreteLaplace:
         return DiscreteLaplace(self.released_query, self.epsilon, neighbours=self.neighbours)
-
-    @property
-    def law(self) -> InflatedLaplaceLaw:
-        """The law of the released values."""
-        return InflatedLaplaceLaw(self._free.law.b, self.bounds)

@@ -127,8 +127,6 @@ class StatisticRelease(Release):
 
         Raises
         ------
-        TypeError
-            If `inverse` cannot be called.
         ValueError
             If it returns another shape, is not finite at a released value, or neither increasing nor decreasing.
 
@@ -185,15 +183,7 @@ class StatisticRelease(Release):
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> StatisticRelease:
-        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it is damaged, of a newer version, or no release of statistics.
-        """
+        """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
         own = Release.from_netcdf(path, max_cells=max_cells)
         if own.about != "statistics" or len(own.measurements) != 1 or not own.measurements[0].query.is_identity:
             raise ValueError(f"{str(path)!r} holds no release of statistics; for tables there is Release.from_netcdf")

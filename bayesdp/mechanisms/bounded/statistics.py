@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._docs import sections_of, with_sections
 from bayesdp._text import printable
 from bayesdp._validate import Seed, finite_array
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
@@ -216,11 +217,22 @@ class StatisticMechanism(DescribedMechanism):
         Norm of the sensitivity, ``l1`` or ``l2``.
     """
 
+    _bounded_law: ClassVar[Any]
+    """The type of the law, made of the scale and the bounds."""
+
     sensitivity: Any
     bounds: Any
     names: Any
     neighbours: str
     unit: str
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:  # parameters are described once, where the fields are
+            shared = sections_of(cls.__base__.__doc__)
+            cls.__doc__ = with_sections(
+                cls.__doc__, {title: shared[title] for title in ("Parameters", "Raises") if title in shared}
+            )
 
     def _take_bounds(self, known: StatedSensitivity, counts: tuple[int, ...]) -> None:
         """Check bounds and names, and that there are as many as statistics; `counts` is the shape of what was given for each."""
@@ -267,9 +279,10 @@ class StatisticMechanism(DescribedMechanism):
         """What the release costs at most: for neighbours whose statistics are as far apart as the sensitivity."""
 
     @property
-    @abstractmethod
     def law(self) -> BoundedLaw:
         """The law of the released values."""
+        made: BoundedLaw = self._bounded_law(self.scale, self.bounds)
+        return made
 
     @property
     def grid(self) -> float:
@@ -319,10 +332,6 @@ class StatisticMechanism(DescribedMechanism):
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one (the
             guarantee says so): do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
-
-        Returns
-        -------
-        StatisticRelease
 
         Raises
         ------

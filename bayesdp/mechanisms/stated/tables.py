@@ -1,7 +1,5 @@
 """What releases of tables may state of their privacy: the guarantee is worked out again from the mechanism.
 
-Whether what a release says of its mechanism and its guarantee is true of its law and its exact parts.
-
 A file can say anything. Where the mechanism is known, law and guarantee follow from its description, and are worked out again:
 nobody shall read an epsilon that the noise does not have. Relations, caveats and other sentences are words, and may differ
 between versions; the numbers may not. (A change of a formula by which a mechanism states another loss than before needs a new
@@ -43,11 +41,6 @@ def composition_name(count: int) -> str:
 
 def number_of_releases(description: Mapping[str, Any] | None) -> int:
     """Of how many releases a described mechanism is the composition; 0 if it is none.
-
-    Raises
-    ------
-    ValueError
-        If ``composition_of`` is no whole number of at least 2.
 
     Examples
     --------

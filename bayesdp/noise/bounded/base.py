@@ -1,21 +1,18 @@
-"""What all laws on an interval share: tails, quantiles, draws, and moments that depend on the location.
-
-Public bounds of the values of a law.
-
-Laws whose values are moved to the nearer bound where they are outside of public bounds (BIT).
-"""
+"""What laws on an interval with public bounds share: tails, quantiles, draws, moments that depend on the location, and their words."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._docs import sections_of, with_sections
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
@@ -64,6 +61,32 @@ type Moments = tuple[Floats, Floats, Floats]
 """A point near the location, and the first two moments of the distance of a value from it."""
 
 
+_WORDS = """
+========  ===========================================================
+Support   {support}
+Mean      mu plus a bias inwards, away from nearer bounds; see `bias`
+Variance  depends on mu and the bounds; see `variance`
+========  ===========================================================
+
+Parameters
+----------
+{scale} : float or array_like
+    {unit}.
+bounds : pair of float or array_like
+    Lower and upper bound{whole}; None or an infinity where there is none, on one side at most.
+
+Raises
+------
+TypeError, ValueError
+    If {scale} is not positive and finite, or the bounds are reversed, equal, or both infinite.
+
+See Also
+--------
+bayesdp.mechanisms.{name} : the mechanism; it takes privacy parameters.
+bayesdp.distributions.{name} : the same law as a PyMC distribution.
+"""
+
+
 class BoundedLaw(NoiseLaw):
     """Values on an interval with public bounds, each around a location of its own.
 
@@ -82,8 +105,7 @@ class BoundedLaw(NoiseLaw):
     scale_name : str
         Name of the field that holds its scale.
     log_cdf_kernel, icdf_kernel : callable, optional
-        ``log_cdf_kernel(xp, value, mu, scale, lower, upper)``, the logarithm of the probability of at most a value from lower
-        up to below upper, and ``icdf_kernel(xp, q, mu, scale, lower, upper)``, quantiles; where formulas are known.
+        Of ``(xp, value or q, mu, scale, lower, upper)``, for values from lower up to below upper, where formulas are known.
     fill : callable
         ``fill(rng, mu, scale, lower, upper, out)`` writes draws into ``out``, shape (draws, cells); made from ``draw_one``.
     """
@@ -106,6 +128,25 @@ class BoundedLaw(NoiseLaw):
             cls.fill = staticmethod(filler(cls.draw_one))
         if "free" in cls.__dict__ and "kernel_form" not in cls.__dict__:
             cls.kernel_form = cls.free.kernel_form
+        if "name" in cls.__dict__ and cls.__module__.startswith("bayesdp."):
+            cls.__doc__ = with_sections(cls.__doc__, cls._shared_words())
+
+    @classmethod
+    def _shared_words(cls) -> dict[str, str]:
+        """What the docstrings of all laws within bounds say, but for a table of facts where there is one."""
+        kind = "Standard deviation" if cls.scale_name == "sigma" else "Scale"
+        words = _WORDS.format(
+            name=cls.__name__,
+            support="integers from the lower to the upper bound" if cls.integer else "the interval between the bounds",
+            scale=cls.scale_name,
+            unit="Scale in counts" if cls.integer else f"{kind} of the law without bounds, in the unit of the values",
+            whole=", whole numbers" if cls.integer else "",
+        )
+        return {
+            key: text
+            for key, text in sections_of(words).items()
+            if key or "\nSupport " not in cleandoc(cls.__doc__ or "")
+        }
 
     def __post_init__(self) -> None:
         object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
@@ -191,24 +232,7 @@ class BoundedLaw(NoiseLaw):
         return np.where(np.isfinite(lower), lower, upper - 1.0)
 
     def ppf(self, q: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Quantiles: the smallest value whose probability of not being exceeded is at least q, elementwise.
-
-        Parameters
-        ----------
-        q : array_like
-            Probabilities, from 0 to 1.
-        location : array_like
-
-        Returns
-        -------
-        numpy.ndarray
-            Bounds, which may be infinite, for 0 and 1.
-
-        Raises
-        ------
-        ValueError
-            If q is not a probability.
-        """
+        """Quantiles, elementwise: the smallest value not exceeded with probability q; bounds, even infinite ones, for 0 and 1."""
         share = np.asarray(_validate.finite_array(q, "q"), dtype=np.float64)
         if np.any((share < 0.0) | (share > 1.0)):
             raise ValueError(f"q must lie between 0 and 1, got {share[(share < 0.0) | (share > 1.0)][0]}")
@@ -291,6 +315,16 @@ class BoundedLaw(NoiseLaw):
     def model_parameters(self) -> dict[str, Any]:
         """The scale and both bounds, by the names that the PyMC distributions have for them."""
         return {self.scale_name: self.scale, "lower": self.lower, "upper": self.upper}
+
+
+class BoundedReal(BoundedLaw):
+    """Real numbers on an interval."""
+
+    integer = False
+
+    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-density of each value, elementwise; log-probability at a bound that has an atom, ``-inf`` outside the bounds."""
+        return self.log_each(values, location)
 
 
 class BoundaryInflated(BoundedLaw):

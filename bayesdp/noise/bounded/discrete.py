@@ -1,9 +1,4 @@
-"""The discrete Laplace and Gaussian laws within public bounds: given that they stay inside, or moved to the nearer bound.
-
-What the laws on the integers of an interval share.
-
-Bounded integer laws with integer arithmetic only, for releases.
-"""
+"""The discrete Laplace and Gaussian laws within public bounds: two families, given that they stay inside or moved to the bound."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from bayesdp.lattices.secure import bernoulli_exp, exact_fraction, system_bits, 
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
-from bayesdp.noise.bounded.laplace import within
+from bayesdp.noise.bounded.real import within
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.namespace import finite, log1mexp, real
@@ -43,10 +38,6 @@ class BoundedDiscrete(BoundedLaw):
     @abstractmethod
     def exact_rate(distance: int, scale: Fraction) -> Fraction:
         """How much larger the log-mass of a whole location is than that of the integer at this distance, without the bounds."""
-
-    @abstractmethod
-    def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
-        """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
 
     def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-mass of each value, elementwise; ``-inf`` outside the bounds and off the integers."""
@@ -72,8 +63,12 @@ class BoundedDiscrete(BoundedLaw):
         return low
 
 
+@dataclass(frozen=True, eq=False)
 class OfLaplace(BoundedDiscrete):
     """Laws made from the discrete Laplace by bounds."""
+
+    b: float | Floats
+    bounds: Any
 
     free = DiscreteLaplace
     _add_up = staticmethod(kernels.laplace_sums)
@@ -90,8 +85,12 @@ class OfLaplace(BoundedDiscrete):
         return abs(distance) / scale
 
 
+@dataclass(frozen=True, eq=False)
 class OfGaussian(BoundedDiscrete):
     """Laws made from the discrete Gaussian by bounds."""
+
+    sigma: float | Floats
+    bounds: Any
 
     free = DiscreteGaussian
     scale_name = "sigma"
@@ -152,28 +151,6 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):
 
     The normaliser depends on the location and belongs in every likelihood.
 
-    ========  ===============================================
-    Support   integers from the lower to the upper bound
-    Mean      mu plus a bias inwards, away from nearer bounds
-    Variance  depends on mu and the bounds; see `variance`
-    ========  ===============================================
-
-    Parameters
-    ----------
-    b : float or array_like
-        Scale in counts.
-    bounds : pair of float or array_like
-        Lower and upper bound, whole numbers; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If b is not positive, or the bounds are reversed, equal, fractional or both infinite.
-
-    See Also
-    --------
-    bayesdp.distributions.TruncatedDiscreteLaplace : the same law as a PyMC distribution.
-
     Notes
     -----
     Mean and variance are sums of at most 53 positive terms, by doubling (no differences of large numbers).
@@ -190,9 +167,6 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, OfLaplace):
     >>> print(f"{law.mean(1):.4f}")
     1.5011
     """
-
-    b: float | Floats
-    bounds: Any
 
     name = "truncated-discrete-laplace"
     relation = (
@@ -221,28 +195,6 @@ class BoundaryInflatedDiscreteLaplace(BoundaryInflatedDiscrete, OfLaplace):
     For a location within the bounds and whole, the log-mass is ``-|k - mu| / b`` and a constant for each k: nothing in
     it depends on how far mu is from the bounds.
 
-    ========  ===============================================
-    Support   integers from the lower to the upper bound
-    Mean      mu plus a bias inwards, away from nearer bounds
-    Variance  depends on mu and the bounds; see `variance`
-    ========  ===============================================
-
-    Parameters
-    ----------
-    b : float or array_like
-        Scale in counts.
-    bounds : pair of float or array_like
-        Lower and upper bound, whole numbers; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If b is not positive, or the bounds are reversed, equal, fractional or both infinite.
-
-    See Also
-    --------
-    bayesdp.distributions.BoundaryInflatedDiscreteLaplace : the same law as a PyMC distribution.
-
     References
     ----------
     Liu (2019), Definition 2(b), with the discrete law in place of the continuous one.
@@ -253,9 +205,6 @@ class BoundaryInflatedDiscreteLaplace(BoundaryInflatedDiscrete, OfLaplace):
     >>> np.round(np.exp(law.log_mass([0, 1, 2, 3, 4], 1)), 4)
     array([0.3775, 0.2449, 0.1486, 0.0901, 0.1389])
     """
-
-    b: float | Floats
-    bounds: Any
 
     name = "boundary-inflated-discrete-laplace"
     relation = "bounds=LOW:HIGH and b of the noise before clipping: b = sensitivity / epsilon"
@@ -268,28 +217,6 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
 
     The normaliser depends on the location and belongs in every likelihood.
 
-    ========  ===============================================
-    Support   integers from the lower to the upper bound
-    Mean      mu plus a bias inwards, away from nearer bounds
-    Variance  depends on mu and the bounds; see `variance`
-    ========  ===============================================
-
-    Parameters
-    ----------
-    sigma : float or array_like
-        Scale in counts.
-    bounds : pair of float or array_like
-        Lower and upper bound, whole numbers; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If sigma is not positive, or the bounds are reversed, equal, fractional or both infinite.
-
-    See Also
-    --------
-    bayesdp.distributions.TruncatedDiscreteGaussian : the same law as a PyMC distribution.
-
     Notes
     -----
     Sums have up to 20,000 terms that matter; longer ones are integrals with an Euler-Maclaurin correction, to 1e-12.
@@ -300,9 +227,6 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
     >>> print(f"{law.mean(1):.4f}")
     1.5917
     """
-
-    sigma: float | Floats
-    bounds: Any
 
     name = "truncated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the law without bounds, which truncation keeps"
@@ -330,37 +254,12 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, OfGaussian):
 class BoundaryInflatedDiscreteGaussian(BoundaryInflatedDiscrete, OfGaussian):
     """Discrete Gaussian integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
-    ========  ===============================================
-    Support   integers from the lower to the upper bound
-    Mean      mu plus a bias inwards, away from nearer bounds
-    Variance  depends on mu and the bounds; see `variance`
-    ========  ===============================================
-
-    Parameters
-    ----------
-    sigma : float or array_like
-        Scale in counts.
-    bounds : pair of float or array_like
-        Lower and upper bound, whole numbers; None or an infinity where there is none, on one side at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If sigma is not positive, or the bounds are reversed, equal, fractional or both infinite.
-
-    See Also
-    --------
-    bayesdp.distributions.BoundaryInflatedDiscreteGaussian : the same law as a PyMC distribution.
-
     Examples
     --------
     >>> law = BoundaryInflatedDiscreteGaussian(sigma=2.0, bounds=(0, 4))
     >>> print(f"{law.mean(1):.4f}")
     1.3275
     """
-
-    sigma: float | Floats
-    bounds: Any
 
     name = "boundary-inflated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
@@ -372,29 +271,6 @@ def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
 
     Clipping takes the noise of `draw_independent`. Truncation draws again until the value is inside: from the law without
     bounds, or where the interval is narrow uniformly, accepted with exactly the right probability.
-
-    Parameters
-    ----------
-    law : BoundedDiscrete
-        With one scale for all answers.
-    answers : int64 array
-        Within the bounds.
-
-    Returns
-    -------
-    int64 array of the same shape
-
-    Raises
-    ------
-    TypeError
-        If the law has several scales.
-
-    Examples
-    --------
-    >>> from bayesdp.noise import TruncatedDiscreteLaplace
-    >>> drawn = draw_bounded(TruncatedDiscreteLaplace(2.0, (0, 9)), np.array([3, 9]))
-    >>> bool(np.all((drawn >= 0) & (drawn <= 9)))
-    True
     """
     scale = law.scale
     if not isinstance(scale, float):

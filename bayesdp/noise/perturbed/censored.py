@@ -23,8 +23,7 @@ from bayesdp.noise.arrays import broadcast_scale, located, values_and_location
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 from bayesdp.noise.bounded.base import plain_bounds
 from bayesdp.noise.bounded.discrete import TruncatedDiscreteGaussian, TruncatedDiscreteLaplace
-from bayesdp.noise.bounded.gaussian import TruncatedGaussian
-from bayesdp.noise.bounded.laplace import TruncatedLaplace
+from bayesdp.noise.bounded.real import TruncatedGaussian, TruncatedLaplace
 from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
 from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
 from bayesdp.noise.independent.gaussian import Gaussian

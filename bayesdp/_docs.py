@@ -1,0 +1,33 @@
+"""Docstrings of a family of classes: what all of them say is written once and put into each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from inspect import cleandoc, signature
+from typing import Any
+
+_ORDER = ("Parameters", "Returns", "Raises", "See Also", "Notes", "References", "Examples")
+_HEADING = re.compile(rf"^({'|'.join(_ORDER)})\n-+\n", re.MULTILINE)
+
+
+def with_sections(doc: str | None, shared: Mapping[str, str]) -> str:
+    """A numpydoc docstring with the shared sections, in numpydoc's order, but for those that it has itself; "" is the description."""
+    sections = {**shared, **sections_of(doc)}
+    titled = [f"{title}\n{'-' * len(title)}\n{sections[title]}" for title in _ORDER if title in sections]
+    return "\n\n".join(filter(None, (sections[""], shared.get("", ""), *titled))) + "\n"
+
+
+def sections_of(doc: str | None) -> dict[str, str]:
+    """The text of each section of a numpydoc docstring by its title, "" for what stands before all of them."""
+    head, *rest = _HEADING.split(cleandoc(doc or ""))
+    return {"": head.strip(), **{title: text.strip() for title, text in zip(rest[::2], rest[1::2], strict=True)}}
+
+
+def parameters_of(function: Callable[..., Any], section: str) -> str:
+    """What a section *Parameters* says of the parameters of a function, in its order; one entry may be about several."""
+    entries = {}
+    for entry in re.split(r"\n(?=\S)", section):
+        for name in entry.split(" : ")[0].split(", "):
+            entries[name] = entry
+    return "\n".join(dict.fromkeys(entries[name] for name in signature(function).parameters if name in entries))
