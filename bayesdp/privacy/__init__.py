@@ -64,8 +64,7 @@ from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
+from bayesdp.privacy.tradeoffs.base import TradeOff, composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise

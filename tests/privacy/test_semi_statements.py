@@ -23,8 +23,7 @@ from bayesdp.privacy import (
     semi_adjacency,
     semi_guarantee,
 )
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import DiscretePair
+from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff
 from bayesdp.queries import LinearQuery, Margins, Totals
 
 PAIR = {"group": ["a", "b"], "success": ["yes", "no"]}

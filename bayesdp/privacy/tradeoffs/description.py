@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import Bracketed, Grouped, Symmetrised, TradeOff
+from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, Grouped, Symmetrised, TradeOff
 from bayesdp.privacy.tradeoffs.laws import (
     ApproximateTradeOff,
-    DiscretePair,
     GaussianTradeOff,
     approximate_dp,
     gaussian_dp,

@@ -1,23 +1,20 @@
-"""The three kinds of trade-off function: of (epsilon, delta)-DP, of mu-GDP, and of two discrete laws.
-
-The trade-off function of Laplace noise, shifted by a real number.
-"""
+"""The trade-off functions of (epsilon, delta)-DP, of mu-GDP, and of Laplace noise shifted by a real number."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff, TradeOff
+from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff
 from bayesdp.privacy.tradeoffs.noise import CanonicalNoise, Floats, GaussianNoise, Tulap
 
 _EXP_MAX = 700.0  # exp of more than this is taken in log space
-_SAME = 1e-12  # largest difference at a knot between a function and its inverse if it passes as symmetric
+_SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -69,6 +66,16 @@ class ApproximateTradeOff(SymmetricTradeOff):
     def _piecewise_linear(self) -> bool:
         return True
 
+    def _pair(self) -> DiscretePair:
+        shrink = math.exp(-self.epsilon)
+        small, large = (1.0 - self.delta) * shrink / (1.0 + shrink), (1.0 - self.delta) / (1.0 + shrink)
+        p, q = [small, large], [large, small]
+        if self.delta:
+            p, q = [*p, self.delta], [*q, 0.0]
+        if small == 0.0:  # exp(-epsilon) underflows: the mass of an outcome that tells the tables apart
+            return DiscretePair(self.delta + large, tuple(p[1:]), (0.0,) * len(p[1:]))
+        return DiscretePair(self.delta, tuple(p), tuple(q))
+
     def _steep(self, a: Floats) -> Floats:
         """``exp(epsilon) a`` without overflow; anything above 1 will do where it is above 1."""
         if self.epsilon < _EXP_MAX:
@@ -109,96 +116,15 @@ class GaussianTradeOff(SymmetricTradeOff):
         threshold = ndtri_exp(log_s)
         return log_ndtr(threshold - self.mu), self.mu * threshold - 0.5 * self.mu**2
 
+    def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
+        return ndtr(-losses / self.mu - 0.5 * self.mu), ndtr(0.5 * self.mu - losses / self.mu)
+
+    def _with(self, others: Sequence[TradeOff]) -> GaussianTradeOff:
+        return GaussianTradeOff(math.hypot(self.mu, *(f.mu for f in others if isinstance(f, GaussianTradeOff))))
+
 
 def _upper_quantile(a: Floats, s: Floats) -> Floats:
     return np.asarray(np.where(a <= 0.5, -ndtri(a), ndtri(s)))
-
-
-@dataclass(frozen=True, repr=False)
-class DiscretePair(TradeOff):
-    """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoffs.tradeoff`.
-
-    Outcomes that only q has raise the power at once (`start`). The others are rejected in falling order of
-    q / p: each is a segment that adds p to the type I error and q to the power (Neyman and Pearson).
-
-    Parameters
-    ----------
-    start : float
-        Mass of q where p is zero.
-    p, q : tuple of float
-        Masses of the other outcomes, in falling order of q / p.
-    """
-
-    start: float
-    p: tuple[float, ...]
-    q: tuple[float, ...]
-    _knots: tuple[Floats, Floats, Floats, Floats] = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        p, q = np.array(self.p), np.array(self.q)
-        below = [np.concatenate([[first], first + np.cumsum(mass)]) for first, mass in ((0.0, p), (self.start, q))]
-        above = [np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]]) for mass in (p, q)]
-        object.__setattr__(self, "_knots", (below[0], above[0], below[1], above[1]))
-
-    def __repr__(self) -> str:
-        return f"DiscretePair({len(self.p)} segments, f(0) = {1.0 - self.start:g})"
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse, up to rounding of the masses (1e-12)."""
-        other = self.inverse()
-        # Both are piecewise linear, so they are equal if they are equal at the knots of both.
-        a = np.clip(np.concatenate([self._knots[0], other._knots[0]]), 0.0, 1.0)
-        return bool(np.max(np.abs(self._errors(a, 1.0 - a)[0] - other._errors(a, 1.0 - a)[0])) <= _SAME)
-
-    def inverse(self) -> DiscretePair:
-        """Give the trade-off of the same two laws with the hypotheses exchanged."""
-        turned = [(q, p) for p, q in zip(reversed(self.p), reversed(self.q), strict=True)]
-        both = [(q, p) for q, p in turned if q > 0.0]
-        if self.start > 0.0:
-            both.append((self.start, 0.0))
-        first = math.fsum(p for q, p in turned if q == 0.0)
-        return DiscretePair(first, tuple(new for new, _ in both), tuple(new for _, new in both))
-
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_t, log_slope = super()._log_step(log_s)
-        end, slope = self._linear_end()
-        return np.where(log_s <= end, log_s + slope, log_t), log_slope
-
-    def _linear_end(self) -> tuple[float, float]:
-        p, q = self.p[-1], self.q[-1]
-        return math.log(p), math.log(q) - math.log(p) if q > 0.0 else -math.inf
-
-    def _kinks(self) -> Floats:
-        return np.clip(self._knots[0][1:-1], 0.0, 1.0)
-
-    @property
-    def _piecewise_linear(self) -> bool:
-        return True
-
-    def _segment(self, a: Floats, s: Floats) -> npt.NDArray[np.intp]:
-        low, high = self._knots[0], self._knots[1]
-        by_a = np.searchsorted(low, a, side="right") - 1
-        by_s = high.size - 1 - np.searchsorted(high[::-1], s, side="left")
-        return np.clip(np.where(a <= 0.5, by_a, by_s), 0, len(self.p) - 1)
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        i = self._segment(a, s)
-        a_low, s_high, w_low, t_high = self._knots
-        mass, gain = np.array(self.p)[i], np.array(self.q)[i]
-        # How far along the segment: measured from the end whose tail is small, for steep segments magnify errors.
-        done = np.clip((a - a_low[i]) / mass, 0.0, 1.0)
-        rest = np.clip((s - s_high[i + 1]) / mass, 0.0, 1.0)
-        by_a = a <= 0.5
-        power = w_low[i] + np.where(by_a, done, 1.0 - rest) * gain
-        type_two = t_high[i + 1] + np.where(by_a, 1.0 - done, rest) * gain
-        # Sums of masses may exceed 1 by a rounding.
-        return np.minimum(type_two, 1.0), np.minimum(power, 1.0)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        i = self._segment(a, s)
-        with np.errstate(over="ignore"):
-            return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)
 
 
 def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
@@ -264,9 +190,6 @@ def gaussian_dp(mu: float) -> GaussianTradeOff:
     return GaussianTradeOff(_validate.positive_real(mu, "mu"))
 
 
-"""Losses this close to the largest one, relative to it, are the largest: more is rounding."""
-
-
 @dataclass(frozen=True)
 class LaplaceTradeOff(SymmetricTradeOff):
     """Trade-off function of standard Laplace noise around 0 and around `shift` (Dong, Roth and Su, 2022, Section A.6).
@@ -301,8 +224,7 @@ class LaplaceTradeOff(SymmetricTradeOff):
     def _linear_end(self) -> tuple[float, float] | None:
         return -self.shift - math.log(2.0), -self.shift
 
-    def at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
-        """Type I error and power of the tests that reject what has a privacy loss above each of `losses`."""
+    def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
         x = 0.5 * (losses + self.shift)
         a, power = 0.5 * np.exp(-np.abs(x)), 1.0 - 0.5 * np.exp(-np.abs(self.shift - x))
         all_of_it = losses < -self.shift * (1.0 - _SAME)

@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from bayesdp.privacy.tradeoffs.base import Bracketed, TradeOff
-from bayesdp.privacy.tradeoffs.laws import DiscretePair
+from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff, from_points, ordered_pair
 from bayesdp.privacy.tradeoffs.noise import Floats, levels
-from bayesdp.privacy.tradeoffs.profile import from_points, ordered_pair
 
 __all__ = ["tradeoff"]
 
