@@ -45,11 +45,6 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: int = 1) -> flo
         delta, between 0 and 1, with a relative error of about 1e-14 at scales up to 100 and below 1e-9 at any
         scale (0 where delta is below the smallest double).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is negative, sigma or shift not positive, shift not an integer, or one is not finite.
-
     Examples
     --------
     >>> print(f"{discrete_gaussian_delta(1.0, sigma=1.0):.10f}")
@@ -72,16 +67,6 @@ def discrete_gaussian_epsilon(delta: float, sigma: float, shift: int = 1) -> flo
         Strictly between 0 and 1.
     sigma, shift : float, int
         As in `discrete_gaussian_delta`.
-
-    Returns
-    -------
-    float
-        epsilon, zero or greater.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If delta is not in (0, 1), sigma or shift not positive, shift not an integer, or one is not finite.
 
     Examples
     --------

@@ -306,15 +306,6 @@ def optimal_factorization(
     tolerance : float
         Largest relative gap accepted between the trace and its lower bound.
 
-    Returns
-    -------
-    Factorization
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `enclosing_ellipsoid`.
-
     References
     ----------
     Edmonds, Nikolov and Ullman (2020), The Power of Factorization Mechanisms in Local and Central Differential Privacy,
@@ -404,10 +395,6 @@ def enclosing_ellipsoid(
     max_iterations : int
         Multiplicative and Newton steps in all.
 
-    Returns
-    -------
-    EnclosingEllipsoid
-
     Raises
     ------
     TypeError, ValueError
@@ -443,15 +430,6 @@ def base_decomposition(
     ----------
     vectors, tolerance, max_iterations
         As in `enclosing_ellipsoid`; the tolerance is for each ellipsoid.
-
-    Returns
-    -------
-    BaseDecomposition
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `enclosing_ellipsoid`.
 
     References
     ----------

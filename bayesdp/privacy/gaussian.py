@@ -80,16 +80,6 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     sensitivity : float, default 1
         Largest l2 distance between the statistics of two neighbouring tables, in the unit of sigma.
 
-    Returns
-    -------
-    float
-        delta, between 0 and 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is negative, another argument not positive, or one is not finite.
-
     Examples
     --------
     >>> print(f"{gaussian_delta(1.0, sigma=1.0):.6f}")
@@ -108,16 +98,6 @@ def gaussian_epsilon(delta: float, sigma: float, sensitivity: float = 1.0) -> fl
         Strictly between 0 and 1.
     sigma, sensitivity : float
         As in `gaussian_delta`.
-
-    Returns
-    -------
-    float
-        epsilon, zero or greater.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If delta is not in (0, 1), another argument not positive, or one is not finite.
 
     Examples
     --------
@@ -145,16 +125,6 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         Strictly between 0 and 1.
     sensitivity : float, default 1
         As in `gaussian_delta`.
-
-    Returns
-    -------
-    float
-        sigma, in the unit of the sensitivity.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is negative, delta not in (0, 1), the sensitivity not positive, or one is not finite.
 
     Examples
     --------
@@ -186,16 +156,6 @@ def gaussian_mu(sigma: float, sensitivity: float = 1.0) -> float:
     sigma, sensitivity : float
         As in `gaussian_delta`.
 
-    Returns
-    -------
-    float
-        mu.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a positive finite number.
-
     Examples
     --------
     >>> gaussian_mu(sigma=4.0, sensitivity=2.0)
@@ -213,16 +173,6 @@ def gaussian_sigma_for_mu(mu: float, sensitivity: float = 1.0) -> float:
         Parameter of Gaussian differential privacy.
     sensitivity : float, default 1
         As in `gaussian_delta`.
-
-    Returns
-    -------
-    float
-        sigma, in the unit of the sensitivity.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a positive finite number.
 
     Examples
     --------
@@ -261,17 +211,6 @@ def lemma_3_4_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
         Strictly between 0 and 1.
     sensitivity : float, default 1
         Largest l2 distance between the statistics of two neighbouring tables, in counts.
-
-    Returns
-    -------
-    float
-        sigma, in counts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of its range, or the scale is not (epsilon, delta)-differentially private; the message
-        states its exact delta.
 
     References
     ----------

@@ -273,11 +273,6 @@ def loss_from(kind: str, parameters: Mapping[str, float]) -> Loss:
     parameters : mapping
         Names among ``epsilon``, ``delta``, ``rho``, ``mu`` to numbers.
 
-    Raises
-    ------
-    ValueError
-        If the kind is unknown or a parameter of it is missing.
-
     Examples
     --------
     >>> loss_from("zcdp", {"rho": 0.5, "epsilon": 3.0, "delta": 1e-3})
@@ -385,11 +380,6 @@ def stated_loss(parameters: Any, argument: str = "loss") -> Loss:
         Names among ``epsilon``, ``delta``, ``rho``, ``mu`` to numbers; delta only with epsilon.
     argument : str
         What an error calls it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no mapping or empty, or a name or a number is not valid.
 
     Examples
     --------

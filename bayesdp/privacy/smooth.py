@@ -39,11 +39,6 @@ class SmoothDP:
     norm : {"l1", "l2"}, default "l1"
         Of the difference of two tables, in counts.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid.
-
     References
     ----------
     Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy, Definition 2 and Proposition 6.

@@ -38,16 +38,6 @@ def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
     sensitivity : float, default 1
         Largest l2 distance between two neighbouring tables, in counts.
 
-    Returns
-    -------
-    float
-        rho.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If sigma is not positive, the sensitivity negative, or one is not finite.
-
     Examples
     --------
     >>> gaussian_rho(sigma=2.0)
@@ -74,16 +64,6 @@ def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
     sensitivity : float, default 1
         Largest l2 distance between two neighbouring tables, in counts.
 
-    Returns
-    -------
-    float
-        sigma, in counts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a positive finite number.
-
     Examples
     --------
     >>> gaussian_sigma_for_rho(0.125)
@@ -105,16 +85,6 @@ def rho_to_epsilon(rho: float, delta: float, method: str = "tight") -> float:
         Strictly between 0 and 1.
     method : {"tight", "bun-steinke"}
         See the module's description.
-
-    Returns
-    -------
-    float
-        epsilon, zero or greater.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If rho is negative or not finite, delta is not in (0, 1), or the method is unknown.
 
     Notes
     -----
@@ -162,11 +132,6 @@ def rho_to_delta(rho: float, epsilon: float, method: str = "tight") -> float:
     float
         delta, between 0 and 1. 1 says that the bound is empty.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If rho or epsilon is negative or not finite, or the method is unknown.
-
     Examples
     --------
     >>> print(f"{rho_to_delta(0.5, 1.0):.4f}")
@@ -197,11 +162,6 @@ def rho_within(epsilon: float, delta: float, method: str = "tight") -> float:
     float
         rho. The tight one is found by bisection and is the lower end of the last interval, so that the
         delta of the result does not exceed the one asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is negative or not finite, delta is not in (0, 1), or the method is unknown.
 
     Examples
     --------

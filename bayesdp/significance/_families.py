@@ -344,11 +344,6 @@ class Inverted(ABC):
         ConfidenceInterval
             ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
             an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If level is not a number between 0 and 1.
         """
         low, high = self._count.bounds(level, self.alternative)
         return ConfidenceInterval(_exp(low), _exp(high))
@@ -387,11 +382,6 @@ class Inverted(ABC):
         -------
         float or ndarray
             Of the shape of odds_ratio; rising.
-
-        Raises
-        ------
-        ValueError
-            If an odds ratio is negative or NaN.
         """
         return at_odds_ratios(self._count.greater, odds_ratio)
 

@@ -126,16 +126,6 @@ class TradeOff(ABC):
         ----------
         alpha : float or array_like
             Between 0 and 1.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of alpha.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If alpha does not hold numbers between 0 and 1.
         """
         a = levels(alpha, "alpha")
         return plain(self._errors(a, 1.0 - a)[0])
@@ -157,16 +147,6 @@ class TradeOff(ABC):
         ----------
         level : float or array_like
             One minus the type I error.
-
-        Returns
-        -------
-        float or ndarray
-            Type II error.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If level does not hold numbers between 0 and 1.
         """
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
@@ -213,15 +193,6 @@ class TradeOff(ABC):
         ----------
         k : int
             Size of the group, or number of steps between two tables, 1 or more.
-
-        Returns
-        -------
-        TradeOff
-
-        Raises
-        ------
-        TypeError, ValueError
-            If k is not a positive integer.
         """
         steps = _validate.positive_integer(k, "k")
         return self if steps == 1 else Grouped(self, steps)

@@ -84,11 +84,6 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
 def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
     """Read what `describe_tradeoff` wrote.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a kind or key is unknown or missing, a value is not valid, or the description is nested too deeply.
-
     Examples
     --------
     >>> tradeoff_from_description({"tradeoff": "gaussian-dp", "mu": 0.5})

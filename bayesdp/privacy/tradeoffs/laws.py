@@ -139,16 +139,6 @@ def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
     delta : float, default 0
         At least 0 and less than 1.
 
-    Returns
-    -------
-    ApproximateTradeOff
-        A `TradeOff`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is negative, delta outside [0, 1), or one is not a finite number.
-
     Examples
     --------
     >>> f = approximate_dp(1.0)
@@ -171,16 +161,6 @@ def gaussian_dp(mu: float) -> GaussianTradeOff:
     ----------
     mu : float
         Greater than zero.
-
-    Returns
-    -------
-    GaussianTradeOff
-        A `TradeOff`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If mu is not a positive finite number.
 
     Examples
     --------

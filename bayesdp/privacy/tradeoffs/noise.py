@@ -113,16 +113,6 @@ class CanonicalNoise(ABC):
         ----------
         x : float or array_like
             Any real numbers, infinities included.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of x.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If x does not hold numbers.
         """
         at = points(x, "x")
         low, high = self._both(at)
@@ -163,16 +153,6 @@ class CanonicalNoise(ABC):
         ----------
         q : float or array_like
             Probabilities from 0 to 1; at the ends the limits of the support.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of q.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If q does not hold numbers between 0 and 1.
         """
         level = levels(q, "q")
         x = self._quantile(np.minimum(level, 1.0 - level))
@@ -207,15 +187,6 @@ class CanonicalNoise(ABC):
         confidence : float
             Strictly between 0 and 1.
 
-        Returns
-        -------
-        tuple of float
-
-        Raises
-        ------
-        TypeError, ValueError
-            If confidence is not strictly between 0 and 1.
-
         Examples
         --------
         >>> from bayesdp.privacy.canonical import Tulap
@@ -234,15 +205,6 @@ class CanonicalNoise(ABC):
             Shape of the result; None draws one float.
         rng : int, numpy.random.Generator or None
             Source of randomness; None makes one from the operating system's entropy.
-
-        Returns
-        -------
-        float or ndarray
-
-        Raises
-        ------
-        TypeError, ValueError
-            If rng is not a generator, or size not a shape.
         """
         generator = _validate.generator_of(rng)
         half = 0.5 * (1.0 - np.asarray(generator.random(size)))  # in (0, 1/2]: never the infinite end

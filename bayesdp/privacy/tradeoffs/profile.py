@@ -40,16 +40,6 @@ def tradeoff_delta(f: TradeOff, epsilon: float) -> float:
     epsilon : float
         Zero or greater.
 
-    Returns
-    -------
-    float
-        delta, between 0 and 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If f is not a trade-off function, or epsilon negative or not finite.
-
     Examples
     --------
     >>> from bayesdp.privacy import approximate_dp, gaussian_delta, gaussian_dp
@@ -81,11 +71,6 @@ def tradeoff_epsilon(f: TradeOff, delta: float) -> float:
     -------
     float
         epsilon, zero or greater, by bisection to 13 digits, on the safe side; infinite where no epsilon below 700 will do.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If f is not a trade-off function, or delta is not in [0, 1).
 
     Examples
     --------
@@ -131,15 +116,6 @@ def profile_tradeoff(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> DiscretePa
     ----------
     epsilon, delta : array_like, shape (n,)
         Pairs; epsilon zero or greater, each delta from 0 to 1.
-
-    Returns
-    -------
-    DiscretePair
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the shapes differ, or a number is out of range.
 
     Examples
     --------
