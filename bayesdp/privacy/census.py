@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from bayesdp import _validate
 from bayesdp._validate import choice, shown
-from bayesdp.privacy.zcdp import rho_to_epsilon
+from bayesdp.privacy.gaussian import rho_to_epsilon
 
 _CONVENTIONS = {"tight": "tight", "paper": "bun-steinke"}
 

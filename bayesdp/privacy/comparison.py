@@ -10,9 +10,9 @@ from scipy.special import ndtr
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.privacy.canonical import Floats
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff
-from bayesdp.privacy.tradeoffs.noise import Floats
 from bayesdp.queries import Totals
 
 __all__ = ["Comparison", "SemiGuarantee", "compare"]

@@ -17,9 +17,8 @@ from typing import Any, ClassVar, Self
 from scipy.special import ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, rho_to_delta, rho_to_epsilon
 from bayesdp.privacy.loss import LOSS_KINDS, NO_PROTECTION, Loss
-from bayesdp.privacy.zcdp import rho_to_delta, rho_to_epsilon
 
 __all__ = ["NO_PROTECTION", "ZCDP", "ApproximateDP", "GaussianDP", "Loss", "PureDP", "loss_from"]
 

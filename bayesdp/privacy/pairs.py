@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.gaussian import gaussian_epsilon
+from bayesdp.privacy.gaussian import gaussian_epsilon, gaussian_rho, rho_to_epsilon
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP, all_of, stated_loss
 from bayesdp.privacy.words import Described, described_from
-from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
 from bayesdp.sensitivities.differences import DIFFERENCES, NEIGHBOURS, NORMS, Difference
 
 BOUNDS: Mapping[str, str] = {

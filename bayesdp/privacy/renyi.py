@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.noise import Floats, points
+from bayesdp.privacy.canonical import Floats, points
 
 __all__ = ["renyi_to_delta", "renyi_to_epsilon", "renyi_to_rho"]
 

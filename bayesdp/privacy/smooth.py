@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from bayesdp import _validate
+from bayesdp.privacy.gaussian import gaussian_rho, rho_to_delta
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ApproximateDP, PureDP
-from bayesdp.privacy.zcdp import gaussian_rho, rho_to_delta
 from bayesdp.sensitivities.differences import NORMS
 
 _MOST = 200_000

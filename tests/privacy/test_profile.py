@@ -25,7 +25,7 @@ from bayesdp.privacy import (
     tradeoff_delta,
     tradeoff_epsilon,
 )
-from bayesdp.privacy.tradeoffs.noise import RecursiveNoise
+from bayesdp.privacy.canonical import RecursiveNoise
 from bayesdp.privacy.tradeoffs.profile import hockey_stick
 
 P, Q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.1, 0.5, 0.3])

@@ -20,8 +20,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from bayesdp import _validate
+from bayesdp.privacy.canonical import CanonicalNoise, Floats, RecursiveNoise, levels, plain
 from bayesdp.privacy.tradeoffs.grid import POINTS, convolved, loss_range
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise, Floats, RecursiveNoise, levels, plain
 
 _LOG_SMALL = -667.0
 """Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""

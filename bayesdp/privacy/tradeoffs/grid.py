@@ -20,7 +20,7 @@ import numpy as np
 import scipy.fft
 from scipy.special import ndtr
 
-from bayesdp.privacy.tradeoffs.noise import Floats
+from bayesdp.privacy.canonical import Floats
 
 if TYPE_CHECKING:
     from bayesdp.privacy.tradeoffs.base import TradeOff

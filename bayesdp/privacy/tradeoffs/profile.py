@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp.privacy.canonical import Floats, levels, points
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, from_lines, multiplied
 from bayesdp.privacy.tradeoffs.grid import LARGEST, POINTS, UNIT, convolved, loss_profile, loss_range, smallest_epsilon
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
-from bayesdp.privacy.tradeoffs.noise import Floats, levels, points
 
 _OUTCOMES = 4096
 """Discrete pairs are multiplied out up to this many outcomes of different likelihood ratio,"""
