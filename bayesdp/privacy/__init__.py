@@ -39,7 +39,6 @@ from bayesdp.privacy.bounded import (
     truncated_normal_sigma,
     truncated_scale,
 )
-from bayesdp.privacy.budget import split_budget
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.census import CensusQuery, CensusRow, census_analysis, census_queries
@@ -68,6 +67,7 @@ from bayesdp.privacy.gaussian import (
     rho_within,
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
+from bayesdp.privacy.losses import split_budget
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.renyi import renyi_to_delta, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta

@@ -84,24 +84,16 @@ class CanonicalNoise(ABC):
     """
 
     @abstractmethod
-    def _tails(self, z: Floats) -> tuple[Floats, Floats]:
-        """``F(z)`` and ``1 - F(z)`` for finite z <= 0."""
+    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """``F(z)``, ``1 - F(z)`` and ``F'(z)`` for finite z <= 0."""
 
     @abstractmethod
-    def _density(self, z: Floats) -> Floats:
-        """``F'(z)`` for finite z <= 0."""
+    def _logs(self, z: Floats) -> tuple[Floats, Floats]:
+        """``log F(z)``, finite wherever ``F(z) > 0``, also where F underflows, and ``log F'(z)``, for finite z <= 0."""
 
     @abstractmethod
     def _quantile(self, low: Floats) -> Floats:
         """``F^-1(low)`` for low <= 1/2."""
-
-    @abstractmethod
-    def _log_tail(self, z: Floats) -> Floats:
-        """``log F(z)`` for finite z <= 0, finite wherever ``F(z) > 0``, also where F underflows."""
-
-    @abstractmethod
-    def _log_density(self, z: Floats) -> Floats:
-        """``log F'(z)`` for finite z <= 0."""
 
     @abstractmethod
     def var(self) -> float:
@@ -129,7 +121,7 @@ class CanonicalNoise(ABC):
         """Density; at its jumps, one of the two limits. See `cdf`."""
         at = points(x, "x")
         finite = np.isfinite(at)
-        return plain(np.where(finite, self._density(-np.abs(np.where(finite, at, 0.0))), 0.0))
+        return plain(np.where(finite, self._at(-np.abs(np.where(finite, at, 0.0)))[2], 0.0))
 
     def logcdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `cdf`, finite in the lower tail far beyond where `cdf` underflows; ``-inf`` off the support."""
@@ -145,7 +137,7 @@ class CanonicalNoise(ABC):
         """Logarithm of `pdf`, finite far beyond where `pdf` underflows; ``-inf`` off the support."""
         at = points(x, "x")
         finite = np.isfinite(at)
-        return plain(np.where(finite, self._log_density(-np.abs(np.where(finite, at, 0.0))), -np.inf))
+        return plain(np.where(finite, self._logs(-np.abs(np.where(finite, at, 0.0)))[1], -np.inf))
 
     def ppf(self, q: npt.ArrayLike) -> Any:
         """Quantile function, the inverse of `cdf`.
@@ -215,14 +207,14 @@ class CanonicalNoise(ABC):
     def _both(self, at: Floats) -> tuple[Floats, Floats]:
         """Smaller and larger tail at +-at."""
         finite = np.isfinite(at)
-        low, high = self._tails(-np.abs(np.where(finite, at, 0.0)))
+        low, high, _ = self._at(-np.abs(np.where(finite, at, 0.0)))
         return np.where(finite, low, 0.0), np.where(finite, high, 1.0)
 
     def _log_lower(self, at: Floats) -> Floats:
         """``log F(at)``, through whichever tail is the smaller."""
         finite = np.isfinite(at)
         z = np.where(finite, at, 0.0)
-        small = self._log_tail(-np.abs(z))
+        small = self._logs(-np.abs(z))[0]
         with np.errstate(divide="ignore"):
             result = np.where(z <= 0.0, small, np.log1p(-np.exp(np.minimum(small, -np.log(2.0)))))
         return np.where(finite, result, np.where(at < 0.0, -np.inf, 0.0))
@@ -247,24 +239,18 @@ class GaussianNoise(CanonicalNoise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _validate.positive_real(self.mu, "mu"))
 
-    def _tails(self, z: Floats) -> tuple[Floats, Floats]:
+    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
         with np.errstate(over="ignore"):
-            return ndtr(self.mu * z), ndtr(-self.mu * z)
-
-    def _density(self, z: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            return self.mu / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * (self.mu * z) ** 2)
+            density = self.mu / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * (self.mu * z) ** 2)
+            return ndtr(self.mu * z), ndtr(-self.mu * z), density
 
     def _quantile(self, low: Floats) -> Floats:
         return np.asarray(ndtri(low) / self.mu)
 
-    def _log_tail(self, z: Floats) -> Floats:
+    def _logs(self, z: Floats) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):
-            return np.asarray(log_ndtr(self.mu * z))
-
-    def _log_density(self, z: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            return np.asarray(math.log(self.mu / math.sqrt(2.0 * math.pi)) - 0.5 * (self.mu * z) ** 2)
+            density = math.log(self.mu / math.sqrt(2.0 * math.pi)) - 0.5 * (self.mu * z) ** 2
+            return np.asarray(log_ndtr(self.mu * z)), np.asarray(density)
 
     def var(self) -> float:
         """Variance, ``1 / mu**2``."""
@@ -302,7 +288,7 @@ class Tulap(CanonicalNoise):
         b = math.exp(-self.epsilon)
         return (1.0 - self.delta) * b / (1.0 + b), (-math.expm1(-self.epsilon) + 2.0 * self.delta * b) / (1.0 + b)
 
-    def _tails(self, z: Floats) -> tuple[Floats, Floats]:
+    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
         c, slope = self._centre()
         steps = np.ceil(-z - 0.5)
         value = c + slope * (z + steps + 0.5)
@@ -310,13 +296,7 @@ class Tulap(CanonicalNoise):
         with np.errstate(over="ignore"):
             taken = steps if self.epsilon == 0.0 else np.expm1(-self.epsilon * steps) / math.expm1(-self.epsilon)
             low = np.maximum(np.exp(-self.epsilon * steps) * value - self.delta * b * taken, 0.0)
-        return low, 1.0 - low
-
-    def _density(self, z: Floats) -> Floats:
-        steps = np.ceil(-z - 0.5)
-        with np.errstate(over="ignore"):
-            inside = self._centre()[1] * np.exp(-self.epsilon * steps)
-        return np.where(self._tails(z)[0] > 0.0, inside, 0.0)
+            return low, 1.0 - low, np.where(low > 0.0, slope * np.exp(-self.epsilon * steps), 0.0)
 
     def _quantile(self, low: Floats) -> Floats:
         if self.epsilon == 0.0:
@@ -329,12 +309,6 @@ class Tulap(CanonicalNoise):
             half = np.exp(0.5 * self.epsilon * steps)  # in two halves: the whole may overflow
             x = ((low + shift) * half * half - shift - c) / slope - 0.5 - steps
         return np.where((low == 0.0) & (self.delta == 0.0), -np.inf, x)
-
-    def _log_tail(self, z: Floats) -> Floats:
-        return self._logs(z)[0]
-
-    def _log_density(self, z: Floats) -> Floats:
-        return self._logs(z)[1]
 
     def _logs(self, z: Floats) -> tuple[Floats, Floats]:
         """Logarithms of the tail and of the density, from ``F = b**k (v - s (b**-k - 1))`` with ``s = delta b / (1 - b)``."""
@@ -385,6 +359,11 @@ def _cells(epsilon: float, n: int) -> float:
     return float(2.0 * gammainc(3.0, epsilon * (n + 0.5)) / epsilon**3)
 
 
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_PANELS = 16
+"""Panels of each piece between two kinks, for trade-off functions that are curved there."""
+_NEGLIGIBLE = 1e-18
+"""The sum over cells ends where a cell adds less than this share."""
 _SMALLEST_DENSITY = 1e-12  # of the centre; below it f is 1 - alpha to double precision
 
 
@@ -426,7 +405,7 @@ class RecursiveNoise(CanonicalNoise):
         at, slope = z + steps, 1.0 - 2.0 * self._c
         return steps, self._c + slope * (at + 0.5), self._c + slope * (0.5 - at)
 
-    def _walk(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
         """Both tails and the density at z: k times ``F(x) = f(1 - F(x + 1))`` from the centre, densities by the chain rule."""
         left, low, high = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
         density = np.full(low.shape, 1.0 - 2.0 * self._c)
@@ -441,19 +420,7 @@ class RecursiveNoise(CanonicalNoise):
         shape = np.shape(z)
         return low.reshape(shape), high.reshape(shape), density.reshape(shape)
 
-    def _tails(self, z: Floats) -> tuple[Floats, Floats]:
-        return self._walk(z)[:2]
-
-    def _density(self, z: Floats) -> Floats:
-        return self._walk(z)[2]
-
-    def _log_tail(self, z: Floats) -> Floats:
-        return self._log_walk(z)[0]
-
-    def _log_density(self, z: Floats) -> Floats:
-        return self._log_walk(z)[1]
-
-    def _log_walk(self, z: Floats) -> tuple[Floats, Floats]:
+    def _logs(self, z: Floats) -> tuple[Floats, Floats]:
         """Logarithms of the tail and of the density: no underflow, and one step for all that are left on a straight end."""
         left, low, _ = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
         with np.errstate(divide="ignore"):
@@ -477,7 +444,32 @@ class RecursiveNoise(CanonicalNoise):
 
     def var(self) -> float:
         """Variance: ``4`` times the integral of ``|x| F(x)`` over x < 0, cell by cell, split where F has kinks."""
-        return recursive_variance(self)
+        # `F(x) = f(1 - F(x + 1))` takes the nodes of one cell to those of the next, so that the work is linear in the number of cells.
+        # If F has a kink at x it has one at `x - 1`; hence all kinks lie at the same places within their cells: where the quantiles of
+        # the kinks of f lie. Between them Gauss's rule is exact for straight pieces. The relative error is about 1e-12 for piecewise
+        # linear f and 1e-10 for smooth ones.
+        f = self.tradeoff
+        kinks = f._kinks()
+        kinks = kinks[(kinks > 0.0) & (kinks < 1.0)]
+        at = np.asarray(self.ppf(1.0 - kinks)) if kinks.size else np.empty(0)
+        at = np.concatenate([at[np.isfinite(at)], -at[np.isfinite(at)], [float(self.ppf(0.0))]])
+        at = at[np.isfinite(at)]
+        places = at - np.ceil(at - 0.5)  # to (-1/2, 1/2]
+        panels = 1 if f._piecewise_linear else _PANELS
+        edges = np.unique(np.concatenate([[-0.5, 0.0, 0.5], places]))
+        fine = np.unique(np.concatenate([np.linspace(a, b, panels + 1) for a, b in itertools.pairwise(edges)]))
+        centre, half = 0.5 * (fine[1:] + fine[:-1]), 0.5 * np.diff(fine)
+        z = (centre[:, None] + half[:, None] * _NODES).reshape(-1)
+        weight = (half[:, None] * _WEIGHTS).reshape(-1)
+        low, high = self._c + (1.0 - 2.0 * self._c) * (z + 0.5), self._c + (1.0 - 2.0 * self._c) * (0.5 - z)
+        total = _contribution(z, weight * (z < 0.0), low)
+        while True:
+            low, high = f._errors(high, low)
+            z = z - 1.0
+            more = _contribution(z, weight, low)
+            total += more
+            if more <= _NEGLIGIBLE * total or not np.any(low > 0.0):
+                return 4.0 * total
 
     def _quantile(self, low: Floats) -> Floats:
         flat = np.atleast_1d(low).reshape(-1).copy()
@@ -505,43 +497,6 @@ def _fixed_point(tradeoff: TradeOff) -> float:
     if excess(0.5) >= 0.0:
         return 0.5
     return float(brentq(excess, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))
-
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-_PANELS = 16
-"""Panels of each piece between two kinks, for trade-off functions that are curved there."""
-_NEGLIGIBLE = 1e-18
-"""The sum over cells ends where a cell adds less than this share."""
-
-
-def recursive_variance(noise: RecursiveNoise) -> float:
-    """Integrate ``4 |x| F(x)`` over the negative half line, cell by cell."""
-    # `F(x) = f(1 - F(x + 1))` takes the nodes of one cell to those of the next, so that the work is linear in the number of cells.
-    # If F has a kink at x it has one at `x - 1`; hence all kinks lie at the same places within their cells: where the quantiles of
-    # the kinks of f lie. Between them Gauss's rule is exact for straight pieces. The relative error is about 1e-12 for piecewise
-    # linear f and 1e-10 for smooth ones.
-    f = noise.tradeoff
-    kinks = f._kinks()
-    kinks = kinks[(kinks > 0.0) & (kinks < 1.0)]
-    at = np.asarray(noise.ppf(1.0 - kinks)) if kinks.size else np.empty(0)
-    at = np.concatenate([at[np.isfinite(at)], -at[np.isfinite(at)], [float(noise.ppf(0.0))]])
-    at = at[np.isfinite(at)]
-    places = at - np.ceil(at - 0.5)  # to (-1/2, 1/2]
-    panels = 1 if f._piecewise_linear else _PANELS
-    edges = np.unique(np.concatenate([[-0.5, 0.0, 0.5], places]))
-    fine = np.unique(np.concatenate([np.linspace(a, b, panels + 1) for a, b in itertools.pairwise(edges)]))
-    centre, half = 0.5 * (fine[1:] + fine[:-1]), 0.5 * np.diff(fine)
-    z = (centre[:, None] + half[:, None] * _NODES).reshape(-1)
-    weight = (half[:, None] * _WEIGHTS).reshape(-1)
-    low, high = noise._c + (1.0 - 2.0 * noise._c) * (z + 0.5), noise._c + (1.0 - 2.0 * noise._c) * (0.5 - z)
-    total = _contribution(z, weight * (z < 0.0), low)
-    while True:
-        low, high = f._errors(high, low)
-        z = z - 1.0
-        more = _contribution(z, weight, low)
-        total += more
-        if more <= _NEGLIGIBLE * total or not np.any(low > 0.0):
-            return 4.0 * total
 
 
 def _contribution(z: Floats, weight: Floats, low: Floats) -> float:

@@ -88,13 +88,7 @@ class Neighbours(Relation):
 
 @dataclass(frozen=True)
 class Kept(Relation):
-    """Tables that agree on all invariants and differ in a kind of way.
-
-    Parameters
-    ----------
-    difference : Difference
-    bound : str
-        A key of `BOUNDS`: whether all such tables have the loss, or it is the largest of them, or an upper bound.
+    """Tables that agree on all invariants and differ in a kind of way; what the loss is of those that do: a key of `BOUNDS`.
 
     Examples
     --------
@@ -118,14 +112,9 @@ class Kept(Relation):
 
 @dataclass(frozen=True)
 class Apart(Relation):
-    """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP).
+    """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP, A_a).
 
-    Parameters
-    ----------
-    adjacency : int
-        a, of the adjacency A_a.
-    joint : bool
-        Whether the invariants are those of several releases, and the loss the sum of theirs.
+    They are `joint` where the invariants are those of several releases, and the loss the sum of theirs.
 
     Examples
     --------
@@ -194,12 +183,7 @@ class Sentence(Relation):
 class Convolved(Relation):
     """The tables of another row, at an epsilon and delta by convolution of all losses in the place of their sum.
 
-    Parameters
-    ----------
-    of : Relation
-        What sets the two tables apart.
-    least : float
-        No smaller epsilon will do at the delta of the row; 0 where that is not known, and the epsilon is an upper bound.
+    No epsilon below `least` will do at the delta of the row; 0 where that is not known, and the epsilon is an upper bound.
 
     Examples
     --------

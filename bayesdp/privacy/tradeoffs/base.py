@@ -228,13 +228,7 @@ class SymmetricTradeOff(TradeOff):
 
 @dataclass(frozen=True)
 class Symmetrised(SymmetricTradeOff):
-    """The larger of a trade-off function and its inverse.
-
-    Parameters
-    ----------
-    one, other : TradeOff
-        A trade-off function and its inverse.
-    """
+    """The larger of a trade-off function and its inverse."""
 
     one: TradeOff
     other: TradeOff
@@ -284,15 +278,7 @@ class Symmetrised(SymmetricTradeOff):
 
 @dataclass(frozen=True)
 class Grouped(TradeOff):
-    """Group privacy, ``1 - (1 - f)^{o k}``.
-
-    Parameters
-    ----------
-    base : TradeOff
-        The function f for a single step.
-    k : int
-        Number of steps.
-    """
+    """Group privacy, ``1 - (1 - f)^{o k}``: k steps, f (`base`) for a single one."""
 
     base: TradeOff
     k: int
@@ -353,13 +339,7 @@ class Grouped(TradeOff):
 
 @dataclass(frozen=True)
 class Bracketed(TradeOff):
-    """A trade-off function known between two others. Its own values are those of the lower one, the safe side.
-
-    Parameters
-    ----------
-    low, high : TradeOff
-        Bounds, the first nowhere above the second.
-    """
+    """A trade-off function known between two others. Its own values are those of the lower one, the safe side."""
 
     low: TradeOff
     high: TradeOff
@@ -370,7 +350,7 @@ class Bracketed(TradeOff):
 
     @property
     def lower(self) -> TradeOff:
-        """A curve that is certainly not above f."""
+        """See `TradeOff.lower`."""
         return self.low
 
     @property
@@ -431,15 +411,8 @@ def largest_gap(low: TradeOff, high: TradeOff) -> float:
 class DiscretePair(TradeOff):
     """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoffs.tradeoff`.
 
-    Outcomes that only q has raise the power at once (`start`). The others are rejected in falling order of
+    Outcomes that only q has raise the power at once, by their mass `start`. The others are rejected in falling order of
     q / p: each is a segment that adds p to the type I error and q to the power (Neyman and Pearson).
-
-    Parameters
-    ----------
-    start : float
-        Mass of q where p is zero.
-    p, q : tuple of float
-        Masses of the other outcomes, in falling order of q / p.
     """
 
     start: float

@@ -30,13 +30,7 @@ _SAME = 1e-12  # losses this close to the largest one, relative to it, are the l
 
 @dataclass(frozen=True)
 class ApproximateTradeOff(SymmetricTradeOff):
-    """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoffs.approximate_dp`.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Already checked.
-    """
+    """Trade-off function of (epsilon, delta)-DP; `approximate_dp` checks the parameters."""
 
     epsilon: float
     delta: float
@@ -97,13 +91,7 @@ class ApproximateTradeOff(SymmetricTradeOff):
 
 @dataclass(frozen=True)
 class GaussianTradeOff(SymmetricTradeOff):
-    """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoffs.gaussian_dp`.
-
-    Parameters
-    ----------
-    mu : float
-        Already checked.
-    """
+    """Trade-off function of mu-GDP; `gaussian_dp` checks the parameter."""
 
     mu: float
 
@@ -185,12 +173,8 @@ def gaussian_dp(mu: float) -> GaussianTradeOff:
 class LaplaceTradeOff(SymmetricTradeOff):
     """Trade-off function of standard Laplace noise around 0 and around `shift` (Dong, Roth and Su, 2022, Section A.6).
 
-    The best tests reject large values: ``f(alpha) = F(F^-1(1 - alpha) - shift)``, F the distribution function.
-
-    Parameters
-    ----------
-    shift : float
-        How far the two centres are apart, in scales of the noise; greater than zero.
+    The best tests reject large values: ``f(alpha) = F(F^-1(1 - alpha) - shift)``, F the distribution function; `shift`, greater
+    than zero, is how far the two centres are apart, in scales of the noise.
 
     Examples
     --------
@@ -305,15 +289,7 @@ _METHODS = ("cdf", "sf", "ppf", "isf")
 
 @dataclass(frozen=True, repr=False)
 class ContinuousPair(TradeOff):
-    """Trade-off function of two continuous laws whose likelihood ratio q / p is monotone; see `tradeoff`.
-
-    Parameters
-    ----------
-    p, q : object
-        The laws under the null hypothesis and under the alternative.
-    rising : bool
-        Whether q / p rises, so that large values speak for q.
-    """
+    """Trade-off function of two continuous laws whose likelihood ratio q / p is monotone: whether it is `rising`; see `tradeoff`."""
 
     p: Any
     q: Any
