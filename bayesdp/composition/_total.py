@@ -28,8 +28,8 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, LossAt, PureDP, loss_from
 from bayesdp.privacy.pairs import Apart, ApartWithin, Convolved, Kept, Neighbours, Relation
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.composition import convolved_epsilon
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
+from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
 from bayesdp.privacy.words import Words
 from bayesdp.queries import SumPart, Totals
 from bayesdp.release import Release

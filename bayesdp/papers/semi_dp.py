@@ -36,13 +36,13 @@ from bayesdp.mechanisms.semi.base import safe_adjacency
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers.subspace import GRID, ProjectedMechanism, checked_loss, semi_given_guarantee
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
+from bayesdp.privacy.canonical import points
 from bayesdp.privacy.caveats import Fixed
+from bayesdp.privacy.gaussian import rho_to_epsilon
 from bayesdp.privacy.guarantee import group_loss
 from bayesdp.privacy.semi_guarantees import SemiGuarantee, fixes_total, follows
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
-from bayesdp.privacy.tradeoffs.noise import points
-from bayesdp.privacy.zcdp import rho_to_epsilon
 from bayesdp.queries import Query, Totals
 from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques
 from bayesdp.sensitivities.differences import Features, conforming_pairs, record_distance

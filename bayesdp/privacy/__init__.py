@@ -36,9 +36,8 @@ from bayesdp.privacy.bounded import (
     truncated_normal_sigma,
     truncated_scale,
 )
-from bayesdp.privacy.budget import split_budget
+from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
-from bayesdp.privacy.discrete_gaussian import discrete_gaussian_delta, discrete_gaussian_epsilon
 from bayesdp.privacy.factorization import (
     BaseDecomposition,
     EnclosingEllipsoid,
@@ -48,25 +47,34 @@ from bayesdp.privacy.factorization import (
     optimal_factorization,
 )
 from bayesdp.privacy.gaussian import (
+    discrete_gaussian_delta,
+    discrete_gaussian_epsilon,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    gaussian_rho,
     gaussian_sigma,
     gaussian_sigma_for_mu,
+    gaussian_sigma_for_rho,
     lemma_3_4_sigma,
+    rho_to_delta,
+    rho_to_epsilon,
+    rho_within,
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
+from bayesdp.privacy.losses import split_budget
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.composition import composition_first, semi_first, tensor_product
-from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.base import TradeOff, composition_first, semi_first, tensor_product
+from bayesdp.privacy.tradeoffs.laws import (
+    approximate_dp,
+    describe_tradeoff,
+    gaussian_dp,
+    tradeoff,
+    tradeoff_from_description,
+)
 from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
-from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.stated import Sensitivity
 from bayesdp.sensitivities.statistics import (

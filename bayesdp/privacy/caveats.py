@@ -1,14 +1,8 @@
-"""The caveats of guarantees that have no numbers, each with its key and its sentence.
-
-Caveats of guarantees as values: which reservation it is, and its numbers; the sentences are made from them here.
-
-Those without numbers are in `bayesdp.privacy.caveats`.
-"""
+"""Caveats of guarantees as values: which reservation it is, and its numbers; the sentences are made from them here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bayesdp import _validate
@@ -17,29 +11,10 @@ from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.words import Words
 
 __all__ = [
-    "FLOATING_POINT_CAVEAT",
-    "GENERATOR_CAVEAT",
-    "SENTENCES",
-    "AdjacencyEnough",
-    "AdjacencyEnoughHere",
-    "AdjacencyOpen",
-    "CanonicalSteps",
-    "Composed",
-    "Convolution",
-    "Drawn",
-    "Fixed",
-    "ForPublished",
-    "InUnits",
-    "IntegersOnly",
-    "OfReleases",
-    "OtherSamplers",
-    "PaperElements",
-    "PaperScale",
-    "PaperSpace",
-    "Rounded",
-    "Sentence",
-    "Smooth",
-]
+    "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyEnoughHere", "AdjacencyOpen",
+    "CanonicalSteps", "Composed", "Convolution", "Drawn", "Fixed", "ForPublished", "InUnits", "IntegersOnly", "OfReleases",
+    "OtherSamplers", "PaperElements", "PaperScale", "PaperSpace", "Rounded", "Sentence", "Smooth",
+]  # fmt: skip
 
 SENTENCES: Mapping[str, str] = {
     "floating point": (
@@ -138,17 +113,9 @@ SENTENCES: Mapping[str, str] = {
 }
 """What they say. The sentences are in files, where those of earlier versions are known by them: they must not change."""
 
-_COMMON = ("floating point", "generator")
 
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Words):
-    """A caveat without numbers.
-
-    Parameters
-    ----------
-    which : str
-        A key of `SENTENCES`.
+    """A caveat without numbers: `which` is a key of `SENTENCES`.
 
     Examples
     --------
@@ -157,16 +124,15 @@ class Fixed(Words):
     """
 
     which: str
-    name = "fixed"
 
     @classmethod
-    def _words(cls, which: Any) -> str:
-        return SENTENCES[_validate.choice(which, tuple(SENTENCES), "which")]
+    def _words(cls, own: Any) -> str:
+        return SENTENCES[_validate.choice(own.which, tuple(SENTENCES), "which")]
 
     @property
     def of_all_noise(self) -> bool:
         """Whether it is true of all noise together if it is true of each."""
-        return self.which in _COMMON
+        return self.which in ("floating point", "generator")
 
 
 FLOATING_POINT_CAVEAT = Fixed("floating point")
@@ -180,83 +146,55 @@ A cryptographic one for real noise was weighed and not taken: bits of the operat
 (`FLOATING_POINT_CAVEAT`). Integer laws with an exact sampler have both protections."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Sentence(Words):
-    """A caveat that only its author can say; nothing follows from it.
-
-    Examples
-    --------
-    >>> Sentence("made up")
-    'made up'
-    """
+    """A caveat that only its author can say; nothing follows from it."""
 
     text: str
-    name = "sentence"
     template = "{text}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Rounded(Words):
-    """Released values are on a public grid.
-
-    Parameters
-    ----------
-    exponent : int
-        They are multiples of ``2**exponent``.
-    within : bool
-        Whether bounds are kept; otherwise invariants.
-    """
+    """Released values are multiples of ``2**exponent``, a public grid; whether bounds are kept (`within`), or invariants."""
 
     exponent: int
     within: bool = False
-    name = "rounded"
 
     @classmethod
-    def _words(cls, exponent: int, within: bool) -> str:
-        kept = " within the bounds" if within else ", invariants kept"
-        return f"Released values are rounded to multiples of 2**{exponent}{kept}."
+    def _words(cls, own: Any) -> str:
+        kept = " within the bounds" if own.within else ", invariants kept"
+        return f"Released values are rounded to multiples of 2**{own.exponent}{kept}."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Drawn(Words):
     """How noise is drawn exactly."""
 
     how: str
-    name = "drawn"
     template = "How noise is drawn: {how}."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class IntegersOnly(Words):
     """The noise is drawn with integer arithmetic only.
 
-    Parameters
-    ----------
-    opendp : str
-        The version of OpenDP that draws it; "" for this package's own sampler.
-    extra : bool
-        Whether OpenDP could draw it.
-    redrawn : bool
-        Whether values outside of bounds are drawn again.
+    By that version of `opendp`, or, where that is "", by this package's own sampler; whether OpenDP could draw it (`extra`), and
+    whether values outside of bounds are drawn again (`redrawn`).
     """
 
     opendp: str
     extra: bool = True
     redrawn: bool = False
-    name = "integers only"
 
     @classmethod
-    def _words(cls, opendp: str, extra: bool, redrawn: bool) -> str:
-        instead = " (the extra 'secure' uses OpenDP instead)" if extra else ""
+    def _words(cls, own: Any) -> str:
+        instead = " (the extra 'secure' uses OpenDP instead)" if own.extra else ""
         words = (
-            f"The noise is drawn by OpenDP {opendp}, with integer arithmetic only, from the operating system's entropy: there is "
-            "no rounding."
-            if opendp
+            f"The noise is drawn by OpenDP {own.opendp}, with integer arithmetic only, from the operating system's entropy: there "
+            "is no rounding."
+            if own.opendp
             else "The noise is drawn with integer arithmetic only, from the operating system's entropy, by the algorithms of Canonne, "
             f"Kamath and Steinke (2020): there is no rounding. Nobody outside has vetted this implementation{instead}, and how "
             "long it runs depends on the noise."
         )
-        if not redrawn:
+        if not own.redrawn:
             return words
         return (
             f"{words} Values outside the bounds are drawn again (bounds at most two scales apart take uniform integers, which "
@@ -264,45 +202,31 @@ class IntegersOnly(Words):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class AdjacencyEnough(Words):
     """The adjacency of Semi-DP gives every record a protected alternative, whatever the totals are."""
 
     bound: int
-    name = "adjacency enough"
     template = (
         "Whatever the published totals are, they force at most {bound} records to change where one does, so that every value of "
         "every record has a protected alternative."
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class AdjacencyEnoughHere(Words):
     """The adjacency of Semi-DP gives every record a protected alternative under the totals that are published."""
 
     bound: int
-    name = "adjacency enough here"
     template = (
         "The published totals force at most {bound} records to change where one does, so that every value that a record can have "
         "under them has a protected alternative."
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ForPublished(Words):
-    """The noise of Semi-DP is made for the differences that occur under the published totals.
-
-    Parameters
-    ----------
-    unit : str
-        Norm of the noise.
-    sensitivity : float
-        The largest difference in it.
-    """
+    """The noise of Semi-DP is made for the differences that occur under the published totals, the largest in the norm `unit`."""
 
     unit: str
     sensitivity: float
-    name = "for published"
     template = (
         "The noise is made for the published exact answers, and for nothing else of the table: {unit} sensitivity "
         "{sensitivity:.6g} is that of tables with these answers. Tables with other answers are told apart by them, and "
@@ -311,125 +235,83 @@ class ForPublished(Words):
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class AdjacencyOpen(Words):
     """Whether the adjacency of Semi-DP is enough depends on the totals."""
 
     adjacency: int
-    name = "adjacency open"
     template = (
         "Whether {adjacency} records are enough for every value of every record to have a protected alternative depends on the "
         "published totals: see bayesdp.privacy.semi_adjacency."
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class InUnits(Words):
-    """Answers are multiples of a unit, and so are distances between them and the scale of the noise.
-
-    Parameters
-    ----------
-    unit : str
-        As a number or a fraction.
-    """
+    """Answers are multiples of a unit (a number or a fraction), and so are distances between them and the scale of the noise."""
 
     unit: str
-    name = "in units"
     template = "Answers, noise and sensitivities are counted in units of {unit}."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PaperSpace(Words):
-    """The noise is made for the sensitivity space that Proposition 32 of Cho and Awan prints.
-
-    Parameters
-    ----------
-    unit : str
-        Norm of the noise.
-    sensitivity, true_sensitivity : float
-        That of the printed space, and of the definition.
-    loss, true_loss : Loss
-        At these.
-    """
+    """The noise is made for the sensitivity space that Proposition 32 of Cho and Awan prints, not for that of the definition."""
 
     unit: str
     sensitivity: float
     true_sensitivity: float
     loss: Loss
     true_loss: Loss
-    name = "paper space"
 
     @classmethod
-    def _words(cls, unit: str, sensitivity: float, true_sensitivity: float, loss: Loss, true_loss: Loss) -> str:
+    def _words(cls, own: Any) -> str:
         start = (
-            f"convention='paper': the noise is made for the sensitivity space that Cho and Awan print in Proposition 32, of {unit} "
-            f"sensitivity {sensitivity:.6g}, which is that of two records (A_2)."
+            "convention='paper': the noise is made for the sensitivity space that Cho and Awan print in Proposition 32, of "
+            f"{own.unit} sensitivity {own.sensitivity:.6g}, which is that of two records (A_2)."
         )
-        if str(loss) == str(true_loss):
+        if str(own.loss) == str(own.true_loss):
             return f"{start} Here three records (A_3) are no farther apart, and the guarantee stands."
         return (
-            f"{start} Three records (A_3) are up to {true_sensitivity:.6g} apart, so that the guarantee under A_3 is {true_loss} and "
-            f"not {loss}."
+            f"{start} Three records (A_3) are up to {own.true_sensitivity:.6g} apart, so that the guarantee under A_3 is "
+            f"{own.true_loss} and not {own.loss}."
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PaperScale(Words):
-    """The noise has the scale of Liu (2019), which states another epsilon than it has.
-
-    Parameters
-    ----------
-    scale, epsilon, true_epsilon : float
-        Of the noise; as the paper states it; as it is.
-    counts : bool
-        Whether it is noise on counts; otherwise on statistics.
-    """
+    """The noise, on counts or on statistics, has the scale of Liu (2019), which states another epsilon than it has."""
 
     scale: float
     epsilon: float
     true_epsilon: float
     counts: bool = False
-    name = "paper scale"
 
     @classmethod
-    def _words(cls, scale: float, epsilon: float, true_epsilon: float, counts: bool) -> str:
+    def _words(cls, own: Any) -> str:
         start = (
-            f"noise of scale {scale:.6g} is stated as epsilon = {epsilon:.6g} in Liu (2019)"
-            if counts
-            else f"the noise has scale {scale:.6g}, which Liu (2019) states as epsilon = {epsilon:.6g}"
+            f"noise of scale {own.scale:.6g} is stated as epsilon = {own.epsilon:.6g} in Liu (2019)"
+            if own.counts
+            else f"the noise has scale {own.scale:.6g}, which Liu (2019) states as epsilon = {own.epsilon:.6g}"
         )
-        return f"Paper convention: {start}. The true epsilon is {true_epsilon:.6g}. See docs/CORRECTIONS.md."
+        return f"Paper convention: {start}. The true epsilon is {own.true_epsilon:.6g}. See docs/CORRECTIONS.md."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class PaperElements(Words):
     """All elements of a covariance matrix have noise of the scale of Liu (2019), and together another epsilon than stated."""
 
     true_epsilon: float
-    name = "paper elements"
     template = (
         "Paper convention: each element has noise of scale sensitivity / epsilon, for which Liu (2019) states the epsilons of the "
         "parts. The true epsilon of all is {true_epsilon:.6g}. See docs/CORRECTIONS.md."
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class CanonicalSteps(Words):
-    """Canonical noise of a trade-off function, for tables whole steps apart.
-
-    Parameters
-    ----------
-    type_one, type_two : tuple of float
-        Errors of tests between tables one step apart: levels, and the least type II error at each.
-    """
+    """Canonical noise for tables whole steps apart: levels of tests between tables one step apart, and the least error at each."""
 
     type_one: tuple[float, ...]
     type_two: tuple[float, ...]
-    name = "canonical steps"
 
     @classmethod
-    def _words(cls, type_one: tuple[float, ...], type_two: tuple[float, ...]) -> str:
-        levels = "; ".join(f"{one:g}: {two:.6g}" for one, two in zip(type_one, type_two, strict=True))
+    def _words(cls, own: Any) -> str:
+        levels = "; ".join(f"{one:g}: {two:.6g}" for one, two in zip(own.type_one, own.type_two, strict=True))
         return (
             "Canonical noise: tables one step apart are told apart exactly as well as the trade-off function f says, and tables k "
             "steps apart as well as f for groups of k. Least type II error of a test, by its type I error, one step: "
@@ -437,12 +319,10 @@ class CanonicalSteps(Words):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Composed(Words):
     """The guarantee is that of several releases."""
 
     parts: int
-    name = "composed"
     template = (
         "This is the composition of {parts} releases. Only pairs of tables that agree on the invariants of all of them are "
         "protected, which are fewer than each release protects alone. The losses of the releases are added, each at its largest "
@@ -450,72 +330,40 @@ class Composed(Words):
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Convolution(Words):
-    """Some rows of a composition are by convolution of the losses.
-
-    Parameters
-    ----------
-    delta : float
-        At which they state an epsilon.
-    """
+    """Some rows of a composition state an epsilon at `delta`, by convolution of the losses."""
 
     delta: float
-    name = "convolution"
-
-    @classmethod
-    def _words(cls, delta: float) -> str:
-        return (
-            f"Rows by convolution of the losses state an epsilon at delta = {delta:.6g}: the laws of the privacy losses of all "
-            "releases are put together, and not their largest values. The epsilon is rounded up, and the one below which none will do "
-            "down."
-        )
+    template = (
+        "Rows by convolution of the losses state an epsilon at delta = {delta:.6g}: the laws of the privacy losses of all "
+        "releases are put together, and not their largest values. The epsilon is rounded up, and the one below which none will do "
+        "down."
+    )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class OfReleases(Words):
-    """A caveat of some of the releases of a composition.
-
-    Parameters
-    ----------
-    releases : tuple of int
-        Their numbers, from 1.
-    said : Words
-        The caveat.
-    """
+    """What is `said` of some of the releases of a composition, by their numbers from 1."""
 
     releases: tuple[int, ...]
     said: Words
-    name = "of releases"
 
     @classmethod
-    def _words(cls, releases: tuple[int, ...], said: Words) -> str:
-        return f"Release {', '.join(map(str, releases))}: {said}"
+    def _words(cls, own: Any) -> str:
+        return f"Release {', '.join(map(str, own.releases))}: {own.said}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class OtherSamplers(Words):
     """How the noise of other releases of a composition was drawn."""
 
     samplers: tuple[str, ...]
-    name = "other samplers"
 
     @classmethod
-    def _words(cls, samplers: tuple[str, ...]) -> str:
-        return f"The noise of other releases: {'; '.join(samplers)}."
+    def _words(cls, own: Any) -> str:
+        return f"The noise of other releases: {'; '.join(own.samplers)}."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Smooth(Words):
-    """The loss grows with the distance of two tables, as Definition 2 of Dharangutte et al. states it.
-
-    Parameters
-    ----------
-    epsilon : float
-        For each unit of distance.
-    delta : float
-        At distance 1; 0 for pure privacy.
-    norm : str
+    """The loss grows with the distance of two tables, as `SmoothDP` states it.
 
     Examples
     --------
@@ -526,15 +374,14 @@ class Smooth(Words):
     epsilon: float
     delta: float
     norm: str
-    name = "smooth"
 
     @classmethod
-    def _words(cls, epsilon: float, delta: float, norm: str) -> str:
-        loss = SmoothDP(epsilon, delta, norm)
-        and_delta = f" and delta = {delta:.6g}" if delta else ""
-        grows = ", together with delta (exp(epsilon d) - 1) / (exp(epsilon) - 1)" if delta else ""
+    def _words(cls, own: Any) -> str:
+        loss = SmoothDP(own.epsilon, own.delta, own.norm)
+        and_delta = f" and delta = {own.delta:.6g}" if own.delta else ""
+        grows = ", together with delta (exp(epsilon d) - 1) / (exp(epsilon) - 1)" if own.delta else ""
         return (
-            f"Smooth differential privacy (Dharangutte et al., Definition 2), epsilon = {epsilon:.6g}{and_delta} for each unit of "
-            f"{norm} distance: two tables with the same invariants at distance d are told apart at epsilon d at most{grows}. "
+            f"Smooth differential privacy (Dharangutte et al., Definition 2), epsilon = {own.epsilon:.6g}{and_delta} for each unit "
+            f"of {own.norm} distance: two tables with the same invariants at distance d are told apart at epsilon d at most{grows}. "
             f"{loss.growth()}. The invariants may leave only some of these distances."
         )

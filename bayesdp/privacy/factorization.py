@@ -1,15 +1,10 @@
-"""Strategies for linear queries that are optimal for Gaussian noise: designs, and ellipsoids of the answers' space.
-
-Which shape Gaussian noise should have, given the differences that it has to hide.
+"""Which shape Gaussian noise should have, given the differences that it has to hide: optimal designs and ellipsoids.
 
 Neighbouring tables change the answers by vectors ``v_j`` or ``-v_j``. Gaussian noise of covariance ``s**2 Sigma`` tells two
 neighbours apart as well as a normal variable of mean ``sqrt(v^T Sigma^-1 v) / s`` and variance 1: if no
 ``v_j^T Sigma^-1 v_j`` exceeds 1, the mechanism is exactly mu-GDP with ``mu = 1 / s`` (Dong, Roth and Su, 2022). Geometrically:
-the ellipsoid ``{x : x^T Sigma^-1 x <= 1}`` has to contain the vectors. The expected squared error is ``s**2 tr(Sigma)``.
-
-- `enclosing_ellipsoid`: the ellipsoid of least volume;
-- `base_decomposition`: the near-optimal shape of Nikolov, Talwar and Zhang, from ellipsoids of least volume;
-- `bayesdp.privacy.factorization`: the ellipsoid of least trace, hence the least error that any Gaussian noise can have.
+the ellipsoid ``{x : x^T Sigma^-1 x <= 1}`` has to contain the vectors. The expected squared error is ``s**2 tr(Sigma)``:
+`optimal_factorization` finds the ellipsoid of least trace, hence the least error that any Gaussian noise can have.
 """
 
 from __future__ import annotations
@@ -208,14 +203,9 @@ def _interior_point(vectors: Floats, criterion: Criterion, start: Floats, tolera
     return weights / weights.sum(), _NEWTON_STEPS
 
 
-MAX_VECTORS = 20_000
-"""Most differences that a shape is fitted to."""
-
-MAX_DIMENSION = 300
-"""Most dimensions that they may have."""
-
-_RANK = 1e-9
-"""Singular values below this share of the largest are zero."""
+MAX_VECTORS = 20_000  # most differences that a shape is fitted to,
+MAX_DIMENSION = 300  # and most dimensions that they may have
+_RANK = 1e-9  # singular values below this share of the largest are zero
 
 
 def spanning(vectors: npt.ArrayLike) -> Floats:
@@ -306,15 +296,6 @@ def optimal_factorization(
     tolerance : float
         Largest relative gap accepted between the trace and its lower bound.
 
-    Returns
-    -------
-    Factorization
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `enclosing_ellipsoid`.
-
     References
     ----------
     Edmonds, Nikolov and Ullman (2020), The Power of Factorization Mechanisms in Local and Central Differential Privacy,
@@ -404,10 +385,6 @@ def enclosing_ellipsoid(
     max_iterations : int
         Multiplicative and Newton steps in all.
 
-    Returns
-    -------
-    EnclosingEllipsoid
-
     Raises
     ------
     TypeError, ValueError
@@ -443,15 +420,6 @@ def base_decomposition(
     ----------
     vectors, tolerance, max_iterations
         As in `enclosing_ellipsoid`; the tolerance is for each ellipsoid.
-
-    Returns
-    -------
-    BaseDecomposition
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `enclosing_ellipsoid`.
 
     References
     ----------

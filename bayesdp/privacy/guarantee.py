@@ -1,11 +1,4 @@
-"""The statement of what a mechanism protects, for whom, and how much.
-
-The guarantee of a mechanism that publishes statistics of a data set, which is about neighbouring data sets.
-
-Group privacy: what a loss becomes over several steps, for every definition of privacy, in one place.
-
-Guarantees in files: rows, caveats and what is said of one person, read from plain data.
-"""
+"""The statement of what a mechanism protects, for whom, and how much, also read from files; and what a loss becomes over steps."""
 
 from __future__ import annotations
 
@@ -23,8 +16,7 @@ from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
 from bayesdp.privacy.pairs import UNITS, Neighbours, PairLoss, relation_from
-from bayesdp.privacy.pairs import Sentence as StatedRelation
-from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, loss_words, words_from
+from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, described_from, loss_words
 
 GROWTH: Mapping[str, str] = {
     "pure": (
@@ -63,11 +55,6 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
         ``delta (e**(k epsilon) - 1) / (e**epsilon - 1)`` (Dwork and Roth, 2014, by the definition k times), or 1 where that
         is more than 1: every mechanism has a delta of 1, which says nothing.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If steps is not a positive integer, or the loss is none.
-
     Examples
     --------
     >>> group_loss({"rho": 0.5}, 2)
@@ -80,32 +67,18 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     return dict(stated_loss(loss).group(_validate.positive_integer(steps, "steps")))
 
 
-_ROW = ["relation", "size", "norm", "loss", "about"]
-_CAVEATS = [
-    own for own in vars(caveats).values() if isinstance(own, type) and issubclass(own, Words) and own is not Words
-]
+_CAVEATS = [kind for kind in map(vars(caveats).get, caveats.__all__) if isinstance(kind, type)]
 
 
 def caveat_from(description: Any) -> Words:
-    """Read what `Words.describe` wrote of a caveat.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
-
-    Examples
-    --------
-    >>> caveat_from(caveats.Rounded(-20).describe())
-    'Released values are rounded to multiples of 2**-20, invariants kept.'
-    """
-    return words_from(description, _CAVEATS, "a caveat")
+    """Read what `Words.describe` wrote of a caveat."""
+    found: Words = described_from(description, _CAVEATS, "a caveat")
+    return found
 
 
 def person_from(description: Any) -> OnePerson:
     """Read what `OnePerson.describe` wrote."""
-    found = words_from(description, (OnePerson,), "what is said of one person's record")
-    assert isinstance(found, OnePerson)
+    found: OnePerson = described_from(description, (OnePerson,), "what is said of one person's record")
     return found
 
 
@@ -120,7 +93,7 @@ def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
     if "record" in about:
         found["person"] = person_from(about["record"])
     if "sampler" in about:
-        found["sampler"] = words_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
+        found["sampler"] = described_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
         if entries["sampler"] != found["sampler"]:
             raise ValueError(
                 f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {found['sampler']!r}: they must agree"
@@ -134,8 +107,7 @@ def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
     if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
         raise ValueError("about of a guarantee must have an entry for each of its caveats")
     found["caveats"] = tuple(
-        (caveats.Sentence(text) if isinstance(text, str) else text) if entry is None else caveat_from(entry)
-        for text, entry in zip(words, stated, strict=True)
+        text if entry is None else caveat_from(entry) for text, entry in zip(words, stated, strict=True)
     )
     return found
 
@@ -143,10 +115,12 @@ def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
 def row_from(description: Any) -> PairLoss:
     """Read a row. What it is about counts, and not its words; from words alone nothing follows."""
     row = exactly(
-        {"about": None, **description} if isinstance(description, Mapping) else description, _ROW, "row of a guarantee"
+        {"about": None, **description} if isinstance(description, Mapping) else description,
+        ["relation", "size", "norm", "loss", "about"],
+        "row of a guarantee",
     )
     about, words = row.pop("about"), row.pop("relation")
-    return PairLoss(StatedRelation(words) if about is None else relation_from(about), **row)
+    return PairLoss(words if about is None else relation_from(about), **row)
 
 
 def exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:
@@ -210,11 +184,6 @@ class Guarantee:
     person : str
         What it means for one person's record alone, in plain sentences: an `OnePerson`, or as it stands in files of older versions;
         "" where nothing is said.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a field has the wrong type, or a value that is none of those above.
 
     Examples
     --------
@@ -315,11 +284,6 @@ class Guarantee:
         description : mapping
             Keys as in `to_dict`, all of them and no others; ``person``, ``determined_complete`` and ``about``, which earlier versions
             did not write, may be missing. Under ``about`` is what sentences are made from: that counts, and not the words.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a key is missing, unknown, or holds something else than it should.
         """
         given: Any = description
         filled = (

@@ -79,11 +79,6 @@ class Loss(Mapping[str, float]):
         ----------
         k : int
             At least 1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If k is not a positive integer.
         """
 
     @abstractmethod

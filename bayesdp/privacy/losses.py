@@ -5,6 +5,8 @@ Conversions between privacy losses as formulas of plain numbers; the classes in 
 Losses as guarantees and files state them: by several definitions at once, and for a difference of a given size.
 
 The noise of a Gaussian mechanism, say, has a rho, a mu, and an epsilon at each delta, and all are true of the same two tables.
+
+Splits of a privacy budget among several releases.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from typing import Any, ClassVar, Self
 from scipy.special import ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from bayesdp._validate import positive_integer, positive_real
+from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, rho_to_delta, rho_to_epsilon
 from bayesdp.privacy.loss import LOSS_KINDS, NO_PROTECTION, Loss
-from bayesdp.privacy.zcdp import rho_to_delta, rho_to_epsilon
 
 __all__ = ["NO_PROTECTION", "ZCDP", "ApproximateDP", "GaussianDP", "Loss", "PureDP", "loss_from"]
 
@@ -273,11 +275,6 @@ def loss_from(kind: str, parameters: Mapping[str, float]) -> Loss:
     parameters : mapping
         Names among ``epsilon``, ``delta``, ``rho``, ``mu`` to numbers.
 
-    Raises
-    ------
-    ValueError
-        If the kind is unknown or a parameter of it is missing.
-
     Examples
     --------
     >>> loss_from("zcdp", {"rho": 0.5, "epsilon": 3.0, "delta": 1e-3})
@@ -386,11 +383,6 @@ def stated_loss(parameters: Any, argument: str = "loss") -> Loss:
     argument : str
         What an error calls it.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no mapping or empty, or a name or a number is not valid.
-
     Examples
     --------
     >>> stated_loss({"rho": 0.5, "epsilon": 3.0, "delta": 1e-3}).stated("approximate")
@@ -474,3 +466,45 @@ def _numbers(parameters: Any, argument: str, known: tuple[str, ...]) -> dict[str
     if unknown:
         raise ValueError(f"{argument} has unknown names {_validate.shown(unknown)}; valid names are {', '.join(known)}")
     return {key: _validate.nonnegative_real(value, f"{argument}[{key!r}]") for key, value in parameters.items()}
+
+
+def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, ...]:
+    """Split a budget over releases about the same records; their losses add up (sequential composition).
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole budget.
+    parts : int or sequence of float
+        Number of equal parts, or the parts themselves, which must add up to the whole.
+
+    Returns
+    -------
+    tuple of float
+        Equal parts are rounded down, so that their sum does not exceed the whole.
+
+    Raises
+    ------
+    ValueError
+        If parts do not add up to epsilon (to rounding, 1e-12 of it).
+
+    Examples
+    --------
+    >>> split_budget(1.0, [0.5, 0.25, 0.25])
+    (0.5, 0.25, 0.25)
+    """
+    whole = positive_real(epsilon, "epsilon")
+    if isinstance(parts, int) and not isinstance(parts, bool):
+        count = positive_integer(parts, "parts")
+        each = whole / count
+        while math.fsum([each] * count) > whole:
+            each = math.nextafter(each, 0.0)
+        return (each,) * count
+    given: Any = parts
+    if isinstance(given, str | bool) or not isinstance(given, Sequence):
+        raise TypeError(f"parts must be a number of parts or a sequence of epsilons, got {parts!r}")
+    amounts = tuple(positive_real(part, f"parts[{i}]") for i, part in enumerate(given))
+    total = math.fsum(amounts)
+    if not amounts or abs(total - whole) > 1e-12 * whole:
+        raise ValueError(f"parts must add up to epsilon = {whole!r}, but {list(amounts)} add up to {total!r}")
+    return amounts

@@ -1,15 +1,11 @@
-"""What a mechanism costs for a given pair of neighbouring tables.
+"""What a mechanism costs for a given pair of tables.
 
-With fixed invariants, two tables can only differ by a ``u`` that changes none of them. How much a
-mechanism reveals about the difference depends on the size of ``u``, so a guarantee is a list of rows:
-a relation in words, the size of ``u`` in the mechanism's norm, and the loss.
-
-Which two tables a row of a guarantee is about, as a value; the words that are printed are made from it here and nowhere else.
-
-A row says how much a mechanism reveals about the difference of two tables. They can be neighbouring tables (`Neighbours`), tables
-that agree on all invariants and differ in a named way (`Kept`), any tables that agree on all invariants and are so many records
-apart (`Apart`; `ApartWithin` where they have the published answers), or something that only its author can say (`Sentence`). A
-row may also be of a loss that was worked out in another way (`Convolved`).
+With fixed invariants, two tables can only differ by a ``u`` that changes none of them. How much a mechanism reveals about the
+difference depends on the size of ``u``, so a guarantee is a list of rows: a relation of two tables, the size of ``u`` in the
+mechanism's norm, and the loss. They can be neighbouring tables (`Neighbours`), tables that agree on all invariants and differ in
+a named way (`Kept`), any tables that agree on all invariants and are so many records apart (`Apart`; `ApartWithin` where they
+have the published answers), or something that only its author can say (`Sentence`). A row may also be of a loss that was worked
+out in another way (`Convolved`).
 """
 
 from __future__ import annotations
@@ -17,14 +13,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.gaussian import gaussian_epsilon
+from bayesdp.privacy.gaussian import gaussian_epsilon, gaussian_rho, rho_to_epsilon
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP, all_of, stated_loss
-from bayesdp.privacy.zcdp import gaussian_rho, rho_to_epsilon
+from bayesdp.privacy.words import Described, described_from
 from bayesdp.sensitivities.differences import DIFFERENCES, NEIGHBOURS, NORMS, Difference
 
 BOUNDS: Mapping[str, str] = {
@@ -44,19 +40,13 @@ _AMONG: Mapping[str, str] = {
 _PUBLIC = "one record changes its cell (substitution; the number of records is public)"
 
 
-class Relation(ABC):
+class Relation(Described, ABC):
     """What sets the two tables of a row apart."""
-
-    name: ClassVar[str]
 
     @property
     @abstractmethod
     def words(self) -> str:
         """The relation as it is printed."""
-
-    def describe(self) -> dict[str, Any]:
-        """Describe it by plain strings and numbers; `relation_from` reads them."""
-        return {"is": self.name, **asdict(self)}  # type: ignore[call-overload]  # every relation is a dataclass
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,6 @@ class Neighbours(Relation):
     change: str
     among: str = ""
     bound: str = ""
-    name: ClassVar[str] = "neighbours"
 
     def __post_init__(self) -> None:
         _validate.choice(self.change, tuple(NEIGHBOURS), "change")
@@ -99,13 +88,7 @@ class Neighbours(Relation):
 
 @dataclass(frozen=True)
 class Kept(Relation):
-    """Tables that agree on all invariants and differ in a kind of way.
-
-    Parameters
-    ----------
-    difference : Difference
-    bound : str
-        A key of `BOUNDS`: whether all such tables have the loss, or it is the largest of them, or an upper bound.
+    """Tables that agree on all invariants and differ in a kind of way; what the loss is of those that do: a key of `BOUNDS`.
 
     Examples
     --------
@@ -116,9 +99,9 @@ class Kept(Relation):
 
     difference: Difference
     bound: str = ""
-    name: ClassVar[str] = "kept"
 
     def __post_init__(self) -> None:
+        Sentence(self.difference.relation)
         _validate.choice(self.bound, tuple(BOUNDS), "bound")
 
     @property
@@ -129,14 +112,9 @@ class Kept(Relation):
 
 @dataclass(frozen=True)
 class Apart(Relation):
-    """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP).
+    """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP, A_a).
 
-    Parameters
-    ----------
-    adjacency : int
-        a, of the adjacency A_a.
-    joint : bool
-        Whether the invariants are those of several releases, and the loss the sum of theirs.
+    They are `joint` where the invariants are those of several releases, and the loss the sum of theirs.
 
     Examples
     --------
@@ -146,7 +124,6 @@ class Apart(Relation):
 
     adjacency: int
     joint: bool = False
-    name: ClassVar[str] = "apart"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", _validate.positive_integer(self.adjacency, "adjacency"))
@@ -177,8 +154,6 @@ class ApartWithin(Apart):
     'any two tables with the published exact answers, at most 2 substituted records apart (Semi-DP, A_2), at worst'
     """
 
-    name: ClassVar[str] = "apart within"
-
     @property
     def words(self) -> str:
         """See `Relation.words`."""
@@ -192,30 +167,23 @@ class ApartWithin(Apart):
 class Sentence(Relation):
     """A relation that only its author can say; nothing follows from it."""
 
-    text: str
-    name: ClassVar[str] = "sentence"
+    text: Any
 
     def __post_init__(self) -> None:
-        text: Any = self.text
-        if not isinstance(text, str) or not text:
+        if not isinstance(self.text, str) or not self.text:
             raise TypeError(f"relation must be a sentence, got {self.text!r}")
 
     @property
     def words(self) -> str:
         """See `Relation.words`."""
-        return self.text
+        return str(self.text)
 
 
 @dataclass(frozen=True)
 class Convolved(Relation):
     """The tables of another row, at an epsilon and delta by convolution of all losses in the place of their sum.
 
-    Parameters
-    ----------
-    of : Relation
-        What sets the two tables apart.
-    least : float
-        No smaller epsilon will do at the delta of the row; 0 where that is not known, and the epsilon is an upper bound.
+    No epsilon below `least` will do at the delta of the row; 0 where that is not known, and the epsilon is an upper bound.
 
     Examples
     --------
@@ -225,10 +193,11 @@ class Convolved(Relation):
 
     of: Relation
     least: float = 0.0
-    name: ClassVar[str] = "convolved"
 
     def __post_init__(self) -> None:
         of: Any = self.of
+        if isinstance(of, Convolved):
+            raise ValueError("the relation of a row by convolution must not be by convolution itself")
         if not isinstance(of, Neighbours | Kept | Apart):
             raise TypeError(f"of must be the relation of a row that losses are added in, got {self.of!r}")
         object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
@@ -240,59 +209,18 @@ class Convolved(Relation):
             return f"{self.of.words}; by convolution of the losses, where no epsilon below {self.least:.6g} will do"
         return f"{self.of.words}; by convolution of the losses, an upper bound"
 
-    def describe(self) -> dict[str, Any]:
-        """See `Relation.describe`."""
-        return {"is": self.name, "of": self.of.describe(), "least": self.least}
-
 
 def relation_from(description: Any) -> Relation:
     """Read what `Relation.describe` wrote.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such description; the key is named.
 
     Examples
     --------
     >>> relation_from(Apart(3).describe())
     Apart(adjacency=3, joint=False)
     """
-    known: dict[str, type[Relation]] = {
-        relation.name: relation for relation in (Neighbours, Kept, Apart, ApartWithin, Convolved, Sentence)
-    }
-    if not isinstance(description, Mapping):
-        raise TypeError(f"the relation of a row must be a mapping, got {description!r}")
-    relation = known[_validate.choice(description.get("is"), tuple(known), "the key 'is' of a relation")]
-    entries = _exactly(relation, description, {"is"})
-    if relation is Kept:
-        entries["difference"] = _difference_from(entries["difference"])
-    if relation is Convolved:
-        inner = entries["of"]
-        if isinstance(inner, Mapping) and inner.get("is") == relation.name:
-            raise ValueError("the relation of a row by convolution must not be by convolution itself")
-        entries["of"] = relation_from(inner)
-    return relation(**entries)
-
-
-def _difference_from(description: Any) -> Difference:
-    if not isinstance(description, Mapping):
-        raise TypeError(f"the difference of a relation must be a mapping, got {description!r}")
-    entries = _exactly(Difference, description, set())
-    entries["relation"] = Sentence(entries["relation"]).text
-    for norm in NORMS:
-        entries[norm] = _validate.nonnegative_real(entries[norm], norm)
-    _validate.boolean(entries["found"], "found")
-    return Difference(**entries)
-
-
-def _exactly(cls: Any, description: Mapping[str, Any], besides: set[str]) -> dict[str, Any]:
-    names = {item.name for item in fields(cls)}
-    if set(description) != names | besides:
-        raise ValueError(
-            f"a relation must have the keys {', '.join(sorted(names | besides))}, got {', '.join(description)}"
-        )
-    return {name: description[name] for name in names}
+    known = (Neighbours, Kept, Apart, ApartWithin, Convolved, Sentence)
+    found: Relation = described_from(description, known, "a relation")
+    return found
 
 
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")
@@ -353,26 +281,14 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
     differences : sequence of str or Difference
         Names in `DIFFERENCES`, or differences of one's own.
 
-    Returns
-    -------
-    tuple of PairLoss
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is not a positive number, or a name is unknown.
-
     Examples
     --------
     >>> [row.loss["epsilon"] for row in pure_pairs(0.25, "l1", ["substitution", "2x2 move", "3-cycle"])]
     [0.5, 1.0, 1.5]
     """
-    epsilon = _validate.positive_real(epsilon, "epsilon")
+    rate = _validate.positive_real(epsilon, "epsilon")
     found = [_difference(item) for item in differences]
-    sizes = [item.size(norm) for item in found]
-    return tuple(
-        PairLoss(Kept(item), size, norm, PureDP(epsilon * size)) for item, size in zip(found, sizes, strict=True)
-    )
+    return tuple(PairLoss(Kept(item), item.size(norm), norm, PureDP(rate * item.size(norm))) for item in found)
 
 
 def gaussian_pairs(
@@ -391,15 +307,6 @@ def gaussian_pairs(
         which holds in any dimension; for continuous noise it is exact.
     continuous : bool, default False
         The noise is a continuous Gaussian on a linear subspace. Adds mu, of Gaussian differential privacy.
-
-    Returns
-    -------
-    tuple of PairLoss
-
-    Raises
-    ------
-    TypeError, ValueError
-        If sigma is not a positive number, delta not in (0, 1), or a name is unknown.
 
     Examples
     --------

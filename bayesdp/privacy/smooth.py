@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from bayesdp import _validate
+from bayesdp.privacy.gaussian import gaussian_rho, rho_to_delta
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ApproximateDP, PureDP
-from bayesdp.privacy.zcdp import gaussian_rho, rho_to_delta
 from bayesdp.sensitivities.differences import NORMS
 
 _MOST = 200_000
@@ -38,11 +38,6 @@ class SmoothDP:
         At distance 1; it grows as the module says. Below 1.
     norm : {"l1", "l2"}, default "l1"
         Of the difference of two tables, in counts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid.
 
     References
     ----------

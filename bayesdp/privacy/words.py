@@ -1,62 +1,86 @@
-"""Words of guarantees, how noise is drawn, and the loss of one person."""
+"""What guarantees say as values, which files hold by their fields; how noise is drawn, and the loss of one person, in words."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from types import SimpleNamespace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from bayesdp import _validate
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import stated_loss
+from bayesdp.sensitivities.differences import Difference
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Words(str):
-    """A text, and as attributes what it is made from.
-
-    It is a string, so that guarantees can be read as text; code asks for the class and the attributes. Subclasses
-    are frozen dataclasses with a `name` for files and a `template` for `str.format`, or a `_words` of their own. Two of them are
-    equal if their texts are.
-    """
+class Described:
+    """A frozen dataclass that files hold by its fields, under the words of its class's name: `InUnits` is "in units"."""
 
     name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = re.sub("(?<!^)(?=[A-Z])", " ", cls.__name__).lower()
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it by plain strings, numbers and lists; `described_from` reads it."""
+        items: Any = self  # every subclass is a dataclass
+        return {"is": self.name, **{item.name: _plain(getattr(self, item.name)) for item in fields(items)}}
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Words(str, Described):
+    """A text, and as attributes what it is made from.
+
+    It is a string, so that guarantees can be read as text; code asks for the class and the attributes. Subclasses are frozen
+    dataclasses with a `template` for `str.format`, or a `_words` of their own. Two of them are equal if their texts are.
+    """
+
     template: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         """Make the text; the fields are set afterwards, by the dataclass."""
         # A string cannot be changed once made, so that its text is worked out before the dataclass sets the fields.
-        given = {item.name: item.default for item in fields(cls) if item.default is not MISSING}
-        given |= dict(zip((item.name for item in fields(cls)), values, strict=False)) | named
-        return super().__new__(cls, cls._words(**given))
+        items: Any = cls
+        given = {item.name: item.default for item in fields(items) if item.default is not MISSING}
+        given |= dict(zip((item.name for item in fields(items)), values, strict=False)) | named
+        return super().__new__(cls, cls._words(SimpleNamespace(**given)))
 
     def __getnewargs__(self) -> tuple[Any, ...]:  # for copies and pickles: the fields, not the text
-        return tuple(getattr(self, item.name) for item in fields(self))
+        items: Any = self
+        return tuple(getattr(self, item.name) for item in fields(items))
 
     @classmethod
-    def _words(cls, *values: Any, **given: Any) -> str:
-        """The text, from the fields."""
-        return cls.template.format(**given)
-
-    def describe(self) -> dict[str, Any]:
-        """Describe it by plain strings, numbers and lists, without the text; `words_from` reads it."""
-        return {"is": self.name, **{item.name: _plain(getattr(self, item.name)) for item in fields(self)}}
+    def _words(cls, own: Any) -> str:
+        """The text, from an object with the fields."""
+        return cls.template.format(**vars(own))
 
 
-def words_from(description: Any, known: Iterable[type[Words]], what: str, levels: int = 20) -> Words:
-    """Read what `Words.describe` wrote."""
-    # `known`: the classes that it may be of. `what`: what an error calls it. `levels`: how often one may stand in another.
-    kinds = {sentence.name: sentence for sentence in known}
+def described_from(description: Any, known: Iterable[type[Described]], what: str, levels: int = 20) -> Any:
+    """Read what `Described.describe` wrote, of one of the classes `known`; `what` is what an error calls it."""
     if not levels:
         raise ValueError("a caveat must not stand in more than 20 others")
+    kinds = {kind.name: kind for kind in known}
     if not isinstance(description, Mapping):
         raise TypeError(f"{what} must be a mapping, got {description!r}")
-    sentence = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
-    types = {item.name: str(item.type) for item in fields(sentence)}
-    if set(description) != {"is", *types}:
+    kind = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
+    return _made(kind, description, {"is"}, what, lambda value, where: described_from(value, known, where, levels - 1))
+
+
+def _made(cls: Any, description: Any, besides: set[str], what: str, inner: Callable[[Any, str], Any]) -> Any:
+    """An object of a dataclass from its fields, each read by its type; `inner` reads what is described in its turn."""
+    if not isinstance(description, Mapping):
+        raise TypeError(f"{what} must be a mapping, got {description!r}")
+    types = {item.name: str(item.type) for item in fields(cls)}
+    if set(description) != besides | set(types):
         raise ValueError(
-            f"{what} must have the keys {', '.join(sorted({'is', *types}))}, got {', '.join(map(str, description))}"
+            f"{what} must have the keys {', '.join(sorted(besides | set(types)))}, got {', '.join(map(str, description))}"
         )
 
     def read(value: Any, kind: str, where: str) -> Any:
@@ -65,20 +89,19 @@ def words_from(description: Any, known: Iterable[type[Words]], what: str, levels
         if kind.endswith(", ...]"):
             if not isinstance(value, (list, tuple)):
                 raise TypeError(f"{where} must be a list, got {value!r}")
-            inner = kind.removeprefix("tuple[").removesuffix(", ...]")
-            return tuple(read(item, inner, where) for item in value)
-        if kind == "Words":
-            return words_from(value, kinds.values(), where, levels - 1)
-        if kind in _READ:
-            return _READ[kind](value, where)
-        return words_from(value, [sub for sub in Words.__subclasses__() if sub.__name__ == kind], where, levels - 1)
+            return tuple(read(item, kind.removeprefix("tuple[").removesuffix(", ...]"), where) for item in value)
+        if kind == "Difference":
+            return _made(Difference, value, set(), where, inner)
+        return _READ.get(kind, inner)(value, where)
 
-    return sentence(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
+    return cls(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Words):
+    if isinstance(value, Described):
         return value.describe()
+    if isinstance(value, Difference):
+        return asdict(value)
     if isinstance(value, Loss):
         return dict(value)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
@@ -96,24 +119,21 @@ def _integer(value: Any, where: str) -> int:
     return value
 
 
-def _truth(value: Any, where: str) -> bool:
-    return _validate.boolean(value, where)
-
-
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
+    "Any": lambda value, where: value,  # checked by the class
     "str": _text,
     "int": _integer,
     "float": _validate.nonnegative_real,
-    "bool": _truth,
+    "bool": _validate.boolean,
     "Loss": stated_loss,
+    "SamplerStatement": lambda value, where: described_from(value, (SamplerStatement,), where),
 }
-"""How a field is read, by the name of its type."""
+"""How a field is read, by the name of its type; other types are described in their turn."""
 
 
 _CHAINS = ("Gibbs", "hit-and-run")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SamplerStatement(Words):
     """How the noise was drawn; as text, what a guarantee says of it.
 
@@ -142,8 +162,8 @@ class SamplerStatement(Words):
             raise ValueError(f"sweeps must be 0 without a chain, got {self.sweeps!r}")
 
     @classmethod
-    def _words(cls, chain: str, sweeps: int) -> str:
-        return f"approximate: {sweeps} sweeps of {chain}, convergence not certified" if chain else "exact"
+    def _words(cls, own: Any) -> str:
+        return f"approximate: {own.sweeps} sweeps of {own.chain}, convergence not certified" if own.chain else "exact"
 
     @property
     def exact(self) -> bool:
@@ -152,13 +172,7 @@ class SamplerStatement(Words):
 
     @classmethod
     def of(cls, sampler: Any) -> SamplerStatement:
-        """Accept a sampler, or its text as files have it.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
+        """Accept a sampler, or its text as files have it."""
         if isinstance(sampler, cls):
             return sampler
         if isinstance(sampler, str):
@@ -183,11 +197,6 @@ def gibbs_sampler(sweeps: int) -> SamplerStatement:
     sweeps : int
         Sweeps run for each draw.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a positive integer.
-
     Examples
     --------
     >>> gibbs_sampler(1000)
@@ -210,7 +219,6 @@ def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
 _UNPROTECTED = "changes an exact value and is not protected at all"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class OnePerson(Words):
     """In which cells one record can change while all exact values stay, and at what loss.
 
@@ -246,11 +254,9 @@ class OnePerson(Words):
     least: int | None = None
     most: int | None = None
     sampler: SamplerStatement = EXACT_SAMPLER
-    name = "one person"
 
     @classmethod
-    def _words(cls, *values: Any, **given: Any) -> str:
-        person = SimpleNamespace(**given)
+    def _words(cls, person: Any) -> str:
         if not person.movable and not person.uncounted:
             return (
                 f"Changing, adding or removing one person's record alone {_UNPROTECTED}. Protected are only changes of "
@@ -266,7 +272,7 @@ def loss_words(loss: Loss, sampler: SamplerStatement) -> str:
     return f"target {loss} ({sampler.replace(':', ',')})"
 
 
-def _move_sentence(person: SimpleNamespace) -> str:
+def _move_sentence(person: Any) -> str:
     """What moving one record from a cell to another costs, and from which cells it can move."""
     if not person.movable:
         return f"Moving one person's record from one cell to another {_UNPROTECTED}." if person.cells > 1 else ""
@@ -284,7 +290,7 @@ def _move_sentence(person: SimpleNamespace) -> str:
     )
 
 
-def _addition_sentence(person: SimpleNamespace) -> str:
+def _addition_sentence(person: Any) -> str:
     """What adding or removing one record costs, and in which cells."""
     if not person.uncounted:
         return f"Adding or removing one {_UNPROTECTED}."
@@ -304,7 +310,7 @@ def _cost_words(loss: Loss | None, sampler: SamplerStatement) -> str:
     return f"{'has' if loss.says_nothing else 'costs at most'} {loss_words(loss, sampler)}"
 
 
-def _group_size(person: SimpleNamespace) -> str:
+def _group_size(person: Any) -> str:
     """How many records change at least, and with Semi-DP at most."""
     if person.least is None:
         return "several records" if person.most is None else f"up to {person.most} records"

@@ -2,11 +2,8 @@
 
 Both have ``p(x + 1) / p(x) = odds * step(x)`` with a falling `step`: Fisher's noncentral hypergeometric law of the corner
 of a 2 x 2 table given its margins, and the binomial law. Masses come from that ratio alone, outwards from the mode: no
-logarithms of factorials, whose rounding grows with their size (1e-9 at a million).
-
-p-values of a noisy count under a family of laws, and what inverting them gives.
-
-What a p-value that is known at every null odds ratio gives: intervals, a median-unbiased estimate, a confidence distribution.
+logarithms of factorials, whose rounding grows with their size (1e-9 at a million). With them p-values of a noisy count, and what
+inverting these gives: intervals, a median-unbiased estimate, a confidence distribution.
 """
 
 from __future__ import annotations
@@ -71,18 +68,8 @@ class CountLaws(Protocol):
         """The law at some log odds, infinities included; masses below `negligible` times the largest are left out."""
 
 
-class Family(ABC):
+class Family(CountLaws):
     """Laws of a count on ``low, ..., high`` with natural parameter log odds."""
-
-    @property
-    @abstractmethod
-    def low(self) -> int:
-        """Smallest count."""
-
-    @property
-    @abstractmethod
-    def high(self) -> int:
-        """Largest count."""
 
     @abstractmethod
     def step(self, x: Floats) -> Floats:
@@ -133,16 +120,9 @@ def _outwards(length: int, ratio: Callable[[Floats], Floats], negligible: float)
 
 @dataclass(frozen=True)
 class Hypergeometric(Family):
-    """Fisher's noncentral hypergeometric law: the corner x11 of a 2 x 2 table given both margins.
+    """Fisher's noncentral hypergeometric law: the corner x11 of a 2 x 2 table given both margins, row totals r1 and r2, column c1.
 
     ``P(x) = C(r1, x) C(r2, c1 - x) w**x / sum``, with odds ratio ``w = x11 x22 / (x12 x21)`` of the cell probabilities.
-
-    Parameters
-    ----------
-    r1, r2 : int
-        Row totals.
-    c1 : int
-        Total of the first column.
     """
 
     r1: int
@@ -344,11 +324,6 @@ class Inverted(ABC):
         ConfidenceInterval
             ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
             an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If level is not a number between 0 and 1.
         """
         low, high = self._count.bounds(level, self.alternative)
         return ConfidenceInterval(_exp(low), _exp(high))
@@ -387,11 +362,6 @@ class Inverted(ABC):
         -------
         float or ndarray
             Of the shape of odds_ratio; rising.
-
-        Raises
-        ------
-        ValueError
-            If an odds ratio is negative or NaN.
         """
         return at_odds_ratios(self._count.greater, odds_ratio)
 

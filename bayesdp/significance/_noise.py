@@ -1,6 +1,4 @@
-"""Noise of a single count, as the tests need it, and the laws that are not in `bayesdp.privacy.canonical`.
-
-Which noise the corner of a released 2 x 2 table has, and for which trade-off function it is canonical.
+"""Which noise the corner of a released 2 x 2 table has, for which trade-off function it is canonical, and what laws it may have.
 
 Noise that changes no margin is ``j (1, -1, -1, 1)``: a law of tables becomes the law of one number j.
 """

@@ -13,9 +13,8 @@ from scipy.special import expit
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
-from bayesdp.privacy.tradeoffs.profile import checked
+from bayesdp.privacy.canonical import CanonicalNoise
+from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._families import ALTERNATIVES, FOR_LEVELS, NEGLIGIBLE, Binomial, NoisyCount, finite_statistic
 from bayesdp.significance._noise import in_words
 from bayesdp.significance.odds_ratio import ConfidenceInterval

@@ -25,8 +25,8 @@ from bayesdp.composition import joint_release
 from bayesdp.measurements import Measured
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.base import Floats
+from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.laws import gaussian_dp
-from bayesdp.privacy.tradeoffs.noise import GaussianNoise, Tulap
 from bayesdp.release import Release
 from bayesdp.significance._families import NEGLIGIBLE, Family, Masses
 from bayesdp.significance._noise import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.profile import checked
+from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._families import (
     ALTERNATIVES,
     ConfidenceInterval,

@@ -16,8 +16,7 @@ from scipy.optimize import brentq
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.profile import checked
+from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, margins
 from bayesdp.significance._noise import Noise, in_words
 

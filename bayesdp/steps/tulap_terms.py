@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise, Tulap
+from bayesdp.privacy.canonical import CanonicalNoise, Tulap
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.steps._graph import spread, value_of
 

@@ -28,7 +28,6 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 MODULES = {
     "nutpie": "nutpie",
     "secure": "opendp",
-    "accounting": "dp_accounting",
     "cluster": "distributed",
     "covariance": "statsmodels",
     "census": "pyarrow",
@@ -65,11 +64,6 @@ from bayesdp.noise.secure import draw_independent, statement
 assert "OpenDP" in str(statement("opendp"))
 noise = draw_independent(DiscreteLaplace(2.5), 2000, "opendp")
 assert noise.dtype == int and 0 < abs(noise).mean() < 10
-""",
-    "accounting": """
-from bayesdp.privacy import approximate_dp, gaussian_dp, tensor_product
-both = tensor_product(gaussian_dp(1.0), approximate_dp(1.0))
-assert 0.0 <= both(0.1) <= gaussian_dp(1.0)(0.1)
 """,
     "cluster": """
 import distributed

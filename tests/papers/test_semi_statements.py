@@ -14,8 +14,7 @@ from bayesdp.hulls import SymmetricHull, containment_order
 from bayesdp.measurements import Exact
 from bayesdp.papers.semi_dp import full_characterization, margin_guarantee, private_test, semi_guarantee
 from bayesdp.privacy import SensitivitySpace, approximate_dp, conforming_pairs, gaussian_dp, semi_adjacency
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import DiscretePair
+from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff
 from bayesdp.queries import LinearQuery, Margins, Totals
 
 PAIR = {"group": ["a", "b"], "success": ["yes", "no"]}

@@ -10,10 +10,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom, hypergeom, kstest, norm
 
+from bayesdp.privacy.canonical import CanonicalNoise, GaussianNoise, RecursiveNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise, GaussianNoise, RecursiveNoise, Tulap
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 
 COIN = tradeoff(binom.pmf(range(9), 8, 0.3), binom.pmf(range(9), 8, 0.55)).symmetrised()
 RESPONSE = tradeoff([0.7, 0.2, 0.1, 0.0], [0.0, 0.2, 0.1, 0.7])

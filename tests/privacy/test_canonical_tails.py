@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import binom, dlaplace, norm
 
 from bayesdp.privacy import CanonicalNoise, approximate_dp, gaussian_dp, tradeoff
-from bayesdp.privacy.tradeoffs.noise import GaussianNoise, RecursiveNoise, Tulap
+from bayesdp.privacy.canonical import GaussianNoise, RecursiveNoise, Tulap
 
 COIN = tradeoff(binom.pmf(range(6), 5, 0.3), binom.pmf(range(6), 5, 0.7))
 LAWS = [

@@ -12,12 +12,13 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from bayesdp.privacy import approximate_dp, gaussian_delta, gaussian_dp, gaussian_epsilon, tradeoff
-from bayesdp.privacy.tradeoffs import composition
-from bayesdp.privacy.tradeoffs.composition import convolved_epsilon, rounded
+from bayesdp.privacy.tradeoffs import grid, profile
+from bayesdp.privacy.tradeoffs.grid import rounded
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff
+from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
 
 
-def brackets(bounds: composition.EpsilonBounds, delta_at: Callable[[float], float], delta: float, width: float) -> None:
+def brackets(bounds: profile.EpsilonBounds, delta_at: Callable[[float], float], delta: float, width: float) -> None:
     """`delta_at` is exact: at the upper bound it is small enough, and just below the lower one it is not."""
     assert delta_at(bounds.upper) <= delta * (1 + 1e-9)
     assert delta_at(bounds.lower - 1e-9) >= delta * (1 - 1e-9)
@@ -79,7 +80,7 @@ def test_normal_losses_are_one_normal_loss(delta: float) -> None:
     assert four.upper - four.lower < 1e-10
     # The same on the grid, which normal factors alone do not need.
     pieces = [gaussian_dp(0.5)] * 4
-    upper, lower = (composition._on_grid(pieces, delta, pessimistic=side) for side in (True, False))
+    upper, lower = (profile._on_grid(pieces, delta, pessimistic=side) for side in (True, False))
     assert lower <= exact <= upper
     assert upper - lower < (0.01 if delta == 1e-9 else 2e-3)
 
@@ -149,7 +150,7 @@ def test_the_bounds_of_dp_accounting_overlap() -> None:
 
 def test_the_wrong_side_of_the_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = mixed_delta(0.5, 0.1, 10)
-    monkeypatch.setattr(composition, "rounded", lambda f, h, pessimistic: rounded(f, h, False))
+    monkeypatch.setattr(grid, "rounded", lambda f, h, pessimistic: rounded(f, h, False))
     wrong = convolved_epsilon([gaussian_dp(0.5), *[approximate_dp(0.1)] * 10], 1e-6)
     assert exact(wrong.upper) > 1e-6 * (1 + 1e-9)
 
@@ -168,7 +169,7 @@ def test_every_delta_of_a_curve_is_bracketed() -> None:
 
 
 def test_nothing_said_and_bad_input() -> None:
-    assert convolved_epsilon([], 1e-6) == composition.EpsilonBounds(0.0, 0.0)
+    assert convolved_epsilon([], 1e-6) == profile.EpsilonBounds(0.0, 0.0)
     assert convolved_epsilon([gaussian_dp(0.1)], 0.5).upper == 0.0
     assert gaussian_delta(0.0, 10.0) < 0.5
     with pytest.raises(TypeError, match="factor 1"):

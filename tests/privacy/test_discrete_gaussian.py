@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 import pytest
 
 from bayesdp.privacy import discrete_gaussian_delta, discrete_gaussian_epsilon, gaussian_delta, rho_to_delta
-from bayesdp.privacy.discrete_gaussian import _log_sum, _log_tail
+from bayesdp.privacy.gaussian import _log_sum, _log_tail
 
 
 def delta_in_decimals(epsilon: str, sigma: str, shift: int) -> float:

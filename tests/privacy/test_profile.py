@@ -22,8 +22,8 @@ from bayesdp.privacy import (
     tradeoff_delta,
     tradeoff_epsilon,
 )
-from bayesdp.privacy.tradeoffs.noise import RecursiveNoise
-from bayesdp.privacy.tradeoffs.profile import hockey_stick, stationary
+from bayesdp.privacy.canonical import RecursiveNoise
+from bayesdp.privacy.tradeoffs.profile import hockey_stick
 
 P, Q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.1, 0.5, 0.3])
 A = tradeoff(P, Q)
@@ -37,7 +37,7 @@ def test_delta_is_the_hockey_stick_divergence(epsilon: float) -> None:
     assert tradeoff_delta(A, epsilon) == pytest.approx(both, abs=1e-15)
     assert tradeoff_delta(A.inverse(), epsilon) == pytest.approx(both, abs=1e-15)
     assert hockey_stick(A, np.array([-epsilon]))[0] == pytest.approx(np.maximum(Q - P / gamma, 0).sum(), abs=1e-15)
-    smooth = stationary(gaussian_dp(1.3), np.array([gamma]))[2][0]
+    smooth = gaussian_dp(1.3)._stationary(np.array([gamma]))[2][0]
     assert smooth == pytest.approx(gaussian_delta(epsilon, 1.0, 1.3), rel=1e-9)
     assert tradeoff_delta(gaussian_dp(1.3), epsilon) == gaussian_delta(epsilon, 1.0, 1.3)
     pure = approximate_dp(2.0, 0.01)

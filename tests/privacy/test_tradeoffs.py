@@ -13,8 +13,7 @@ from scipy.stats import binom, cauchy, norm
 
 from bayesdp.privacy import tradeoff_delta
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 
 GRID = np.linspace(0.0, 1.0, 401)
 RESPONSE = tradeoff([0.7, 0.2, 0.1], [0.1, 0.2, 0.7])

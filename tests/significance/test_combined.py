@@ -14,7 +14,7 @@ from scipy.stats import hypergeom, kstest, laplace, norm
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.noise import GaussianNoise, Tulap
+from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, odds_ratio_test_from_releases
 from bayesdp.significance._families import Hypergeometric, NoisyCount
 from bayesdp.significance._noise import LaplaceNoise

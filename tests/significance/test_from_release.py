@@ -12,10 +12,9 @@ from scipy.stats import hypergeom, kstest, laplace, norm
 
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
+from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.noise import GaussianNoise, Tulap
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
 from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise
 

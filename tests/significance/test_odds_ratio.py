@@ -12,8 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import fisher_exact, hypergeom, nchypergeom_fisher, norm
 
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test
 
 STEPS = tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6])

@@ -10,8 +10,7 @@ from flint import arb, ctx
 from scipy.optimize import linprog
 
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import Rule, odds_ratio_test, umpu_odds_ratio, unbiased_odds_ratio
 
 P, Q = [0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, nchypergeom_fisher, norm
 
-from bayesdp.privacy.tradeoffs.noise import GaussianNoise, Tulap
+from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.significance._families import Hypergeometric
 from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise, Noise
 from bayesdp.significance.combined import (

@@ -9,8 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
-from bayesdp.privacy.tradeoffs.of_laws import tradeoff
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import umpu_odds_ratio
 
 TRADEOFFS = [

@@ -13,7 +13,7 @@ from scipy.stats import gamma, poisson
 import bayesdp as bdp
 from bayesdp.calibration import sbc
 from bayesdp.mechanisms import CanonicalNoise
-from bayesdp.privacy.tradeoffs.noise import Tulap
+from bayesdp.privacy.canonical import Tulap
 from bayesdp.steps.table import CountTable
 
 pytestmark = pytest.mark.system

@@ -22,9 +22,9 @@ from bayesdp.noise import kernels
 from bayesdp.noise.arrays import count_of, located, positive_number, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.privacy import canonical
+from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.description import describe_tradeoff, tradeoff_from_description
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise
+from bayesdp.privacy.tradeoffs.laws import describe_tradeoff, tradeoff_from_description
 
 
 class StandardLaw(NoiseLaw):

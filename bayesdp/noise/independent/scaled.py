@@ -25,9 +25,8 @@ from bayesdp._validate import shown
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.privacy.tradeoffs.base import Bracketed, TradeOff
-from bayesdp.privacy.tradeoffs.laws import DiscretePair, approximate_dp
-from bayesdp.privacy.tradeoffs.profile import ordered_pair
+from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff, ordered_pair
+from bayesdp.privacy.tradeoffs.laws import approximate_dp
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,36 @@
-"""The three kinds of trade-off function: of (epsilon, delta)-DP, of mu-GDP, and of two discrete laws.
-
-The trade-off function of Laplace noise, shifted by a real number.
-"""
+"""The trade-off functions of (epsilon, delta), of mu, of Laplace noise and of any two laws; and all of them in files."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.tradeoffs.base import SymmetricTradeOff, TradeOff
-from bayesdp.privacy.tradeoffs.noise import CanonicalNoise, Floats, GaussianNoise, Tulap
+from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, levels
+from bayesdp.privacy.tradeoffs.base import (
+    Bracketed,
+    DiscretePair,
+    Grouped,
+    SymmetricTradeOff,
+    Symmetrised,
+    TradeOff,
+    from_points,
+    ordered_pair,
+)
 
 _EXP_MAX = 700.0  # exp of more than this is taken in log space
-_SAME = 1e-12  # largest difference at a knot between a function and its inverse if it passes as symmetric
+_SAME = 1e-12  # losses this close to the largest one, relative to it, are the largest: more is rounding
 
 
 @dataclass(frozen=True)
 class ApproximateTradeOff(SymmetricTradeOff):
-    """Trade-off function of (epsilon, delta)-DP; see `bayesdp.privacy.tradeoffs.approximate_dp`.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Already checked.
-    """
+    """Trade-off function of (epsilon, delta)-DP; `approximate_dp` checks the parameters."""
 
     epsilon: float
     delta: float
@@ -69,6 +71,16 @@ class ApproximateTradeOff(SymmetricTradeOff):
     def _piecewise_linear(self) -> bool:
         return True
 
+    def _pair(self) -> DiscretePair:
+        shrink = math.exp(-self.epsilon)
+        small, large = (1.0 - self.delta) * shrink / (1.0 + shrink), (1.0 - self.delta) / (1.0 + shrink)
+        p, q = [small, large], [large, small]
+        if self.delta:
+            p, q = [*p, self.delta], [*q, 0.0]
+        if small == 0.0:  # exp(-epsilon) underflows: the mass of an outcome that tells the tables apart
+            return DiscretePair(self.delta + large, tuple(p[1:]), (0.0,) * len(p[1:]))
+        return DiscretePair(self.delta, tuple(p), tuple(q))
+
     def _steep(self, a: Floats) -> Floats:
         """``exp(epsilon) a`` without overflow; anything above 1 will do where it is above 1."""
         if self.epsilon < _EXP_MAX:
@@ -79,13 +91,7 @@ class ApproximateTradeOff(SymmetricTradeOff):
 
 @dataclass(frozen=True)
 class GaussianTradeOff(SymmetricTradeOff):
-    """Trade-off function of mu-GDP; see `bayesdp.privacy.tradeoffs.gaussian_dp`.
-
-    Parameters
-    ----------
-    mu : float
-        Already checked.
-    """
+    """Trade-off function of mu-GDP; `gaussian_dp` checks the parameter."""
 
     mu: float
 
@@ -109,96 +115,15 @@ class GaussianTradeOff(SymmetricTradeOff):
         threshold = ndtri_exp(log_s)
         return log_ndtr(threshold - self.mu), self.mu * threshold - 0.5 * self.mu**2
 
+    def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
+        return ndtr(-losses / self.mu - 0.5 * self.mu), ndtr(0.5 * self.mu - losses / self.mu)
+
+    def _with(self, others: Sequence[TradeOff]) -> GaussianTradeOff:
+        return GaussianTradeOff(math.hypot(self.mu, *(f.mu for f in others if isinstance(f, GaussianTradeOff))))
+
 
 def _upper_quantile(a: Floats, s: Floats) -> Floats:
     return np.asarray(np.where(a <= 0.5, -ndtri(a), ndtri(s)))
-
-
-@dataclass(frozen=True, repr=False)
-class DiscretePair(TradeOff):
-    """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoffs.tradeoff`.
-
-    Outcomes that only q has raise the power at once (`start`). The others are rejected in falling order of
-    q / p: each is a segment that adds p to the type I error and q to the power (Neyman and Pearson).
-
-    Parameters
-    ----------
-    start : float
-        Mass of q where p is zero.
-    p, q : tuple of float
-        Masses of the other outcomes, in falling order of q / p.
-    """
-
-    start: float
-    p: tuple[float, ...]
-    q: tuple[float, ...]
-    _knots: tuple[Floats, Floats, Floats, Floats] = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        p, q = np.array(self.p), np.array(self.q)
-        below = [np.concatenate([[first], first + np.cumsum(mass)]) for first, mass in ((0.0, p), (self.start, q))]
-        above = [np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]]) for mass in (p, q)]
-        object.__setattr__(self, "_knots", (below[0], above[0], below[1], above[1]))
-
-    def __repr__(self) -> str:
-        return f"DiscretePair({len(self.p)} segments, f(0) = {1.0 - self.start:g})"
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse, up to rounding of the masses (1e-12)."""
-        other = self.inverse()
-        # Both are piecewise linear, so they are equal if they are equal at the knots of both.
-        a = np.clip(np.concatenate([self._knots[0], other._knots[0]]), 0.0, 1.0)
-        return bool(np.max(np.abs(self._errors(a, 1.0 - a)[0] - other._errors(a, 1.0 - a)[0])) <= _SAME)
-
-    def inverse(self) -> DiscretePair:
-        """Give the trade-off of the same two laws with the hypotheses exchanged."""
-        turned = [(q, p) for p, q in zip(reversed(self.p), reversed(self.q), strict=True)]
-        both = [(q, p) for q, p in turned if q > 0.0]
-        if self.start > 0.0:
-            both.append((self.start, 0.0))
-        first = math.fsum(p for q, p in turned if q == 0.0)
-        return DiscretePair(first, tuple(new for new, _ in both), tuple(new for _, new in both))
-
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_t, log_slope = super()._log_step(log_s)
-        end, slope = self._linear_end()
-        return np.where(log_s <= end, log_s + slope, log_t), log_slope
-
-    def _linear_end(self) -> tuple[float, float]:
-        p, q = self.p[-1], self.q[-1]
-        return math.log(p), math.log(q) - math.log(p) if q > 0.0 else -math.inf
-
-    def _kinks(self) -> Floats:
-        return np.clip(self._knots[0][1:-1], 0.0, 1.0)
-
-    @property
-    def _piecewise_linear(self) -> bool:
-        return True
-
-    def _segment(self, a: Floats, s: Floats) -> npt.NDArray[np.intp]:
-        low, high = self._knots[0], self._knots[1]
-        by_a = np.searchsorted(low, a, side="right") - 1
-        by_s = high.size - 1 - np.searchsorted(high[::-1], s, side="left")
-        return np.clip(np.where(a <= 0.5, by_a, by_s), 0, len(self.p) - 1)
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        i = self._segment(a, s)
-        a_low, s_high, w_low, t_high = self._knots
-        mass, gain = np.array(self.p)[i], np.array(self.q)[i]
-        # How far along the segment: measured from the end whose tail is small, for steep segments magnify errors.
-        done = np.clip((a - a_low[i]) / mass, 0.0, 1.0)
-        rest = np.clip((s - s_high[i + 1]) / mass, 0.0, 1.0)
-        by_a = a <= 0.5
-        power = w_low[i] + np.where(by_a, done, 1.0 - rest) * gain
-        type_two = t_high[i + 1] + np.where(by_a, 1.0 - done, rest) * gain
-        # Sums of masses may exceed 1 by a rounding.
-        return np.minimum(type_two, 1.0), np.minimum(power, 1.0)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        i = self._segment(a, s)
-        with np.errstate(over="ignore"):
-            return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)
 
 
 def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
@@ -212,16 +137,6 @@ def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
         Zero or greater.
     delta : float, default 0
         At least 0 and less than 1.
-
-    Returns
-    -------
-    ApproximateTradeOff
-        A `TradeOff`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is negative, delta outside [0, 1), or one is not a finite number.
 
     Examples
     --------
@@ -246,16 +161,6 @@ def gaussian_dp(mu: float) -> GaussianTradeOff:
     mu : float
         Greater than zero.
 
-    Returns
-    -------
-    GaussianTradeOff
-        A `TradeOff`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If mu is not a positive finite number.
-
     Examples
     --------
     >>> print(f"{gaussian_dp(0.5).group(2)(0.05):.6f}")
@@ -264,19 +169,12 @@ def gaussian_dp(mu: float) -> GaussianTradeOff:
     return GaussianTradeOff(_validate.positive_real(mu, "mu"))
 
 
-"""Losses this close to the largest one, relative to it, are the largest: more is rounding."""
-
-
 @dataclass(frozen=True)
 class LaplaceTradeOff(SymmetricTradeOff):
     """Trade-off function of standard Laplace noise around 0 and around `shift` (Dong, Roth and Su, 2022, Section A.6).
 
-    The best tests reject large values: ``f(alpha) = F(F^-1(1 - alpha) - shift)``, F the distribution function.
-
-    Parameters
-    ----------
-    shift : float
-        How far the two centres are apart, in scales of the noise; greater than zero.
+    The best tests reject large values: ``f(alpha) = F(F^-1(1 - alpha) - shift)``, F the distribution function; `shift`, greater
+    than zero, is how far the two centres are apart, in scales of the noise.
 
     Examples
     --------
@@ -287,25 +185,339 @@ class LaplaceTradeOff(SymmetricTradeOff):
     shift: float
 
     def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        with np.errstate(divide="ignore"):
-            quantile = np.where(a <= 0.5, -np.log(2.0 * np.minimum(a, 0.5)), np.log(2.0 * np.minimum(s, 0.5)))
-        moved = quantile - self.shift
+        moved = _laplace_quantile(a, s) - self.shift
         tail = 0.5 * np.exp(-np.abs(moved))
         return np.where(moved <= 0.0, tail, 1.0 - tail), np.where(moved <= 0.0, 1.0 - tail, tail)
 
     def _slope(self, a: Floats, s: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            quantile = np.where(a <= 0.5, -np.log(2.0 * np.minimum(a, 0.5)), np.log(2.0 * np.minimum(s, 0.5)))
-        return np.asarray(np.exp(np.clip(2.0 * quantile - self.shift, -self.shift, self.shift)))
+        return np.asarray(np.exp(np.clip(2.0 * _laplace_quantile(a, s) - self.shift, -self.shift, self.shift)))
 
     def _linear_end(self) -> tuple[float, float] | None:
         return -self.shift - math.log(2.0), -self.shift
 
-    def at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
-        """Type I error and power of the tests that reject what has a privacy loss above each of `losses`."""
+    def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
         x = 0.5 * (losses + self.shift)
         a, power = 0.5 * np.exp(-np.abs(x)), 1.0 - 0.5 * np.exp(-np.abs(self.shift - x))
         all_of_it = losses < -self.shift * (1.0 - _SAME)
         none_of_it = losses >= self.shift * (1.0 - _SAME)
         a, power = (np.where(all_of_it, 1.0, np.where(none_of_it, 0.0, own)) for own in (a, power))
         return a, power
+
+
+def _laplace_quantile(a: Floats, s: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.where(a <= 0.5, -np.log(2.0 * np.minimum(a, 0.5)), np.log(2.0 * np.minimum(s, 0.5)))
+
+
+_SUM_TOLERANCE = 1e-9
+
+
+def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
+    """Give the trade-off function of two laws, by the lemma of Neyman and Pearson.
+
+    Vectors of probabilities give a piecewise linear function, exactly. Frozen laws of ``scipy.stats`` on the integers give one
+    between bounds, which differ by the tails left out, about 1e-15. Continuous laws with a monotone likelihood ratio, such as two
+    of a location family with log-concave density, give ``q.cdf(p.isf(alpha))``, exactly; that the ratio is monotone is checked at
+    4000 quantiles and in the tails to 1e-12, not proved. Other continuous laws can be put into bins by `edges`, which loses what
+    tells them apart within a bin: that is an upper bound of the trade-off function, on the unsafe side. It is ``.upper`` of the
+    result, whose own values and ``.lower`` are zero (no protection is shown), and ``.error`` is the distance between the two.
+    Vectors are taken for *all* that is seen: do not give the probabilities of bins of your own.
+
+    Parameters
+    ----------
+    p, q : array_like, or objects with the methods of a frozen SciPy law
+        The laws under the null hypothesis and under the alternative: probabilities of the same outcomes, one axis (each
+        must add up to 1 within 1e-9, and is divided by its sum); or laws with cdf, sf, ppf, isf, and pmf or logpdf.
+    edges : array_like, optional
+        For continuous laws: where bins end, rising. Below the first and above the last are bins as well.
+
+    Returns
+    -------
+    TradeOff
+        Symmetric only if the pair is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes differ, or one is neither a vector of probabilities nor a law.
+    NotImplementedError
+        If the likelihood ratio of continuous laws is not monotone, and no edges are given.
+
+    Examples
+    --------
+    >>> randomised_response = tradeoff([0.75, 0.25], [0.25, 0.75])
+    >>> randomised_response([0.0, 0.25, 1.0])
+    array([1.  , 0.25, 0.  ])
+    >>> from scipy.stats import laplace
+    >>> print(f"{tradeoff(laplace(0, 1), laplace(1, 1))(0.05):.6f}")
+    0.864086
+    >>> from scipy.stats import cauchy
+    >>> binned = tradeoff(cauchy(0), cauchy(1), edges=np.linspace(-9.0, 9.0, 181))
+    >>> print(f"at most {binned.upper(0.05):.2f}, at least {binned(0.05):.2f}, known within {binned.error:.2f}")
+    at most 0.87, at least 0.00, known within 1.00
+    """
+    if edges is not None:
+        return binned_tradeoff(p, q, edges)
+    if hasattr(p, "cdf") or hasattr(q, "cdf"):
+        return frozen_tradeoff(p, q)
+    null, other = _law(p, "p"), _law(q, "q")
+    if null.shape != other.shape:
+        raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
+    start = math.fsum(other[null == 0.0])
+    kept = null > 0.0
+    return ordered_pair(start, null[kept], other[kept])
+
+
+def _law(values: npt.ArrayLike, argument: str) -> Floats:
+    masses = levels(values, argument)
+    if masses.ndim != 1 or masses.size == 0:
+        raise ValueError(f"{argument} must be a vector of at least one probability, got shape {masses.shape}")
+    total = math.fsum(masses)
+    if abs(total - 1.0) > _SUM_TOLERANCE:
+        raise ValueError(f"{argument} must add up to 1 within {_SUM_TOLERANCE}, but adds up to {total!r}")
+    return masses / total
+
+
+_TAIL = 1e-15
+"""Probability that may be left out at either end of an integer law; it is in the error."""
+_MOST = 4_000_000
+_CHECKED = 2001
+_SLACK = 1e-9
+"""Roundings of log-densities that do not count against monotonicity."""
+_METHODS = ("cdf", "sf", "ppf", "isf")
+
+
+@dataclass(frozen=True, repr=False)
+class ContinuousPair(TradeOff):
+    """Trade-off function of two continuous laws whose likelihood ratio q / p is monotone: whether it is `rising`; see `tradeoff`."""
+
+    p: Any
+    q: Any
+    rising: bool
+
+    def __repr__(self) -> str:
+        return f"ContinuousPair(likelihood ratio {'rises' if self.rising else 'falls'})"
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether f is its own inverse, up to 1e-12, on a grid of 2001 levels that is dense at both ends."""
+        u = np.linspace(-7.0, 7.0, _CHECKED)
+        a, s = ndtr(u), ndtr(-u)
+        return bool(np.max(np.abs(self._errors(a, s)[0] - self.inverse()._errors(a, s)[0])) <= 1e-12)
+
+    def inverse(self) -> ContinuousPair:
+        """Give the trade-off of the same two laws with the hypotheses exchanged."""
+        return ContinuousPair(self.q, self.p, not self.rising)
+
+    def _threshold(self, a: Floats, s: Floats) -> Floats:
+        small = a <= 0.5  # through the tail that has the digits
+        upper, lower = np.where(small, a, 0.5), np.where(small, 0.5, s)
+        if self.rising:
+            return np.asarray(np.where(small, self.p.isf(upper), self.p.ppf(lower)), dtype=np.float64)
+        return np.asarray(np.where(small, self.p.ppf(upper), self.p.isf(lower)), dtype=np.float64)
+
+    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
+        x = self._threshold(a, s)
+        below, above = np.asarray(self.q.cdf(x)), np.asarray(self.q.sf(x))
+        return (below, above) if self.rising else (above, below)
+
+    def _slope(self, a: Floats, s: Floats) -> Floats:
+        x = self._threshold(a, s)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            ratio = np.exp(np.asarray(self.q.logpdf(x)) - np.asarray(self.p.logpdf(x)))
+        return np.asarray(np.nan_to_num(ratio, nan=0.0, posinf=np.inf))  # both densities zero: outside of the supports
+
+
+def frozen_tradeoff(p: Any, q: Any) -> TradeOff:
+    """Give the trade-off function of two frozen laws; see `bayesdp.privacy.tradeoffs.tradeoff`."""
+    # NotImplementedError if the likelihood ratio of continuous laws is not monotone.
+    kinds = [_kind(law, argument) for law, argument in ((p, "p"), (q, "q"))]
+    if kinds[0] != kinds[1]:
+        raise TypeError(
+            f"p and q must both be continuous or both on the integers, but p is {kinds[0]} and q {kinds[1]}"
+        )
+    return _integers(p, q) if kinds[0] == "on the integers" else _continuous(p, q)
+
+
+def binned_tradeoff(p: Any, q: Any, edges: Any) -> Bracketed:
+    """Give what is known of the trade-off function of two laws from the probabilities of bins; see `tradeoff`."""
+    # A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below, so
+    # that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
+    for law, argument in ((p, "p"), (q, "q")):
+        if _kind(law, argument) != "continuous":
+            raise TypeError(f"edges are for continuous laws, but {argument} is one on the integers: leave them out")
+    inner = np.asarray(edges, dtype=np.float64)
+    if inner.ndim != 1 or not inner.size or not np.all(np.isfinite(inner)) or np.any(np.diff(inner) <= 0.0):
+        raise ValueError(f"edges must be a vector of finite numbers that rise, got {edges!r}")
+    null, other = (
+        np.concatenate([[law.cdf(inner[0])], np.diff(law.cdf(inner)), [law.sf(inner[-1])]]) for law in (p, q)
+    )
+    kept = null > 0.0
+    upper = ordered_pair(float(other[~kept].sum()), null[kept], other[kept])
+    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), upper)
+
+
+def _kind(law: Any, argument: str) -> str:
+    missing = [name for name in _METHODS if not callable(getattr(law, name, None))]
+    whole, real = callable(getattr(law, "pmf", None)), callable(getattr(law, "logpdf", None))
+    if missing or not (whole or real):
+        raise TypeError(
+            f"{argument} must be a vector of probabilities or a law with the methods {', '.join(_METHODS)} and pmf or logpdf, as "
+            f"scipy.stats has them, got {type(law).__name__}"
+        )
+    return "on the integers" if whole else "continuous"
+
+
+def _continuous(p: Any, q: Any) -> ContinuousPair:
+    u = (np.arange(_CHECKED) + 0.5) / _CHECKED
+    tails = np.array([1e-12, 1e-9, 1e-6, 1e-4])
+    x = np.unique(
+        np.concatenate([law.ppf(u) for law in (p, q)] + [m(tails) for law in (p, q) for m in (law.ppf, law.isf)])
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = [np.asarray(law.logpdf(x), dtype=np.float64) for law in (p, q)]
+    either = np.isfinite(logs[0]) | np.isfinite(logs[1])
+    ratio = np.clip((logs[1] - logs[0])[either], -1e300, 1e300)
+    step = np.diff(ratio)
+    slack = _SLACK * (1.0 + np.minimum(np.abs(ratio[:-1]), np.abs(ratio[1:])))
+    if np.all(step >= -slack):
+        return ContinuousPair(p, q, True)
+    if np.all(step <= slack):
+        return ContinuousPair(p, q, False)
+    where = x[either][int(np.argmax(np.abs(np.diff(np.sign(np.where(np.abs(step) > slack, step, 0.0))))))]
+    raise NotImplementedError(
+        f"the likelihood ratio of p and q is not monotone (it turns near {float(where):.6g}), so that the best tests are not "
+        "thresholds; tradeoff(p, q, edges=[...]) puts the laws into bins, and gives an upper bound of the trade-off function: the "
+        "unsafe side, and no guarantee"
+    )
+
+
+def _integers(p: Any, q: Any) -> TradeOff:
+    low = min(int(law.ppf(_TAIL / 2.0)) for law in (p, q)) - 1
+    high = max(int(law.isf(_TAIL / 2.0)) for law in (p, q)) + 1
+    if high - low > _MOST:
+        raise NotImplementedError(f"p and q spread over {high - low} integers, more than {_MOST}")
+    k = np.arange(low, high + 1)
+    null, other = (np.asarray(law.pmf(k), dtype=np.float64) for law in (p, q))
+    inside, reached = null > 0.0, np.minimum(1.0, np.array([null.sum(), other.sum()]))
+    rest_p, rest_q = 1.0 - float(reached[0]), 1.0 - float(reached[1])
+    start = float(other[~inside].sum())
+    # What lies beyond tells the laws apart entirely (below), or not at all: it is given no power (above).
+    worst = ordered_pair(start + rest_q, np.append(null[inside], max(rest_p, 1e-300)), np.append(other[inside], 0.0))
+    best = ordered_pair(start, null[inside], other[inside])
+    a = np.concatenate([[0.0], np.cumsum(best.p)])
+    power = start + np.concatenate([[0.0], np.cumsum(best.q)])
+    kept = a < 1.0
+    upper = from_points(np.append(a[kept], 1.0), np.append(np.minimum(power[kept], 1.0), 1.0))
+    return Bracketed(worst, upper)
+
+
+_DEPTH = 8
+"""Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""
+_MOST_STEPS = 10_000
+"""Largest group that is read."""
+_KINDS: Mapping[str, tuple[type[TradeOff], tuple[str, ...]]] = {
+    "approximate-dp": (ApproximateTradeOff, ("epsilon", "delta")),
+    "gaussian-dp": (GaussianTradeOff, ("mu",)),
+    "pair": (DiscretePair, ("start", "p", "q")),
+    "symmetrised": (Symmetrised, ("one", "other")),
+    "group": (Grouped, ("base", "k")),
+    "between": (Bracketed, ("low", "high")),
+}
+"""Names in files, with the class and the fields that are written."""
+_MASS_SLACK = 1e-9
+"""Rounding of masses that is accepted."""
+
+
+def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
+    """Describe a trade-off function by plain strings, numbers, lists and dictionaries (JSON).
+
+    Parameters
+    ----------
+    tradeoff : TradeOff
+
+    Returns
+    -------
+    dict
+        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, pair (masses of two discrete laws), symmetrised, group
+        and between (bounds).
+
+    Raises
+    ------
+    TypeError
+        If it is no trade-off function.
+    NotImplementedError
+        If it holds continuous laws of SciPy, which no file can name.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.tradeoffs import approximate_dp
+    >>> describe_tradeoff(approximate_dp(1.0).group(2))
+    {'tradeoff': 'group', 'base': {'tradeoff': 'approximate-dp', 'epsilon': 1.0, 'delta': 0.0}, 'k': 2}
+    """
+    if not isinstance(tradeoff, TradeOff):
+        raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
+    for kind, (known, keys) in _KINDS.items():
+        if isinstance(tradeoff, known):
+            return {"tradeoff": kind, **{key: _plain(getattr(tradeoff, key)) for key in keys}}
+    raise NotImplementedError(
+        f"{tradeoff!r} holds continuous laws that a file cannot name; state it by the masses of two discrete laws "
+        "(bayesdp.privacy.tradeoff of two vectors), or by approximate_dp or gaussian_dp"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, TradeOff):
+        return describe_tradeoff(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
+    """Read what `describe_tradeoff` wrote.
+
+    Examples
+    --------
+    >>> tradeoff_from_description({"tradeoff": "gaussian-dp", "mu": 0.5})
+    GaussianTradeOff(mu=0.5)
+    """
+    return _read(description, _DEPTH)
+
+
+def _read(description: Any, depth: int) -> TradeOff:
+    if not depth:
+        raise ValueError(f"the description of a trade-off function is nested more than {_DEPTH} deep")
+    if not isinstance(description, Mapping):
+        raise TypeError(f"the description of a trade-off function must be a mapping, got {description!r}")
+    kind = description.get("tradeoff")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"unknown trade-off function {kind!r}; known are {', '.join(_KINDS)}")
+    keys = _KINDS[kind][1]
+    given = {key: value for key, value in description.items() if key != "tradeoff"}
+    if set(given) != set(keys):
+        raise ValueError(f"the trade-off function {kind!r} has {', '.join(keys)}, got {_validate.shown(given)}")
+    if kind == "approximate-dp":
+        return approximate_dp(given["epsilon"], given["delta"])
+    if kind == "gaussian-dp":
+        return gaussian_dp(given["mu"])
+    if kind == "pair":
+        return _read_pair(given)
+    if kind == "group":
+        steps = _validate.positive_integer(given["k"], "k")
+        if steps > _MOST_STEPS:
+            raise ValueError(f"k must be at most {_MOST_STEPS}, got {steps}")
+        return Grouped(_read(given["base"], depth - 1), steps)
+    first, second = (_read(given[key], depth - 1) for key in keys)
+    return Symmetrised(first, second) if kind == "symmetrised" else Bracketed(first, second)
+
+
+def _read_pair(given: Mapping[str, Any]) -> DiscretePair:
+    """Masses in falling order of their ratio, as Neyman and Pearson reject them."""
+    start = _validate.nonnegative_real(given["start"], "start")
+    p, q = levels(given["p"], "p"), levels(given["q"], "q")
+    if p.ndim != 1 or not p.size or p.shape != q.shape:
+        raise ValueError(f"p and q must be lists of as many masses, got shapes {p.shape} and {q.shape}")
+    if abs(p.sum() - 1.0) > _MASS_SLACK or abs(start + q.sum() - 1.0) > _MASS_SLACK or not np.all(p > 0.0):
+        raise ValueError("p must be positive masses that add up to 1, and so must start and q together")
+    if np.any(q[1:] * p[:-1] > q[:-1] * p[1:] * (1.0 + _MASS_SLACK)):
+        raise ValueError("p and q must be in falling order of q / p")
+    return DiscretePair(start, tuple(p.tolist()), tuple(q.tolist()))

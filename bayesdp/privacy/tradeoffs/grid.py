@@ -1,0 +1,167 @@
+"""Privacy losses of pairs of laws on a grid, rounded to the safe side and to the other, and their convolution.
+
+The privacy loss of two laws p and q at an outcome is ``log(q / p)``. Of independent releases losses add up, so that the law of
+the total loss is a convolution, and ``delta(epsilon)`` is the mean of ``max(0, 1 - exp(epsilon - loss))`` under q (Dong, Roth and
+Su, 2022, Proposition 2.12; Sommer, Meiser and Mohammadi, 2019). A trade-off function f is replaced by two laws on the losses
+``j h``. From below by the largest of the lines of f with slopes ``exp(j h)``: it touches f at every slope of the grid, so that its
+error is of second order in h where the losses are spread out, and of first order at atoms ("connect the dots", Doroshenko, Ghazi,
+Kamath, Kumar and Manurangsi, 2022). From above by rounding every loss down, which is of first order. They are convolved by one
+Fourier transform, whose rounding is bounded: every delta of the pair is between the two that are found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.fft
+from scipy.special import ndtr
+
+from bayesdp.privacy.canonical import Floats
+
+if TYPE_CHECKING:
+    from bayesdp.privacy.tradeoffs.base import TradeOff
+
+POINTS = 2**16
+"""Points of the grid of privacy losses by default."""
+LARGEST = 700.0
+"""Privacy losses are cut at +-700: exp of more overflows."""
+UNIT = 2.0**-53
+_TAIL = 9.0
+"""Normal quantile: losses of probability below 1e-19 are cut off a curved function, to the safe side."""
+_NEGLIGIBLE = 1e-19
+"""Mass of the alternative that the largest loss of a curved function may leave out."""
+_FAR = 37.5
+"""Normal quantile below which levels underflow."""
+_TRANSFORM = 10.0
+"""A transform of length N is exact to this many units times log2(N), relative and in the l2 norm (Higham, 2002, Theorem 24.2)."""
+
+
+def loss_range(f: TradeOff) -> tuple[float, float]:
+    """Smallest and largest finite privacy loss ``log(-f')``, within +-700."""
+    if f._piecewise_linear:
+        pair = f._pair()
+        p, q = np.array(pair.p), np.array(pair.q)
+        losses = np.log(q[q > 0.0]) - np.log(p[q > 0.0])
+        if not losses.size:
+            return 0.0, 0.0
+    else:
+        start, low, high = float(f.power(0.0)), -_FAR, 0.0
+        while high - low > 0.01:  # the type I error below which the alternative has next to no mass either
+            middle = 0.5 * (low + high)
+            enough = float(f.power(float(ndtr(middle)))) - start > _NEGLIGIBLE
+            low, high = (low, middle) if enough else (middle, high)
+        ends = np.array([min(low, -_TAIL), _TAIL])
+        with np.errstate(divide="ignore"):
+            losses = np.log(f._slope(ndtr(ends), ndtr(-ends)))
+    return max(float(losses.min()), -LARGEST), min(float(losses.max()), LARGEST)
+
+
+def rounded(f: TradeOff, h: float, pessimistic: bool) -> tuple[int, Floats, float]:
+    """The alternative on the losses ``j h``: the smallest j, the masses from there on, and that on infinity.
+
+    The pair is at least as hard to tell apart as these masses if `pessimistic` ("connect the dots"), else at least as easy.
+    """
+    low, high = loss_range(f)
+    j = np.arange(math.floor(low / h), math.ceil(high / h) + 2)  # one more: exp(h j) may be rounded down
+    losses: Floats = np.asarray(h * j, dtype=np.float64)
+    gamma = np.exp(losses)
+    mass = np.zeros(j.size)
+    if f._piecewise_linear:
+        pair = f._pair()
+        p, q, infinite = np.array(pair.p), np.array(pair.q), pair.start
+        p, q = p[q > 0.0], q[q > 0.0]
+        cell = np.clip(np.searchsorted(gamma, q / p, side="right") - 1, 0, max(j.size - 2, 0))
+        beyond = q > gamma[-1] * p  # steeper than the largest loss: possible only at the limit of 700
+        infinite, top = (infinite + math.fsum(q[beyond]), 0.0) if pessimistic else (infinite, math.fsum(q[beyond]))
+        p, q, cell = p[~beyond], q[~beyond], cell[~beyond]
+        bottom = 0.0
+    else:
+        a, power = f._at_losses(losses)  # a falls in j; between two grid points the slope is between gammas
+        p, q = -np.diff(a), -np.diff(power)
+        cell = np.arange(p.size)
+        infinite = float(f.power(0.0))
+        bottom, top = 1.0 - power[0], power[-1] - infinite
+        if pessimistic:
+            infinite, top = infinite + top, 0.0
+        else:
+            bottom = 0.0  # losses rounded down to minus infinity
+    mass[0] += bottom
+    mass[-1] += top
+    if pessimistic and j.size > 1:
+        # Part of the null mass to each neighbour, so that both laws keep their totals: what the lines of slope gamma do.
+        above = np.clip((q - gamma[cell] * p) / (gamma[cell + 1] - gamma[cell]), 0.0, p)
+        np.add.at(mass, cell, gamma[cell] * (p - above))
+        np.add.at(mass, cell + 1, gamma[cell + 1] * above)
+    else:
+        np.add.at(mass, cell, q)
+    return int(j[0]), mass, min(infinite, 1.0)
+
+
+def convolved(factors: Sequence[TradeOff], h: float, pessimistic: bool) -> Profile:
+    """The profile of several pairs of laws together, by one Fourier transform, long enough that nothing wraps around."""
+    made = {f: rounded(f, h, pessimistic) for f in factors}
+    found = [made[f] for f in factors]
+    size = sum(masses.size - 1 for _, masses, _ in found) + 1
+    length = scipy.fft.next_fast_len(size, real=True)
+    transform = np.ones(length // 2 + 1, dtype=np.complex128)
+    for f, count in Counter(factors).items():
+        one = scipy.fft.rfft(made[f][1], length)
+        for _ in range(count):
+            transform *= one
+    total = np.maximum(scipy.fft.irfft(transform, length)[:size], 0.0)
+    # The transform of masses is at most 1 everywhere, so that errors of factors add up; in the l2 norm, which bounds a sum
+    # with weights between 0 and 1 up to the root of its length.
+    norms = sum(float(np.linalg.norm(masses)) for _, masses, _ in found) + 1.0
+    slack = math.sqrt(size) * _TRANSFORM * UNIT * math.log2(length) * norms
+    infinite = -math.expm1(sum(math.log1p(-mass) if mass < 1.0 else -math.inf for _, _, mass in found))
+    losses: Floats = np.asarray(h * (sum(first for first, _, _ in found) + np.arange(size)), dtype=np.float64)
+    return loss_profile(losses, total, infinite, slack, pessimistic)
+
+
+class Profile(NamedTuple):
+    """Delta as a function of epsilon, ``infinite + above - exp(epsilon) rates`` from one of the rising `losses` to the next.
+
+    At the loss i, above is the mass of the alternative on the losses beyond, rates that of the null, and error what delta may be off.
+    """
+
+    losses: Floats
+    above: Floats
+    rates: Floats
+    infinite: float
+    error: Floats
+
+
+def loss_profile(losses: Floats, masses: Floats, infinite: float, slack: float, pessimistic: bool) -> Profile:
+    """The profile of the law of the loss under the alternative: rising losses, their masses, and the mass of an infinite one.
+
+    `slack` is the absolute error of sums of masses. Losses that are too large are infinite if `pessimistic`, else left out.
+    """
+    far = losses > LARGEST
+    if pessimistic:
+        infinite += float(masses[far].sum())
+    losses, masses = np.concatenate([[0.0], losses[(losses > 0.0) & ~far]]), masses[(losses > 0.0) & ~far]
+    above = np.concatenate([np.cumsum(masses[::-1])[::-1], [0.0]])
+    rates = np.concatenate([np.cumsum((masses * np.exp(-losses[1:]))[::-1])[::-1], [0.0]])
+    # Sums of n terms are exact to n units, relative.
+    return Profile(losses, above, rates, infinite, slack + 4.0 * (masses.size + 8) * UNIT * above)
+
+
+def smallest_epsilon(law: Profile, delta: float, *, pessimistic: bool) -> float:
+    """The smallest epsilon, at least 0, whose delta is small enough; all roundings make it larger if `pessimistic`, else smaller."""
+    losses, above, rates, infinite, error = law
+    target = delta - infinite - error if pessimistic else delta - infinite + error
+    enough = above - np.exp(losses) * rates <= target
+    if not enough.any():
+        return math.inf if pessimistic else float(losses[-1])
+    i = int(np.argmax(enough))
+    if i == 0:
+        return 0.0
+    # Between two points delta is above - exp(epsilon) rates, both those of the lower point.
+    if above[i - 1] <= target[i - 1] or rates[i - 1] <= 0.0:
+        return float(losses[i - 1])
+    between = math.log((above[i - 1] - target[i - 1]) / rates[i - 1])
+    return min(max(between, float(losses[i - 1])), float(losses[i]))
