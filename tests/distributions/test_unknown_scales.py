@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
+from bayesdp.distributions.perturbed import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import Censored, NoiseLaw, PerturbedLaw, RandomRounding, TransitionTable, law_names

@@ -13,7 +13,7 @@ from scipy.optimize import approx_fprime
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
-from bayesdp.distributions.bounded.rescaled_laplace import rescaled_logp
+from bayesdp.distributions.rescaled_laplace import rescaled_logp
 from bayesdp.inference import posterior_of_proportions
 from bayesdp.noise import RescaledLaplace
 from tests.inference.oracle import LINE, assert_posterior, sample

@@ -11,40 +11,20 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.variable import shared_rng
 
 from bayesdp import noise
-from bayesdp._numba import nb as numba
 from bayesdp._validate import choice
-from bayesdp.distributions.parameters import location, scale
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, location, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.noise.bounded.rescaled_laplace import EVEN, RULES, proportions
 
-__all__ = ["RescaledLaplace", "rescaled_logp"]
 
+class RescaledLaplaceRV(PythonRV):
+    """Random variable of `RescaledLaplace`; its inputs are the proportions and a scale for each category, and it holds the rule."""
 
-class RescaledLaplaceRV(RandomVariable):
-    """Random variable of `RescaledLaplace`; its inputs are the proportions and a scale for each category.
-
-    Parameters
-    ----------
-    rule : {"truncated", "boundary-inflated"}
-        Among ``__props__``: PyTensor merges and caches Ops that agree in their props.
-    """
-
-    name = "rescaled_laplace"
-    signature = "(k),(k)->(k)"
-    dtype = "float64"
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "rule")  # type: ignore[assignment]
-    _print_name = ("RescaledLaplace", r"\operatorname{RescaledLaplace}")
+    name, signature, dtype = "rescaled_laplace", "(k),(k)->(k)", "float64"
+    __props__ = (*PROPS, "rule")
     law_type = noise.RescaledLaplace
-
-    def __init__(self, rule: str = "boundary-inflated", **props: Any) -> None:
-        self.rule = rule
-        super().__init__(**props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
         """Draw shares for each vector of proportions of the batch."""
@@ -52,23 +32,6 @@ class RescaledLaplaceRV(RandomVariable):
         shape = centre.shape if size is None else (*size, centre.shape[-1])
         law = noise.RescaledLaplace(np.broadcast_to(spread, shape), self.rule)
         return law.draw(rng, shape, location=centre)
-
-
-@numba_core_rv_funcify.register(RescaledLaplaceRV)
-def _core(op: RescaledLaplaceRV, node: Any) -> tuple[Any, None]:
-    """Call the Python sampler from compiled code; None keeps PyTensor from storing a function that refers to this very Op."""
-    result = numba.types.Array(numba.float64, 1, "C")
-
-    def draw_one(rng: np.random.Generator, mu: Any, b: Any) -> Any:
-        return np.ascontiguousarray(op.rng_fn(rng, mu, b))
-
-    @numba_njit
-    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = draw_one(rng, mu, b)
-        return out
-
-    return random, None
 
 
 @_logprob.register(RescaledLaplaceRV)
@@ -121,9 +84,7 @@ class RescaledLaplace(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, b: Any, *, rule: str, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of this rule."""
-        own = shared_rng(seed=None) if rng is None else rng
-        _, variable = RescaledLaplaceRV(rule)(mu, b, size=size, rng=own, return_next_rng=True)
-        return variable
+        return applied(RescaledLaplaceRV(rule=rule), mu, b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, mu: Any, b: Any, rule: str = "boundary-inflated", **kwargs: Any) -> Any:

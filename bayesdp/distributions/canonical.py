@@ -1,57 +1,112 @@
-"""Canonical noise of any symmetric trade-off function as a PyMC distribution."""
+"""Canonical noise as PyMC distributions, and laws of bounded support about counts on a fiber."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
 
 from bayesdp import noise
 from bayesdp._numba import nb as numba
-from bayesdp.distributions._python_draws import applied, drawn_in_python
-from bayesdp.distributions.parameters import location
-from bayesdp.distributions.registry import register_distribution
+from bayesdp.distributions.answers import floored
+from bayesdp.distributions.independent import scalar_distribution
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, is_discrete, location
+from bayesdp.distributions.registry import add_likelihood, register_distribution
 from bayesdp.noise.base import Floats
 from bayesdp.privacy import CanonicalNoise as NoiseLaw
 from bayesdp.privacy import TradeOff
 
-__all__ = ["CanonicalNoise"]
+
+def of_counts(kind: Any) -> Any:
+    """The distribution of the same law about answers of counts: what cannot be has the density `OFF_FIBER` while they are free."""
+    plain, name = _logprob.dispatch(kind.rv_type), f"{kind.__name__}OfCounts"
+    about = {"__module__": __name__, "__doc__": f"`{kind.__name__}` about answers of counts; used by `observe`."}
+    rv_type = type(kind.rv_type)(f"{name}RV", (kind.rv_type,), {**about, "__qualname__": f"{name}.rv_type"})
+
+    @_logprob.register(rv_type)
+    def logp(op: Any, values: Any, rng: Any, size: Any, mu: Any, *parameters: Any, **more: Any) -> Any:
+        return floored(plain(op, values, rng, size, mu, *parameters, **more), mu)
+
+    def rv_op(cls: Any, *inputs: Any, size: Any = None, rng: Any = None, **props: Any) -> Any:
+        return applied(rv_type(**props), *inputs, size=size, rng=rng)
+
+    return type(kind)(name, (kind,), {**about, "rv_type": rv_type, "rv_op": classmethod(rv_op)})
 
 
-class CanonicalNoiseRV(RandomVariable):
+@scalar_distribution(noise.Tulap)
+class Tulap(pm.Continuous):
+    """Truncated uniform-Laplace noise around mu, canonical for (epsilon, delta)-differential privacy.
+
+    With ``b = exp(-epsilon)`` the density is ``(1 - b + 2 delta b) / (1 + b) b**[x - mu]``, [z] the integer nearest to ``|z|``,
+    where delta has not cut the tail off. It is a step function: it jumps at half-integer distances from mu and is flat
+    between them, so that its gradient says nothing about mu. NUTS remains valid (it accepts by the density itself) but moves
+    blindly through this term; `pm.Slice` is the better sampler for what is in mu. Counts (`ConfidentialCounts`) move by exact
+    conditional steps, and with known epsilon and delta never out of reach.
+
+    With delta > 0 the density is zero far from mu, so that a start of mu out of reach of the data is refused by PyMC; give one
+    within reach with ``pm.sample(initvals=...)``. `bayesdp.observe` needs none.
+
+    ========  ==========================================================================
+    Support   real numbers; if delta > 0, those within a bounded distance of mu
+    Mean      mu
+    Variance  ``2 b / (1 - b)**2 + 1/12`` for delta = 0
+    ========  ==========================================================================
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: what the noise was added to, for a statistic of sensitivity 1.
+    epsilon : tensor_like of float
+        Privacy loss (epsilon > 0).
+    delta : tensor_like of float, default 0
+        (0 <= delta < 1).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     level = pm.Normal("level", 10.0, 5.0)
+    ...     noisy = Tulap("noisy", mu=level, epsilon=1.0, observed=12.3)
+    """
+
+    def logp(value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:  # PyMC passes the value here
+        """Log-density; ``-inf`` beyond the ends."""
+        return _checked(noise.Tulap.log_kernel(pt, value, mu, epsilon, delta), epsilon, delta)
+
+    def logcdf(value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:  # PyMC passes the value here
+        """Logarithm of the probability of at most `value`."""
+        return _checked(noise.Tulap.log_cdf_kernel(pt, value, mu, epsilon, delta), epsilon, delta)
+
+
+def _checked(found: Any, epsilon: Any, delta: Any) -> Any:
+    return check_parameters(found, epsilon > 0, delta >= 0, delta < 1, msg="epsilon > 0, 0 <= delta < 1")
+
+
+class CanonicalNoiseRV(PythonRV):
     """Random variable of `CanonicalNoise`; the trade-off function is among its props."""
 
     law_type = noise.Canonical
-    name = "canonical_noise"
-    signature = "()->()"
-    dtype = "float64"
-    _print_name = ("CanonicalNoise", r"\operatorname{CanonicalNoise}")
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "tradeoff")  # type: ignore[assignment]
+    name, signature, dtype = "canonical_noise", "()->()", "float64"
+    __props__ = (*PROPS, "tradeoff")
 
     def __init__(self, tradeoff: TradeOff, **props: Any) -> None:
-        self.tradeoff = tradeoff
         self.noise: NoiseLaw = tradeoff.canonical_noise()
-        super().__init__(**props)
+        super().__init__(tradeoff=tradeoff, **props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, size: Sequence[int] | None = None) -> Floats:
         """Draw an array of independent values."""
         centre = np.asarray(mu, dtype=np.float64)
         shape = centre.shape if size is None else tuple(size)
         return np.asarray(centre + np.asarray(self.noise.rvs(shape, rng)), dtype=np.float64)
-
-
-@numba_core_rv_funcify.register(CanonicalNoiseRV)
-def _core(op: CanonicalNoiseRV, node: Any) -> tuple[Any, None]:
-    return drawn_in_python(op, 0)
 
 
 class LogDensity(Op):
@@ -161,3 +216,28 @@ register_distribution(noise.Canonical, CanonicalNoise)
 def _canonical_noise_logp(op: CanonicalNoiseRV, values: Any, rng: Any, size: Any, mu: Any, **_: Any) -> Any:
     [value] = values
     return LogDensity(op.tradeoff)(value - mu)
+
+
+TulapOfCounts, CanonicalOfCounts = of_counts(Tulap), of_counts(CanonicalNoise)
+TulapRV: Any = Tulap.rv_type
+CanonicalOfCountsRV: Any = CanonicalOfCounts.rv_type
+
+
+@add_likelihood.register
+def _add_canonical(law: noise.Canonical, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    bounded = is_discrete(mu) and math.isfinite(law.standard.support()[1])
+    own = CanonicalOfCounts if bounded else CanonicalNoise
+    own(name, mu=mu, tradeoff=law.tradeoff, **data)
+
+
+@add_likelihood.register
+def _add_tulap(law: noise.Tulap, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    """Noise for another sensitivity is noise for 1 in that unit; the published numbers stay in counts."""
+    if law.sensitivity != 1.0:
+        raise NotImplementedError(
+            f"a model with Tulap noise for a sensitivity other than 1 is not available (the law has {law.sensitivity:g}); divide "
+            "the published numbers and the answers by it, and use bayesdp.distributions.Tulap"
+        )
+    held = law.delta > 0.0 and is_discrete(mu)  # counts on a fiber, whose step keeps them within reach
+    own = TulapOfCounts if held else Tulap
+    own(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **data)
