@@ -93,7 +93,8 @@ SemiKNorm = of_tables(noise.SemiKNorm, "1.0, adjacency=3")
 
 
 def __getattr__(name: str) -> Any:
-    """The distribution of a law from elsewhere, by the name that pickles give it: ``package/module:Law``."""
-    if ":" not in name:
+    """The distribution of another law of `bayesdp.noise`; of one from elsewhere by its name in pickles, ``package/module:Law``."""
+    law = resolve_name(name.replace("/", ".")) if ":" in name else vars(noise).get(name)
+    if not (isinstance(law, type) and issubclass(law, noise.NoiseLaw)):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return distribution_of(resolve_name(name.replace("/", ".")))
+    return distribution_of(law)
