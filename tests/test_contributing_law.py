@@ -18,7 +18,7 @@ from bayesdp.calibration import verdict_of
 from bayesdp.composition._total import known_losses
 from bayesdp.distributions import distribution_of
 from bayesdp.mechanisms import base as mechanisms
-from bayesdp.noise import registered as laws
+from bayesdp.noise import base as laws
 from bayesdp.noise.secure import draw_independent
 from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import DIFFERENCES

@@ -13,7 +13,7 @@ import bayesdp as bdp
 from bayesdp import distributions
 from bayesdp import mechanisms as m
 from bayesdp.noise import ProjectedLaplace
-from bayesdp.noise.registered import law_names, registered_law
+from bayesdp.noise.base import law_names, registered_law
 from bayesdp.privacy import EXACT_SAMPLER
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -13,13 +13,12 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
+from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 
 from bayesdp import noise
-from bayesdp._numba import nb as numba
 from bayesdp.distributions.answers import floored
 from bayesdp.distributions.independent import scalar_distribution
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, is_discrete, location
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, in_python, is_discrete, location
 from bayesdp.distributions.registry import add_likelihood, register_distribution
 from bayesdp.noise.base import Floats
 from bayesdp.privacy import CanonicalNoise as NoiseLaw
@@ -135,18 +134,10 @@ class LogDensity(Op):
 
 @register_funcify_and_cache_key(LogDensity)
 def _log_density(op: LogDensity, node: Any, **kwargs: Any) -> tuple[Any, None]:
-    result = numba.types.Array(numba.float64, node.inputs[0].type.ndim, "C")
-
     def evaluate(z: Any) -> Any:
-        return np.ascontiguousarray(op.noise.logpdf(z)).reshape(np.shape(z))
+        return np.reshape(op.noise.logpdf(z), np.shape(z))
 
-    @numba_njit
-    def log_density(z):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = evaluate(z)
-        return out
-
-    return log_density, None
+    return in_python(evaluate, ("float64", node.inputs[0].type.ndim))
 
 
 class CanonicalNoise(pm.Continuous):
@@ -167,11 +158,6 @@ class CanonicalNoise(pm.Continuous):
         Location: what the noise was added to, for a statistic of sensitivity 1.
     tradeoff : TradeOff
         Symmetric, and known: not a random variable.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `tradeoff` is not a symmetric trade-off function.
 
     See Also
     --------

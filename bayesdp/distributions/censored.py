@@ -16,7 +16,7 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp import noise
 from bayesdp.distributions.parameters import PROPS, PythonRV, applied, as_real, is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
-from bayesdp.noise.limits import checked_limit
+from bayesdp.noise.arrays import checked_limit
 from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed.censored import check_order
 
@@ -66,11 +66,6 @@ class Censored(Distribution):
         Smallest and largest value that is published; None or an infinity where there is no threshold.
     **scale
         ``b`` or ``sigma``, for a type of law.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the law has no scale, or constants are no thresholds or in the wrong order.
 
     See Also
     --------

@@ -27,7 +27,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.special import logsumexp
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp._numba import nb as numba
+from bayesdp.distributions.parameters import in_python
 from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.l1_series import L1Series
@@ -257,20 +257,7 @@ class GaugeOp(Op):
 
 @register_funcify_and_cache_key(GaugeOp)
 def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
-    """Call the solver from compiled code, on purpose and so without PyTensor's warning about it."""
-    # None as cache key keeps PyTensor from storing a function that refers to this very Op.
-    vector, matrix = numba.types.Array(numba.float64, 1, "C"), numba.types.Array(numba.float64, 2, "C")
-
-    def solve(points: Any) -> Any:
-        return op.values_and_forms(points)
-
-    @numba_njit
-    def gauge(points):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(values=vector, forms=matrix):
-            values, forms = solve(points)
-        return values, forms
-
-    return gauge, None
+    return in_python(op.values_and_forms, ("float64", 1), ("float64", 2))
 
 
 def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:

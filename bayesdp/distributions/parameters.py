@@ -39,24 +39,33 @@ class PythonRV(RandomVariable):
         super().__init__(**props)
 
 
-@numba_core_rv_funcify.register(PythonRV)
-def drawn_in_python(op: Any, node: Any) -> tuple[Any, None]:
-    """What PyTensor's numba backend is to call for a random variable: its `rng_fn`, without PyTensor's warning about it."""
-    # None in place of a cache key keeps PyTensor from storing a function that refers to this very Op.
-    number = numba.from_dtype(np.dtype(op.dtype))
-    result = numba.types.Array(number, op.ndim_supp, "C") if op.ndim_supp else number
+def in_python(function: Any, *result: Any) -> tuple[Any, None]:
+    """What PyTensor's numba backend is to call for an Op: a function in Python of all inputs, without PyTensor's warning about it."""
+    # `result`: dtype and number of dimensions of each output, None for a number. None in place of a cache key keeps PyTensor from
+    # storing a function that refers to this very Op.
+    numbers = [(numba.from_dtype(np.dtype(dtype)), ndim) for dtype, ndim in result]
+    types = [number if ndim is None else numba.types.Array(number, ndim, "C") for number, ndim in numbers]
+    several = numba.types.Tuple(types) if len(types) > 1 else types[0]
 
-    def draw_one(rng: np.random.Generator, inputs: tuple[Any, ...]) -> Any:
-        drawn = op.rng_fn(rng, *inputs, None)
-        return np.ascontiguousarray(drawn) if op.ndim_supp else np.asarray(drawn).item()
+    def call(inputs: tuple[Any, ...]) -> Any:
+        found = function(*inputs) if len(types) > 1 else (function(*inputs),)
+        arrays = [np.asarray(own, order="C") for own in found]
+        made = [own.item() if ndim is None else own for own, (_, ndim) in zip(arrays, result, strict=True)]
+        return tuple(made) if len(types) > 1 else made[0]
 
     @numba_njit
-    def random(rng, *inputs):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = draw_one(rng, inputs)
+    def compiled(*inputs):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=several):
+            out = call(inputs)
         return out
 
-    return random, None
+    return compiled, None
+
+
+@numba_core_rv_funcify.register(PythonRV)
+def drawn_in_python(op: Any, node: Any) -> tuple[Any, None]:
+    """The `rng_fn` of a random variable, for PyTensor's numba backend."""
+    return in_python(lambda *inputs: op.rng_fn(*inputs, None), (op.dtype, op.ndim_supp or None))
 
 
 def applied(op: Any, *inputs: Any, size: Any, rng: Any) -> Any:

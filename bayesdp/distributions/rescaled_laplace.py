@@ -119,11 +119,6 @@ def rescaled_logp(law: noise.RescaledLaplace, shares: npt.ArrayLike, mu: Any) ->
     tensor, scalar
         See `bayesdp.noise.RescaledLaplace`, whose `log_kernel` it is.
 
-    Raises
-    ------
-    ValueError
-        If the shares are not possible under the law.
-
     Examples
     --------
     >>> law = noise.RescaledLaplace(0.1, "boundary-inflated")

@@ -97,11 +97,6 @@ class RowSpaceNoise(pm.Continuous):
     invariants : Invariants
         What the noise does not change; of rank 1 at least.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `invariants` is something else, or has rank 0.
-
     References
     ----------
     Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 4.
@@ -162,11 +157,6 @@ class ProjectedLaplaceGivenRows(pm.Continuous):
         Scale of the noise before it is projected, in counts (b > 0).
     invariants : Invariants
         What the noise does not change.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the shapes of mu or w do not fit the invariants.
 
     See Also
     --------

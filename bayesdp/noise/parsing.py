@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from bayesdp._validate import nearest
-from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.registered import law_names, made_law, registered_law
+from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
 
 _LAWS: Final = {
     "laplacian": "laplace",
@@ -57,12 +56,6 @@ def parse_law(text: str) -> NoiseLaw:
     Returns
     -------
     NoiseLaw
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the text has another form, the name is not known, or the parameters are not those of the law; the message says
-        what the law takes, and how that is related.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from bayesdp import distributions, noise
 from bayesdp.distributions import registry, table_distribution
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
-from bayesdp.noise import registered
+from bayesdp.noise import base
 from bayesdp.queries import Identity, Totals
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
@@ -38,7 +38,7 @@ def outside() -> Iterator[Any]:
     from tests.distributions import outside_law  # registers
 
     yield outside_law
-    registered._REGISTRY.pop(outside_law.LatticeMaximum.name)
+    base._REGISTRY.pop(outside_law.LatticeMaximum.name)
     registry._DISTRIBUTIONS.pop(outside_law.LatticeMaximum)
 
 
@@ -80,7 +80,7 @@ def test_a_law_has_a_distribution_without_any_other_line(outside: Any) -> None:
     class Silent(noise.NoiseLaw):
         name = "silent"
 
-    registered._REGISTRY.pop("silent")
+    base._REGISTRY.pop("silent")
     with pytest.raises(NotImplementedError, match="no PyMC distribution is registered for the noise law 'silent'"):
         distributions.distribution_of(Silent)
 

@@ -22,7 +22,7 @@ from pytensor.compile.mode import Mode
 
 import bayesdp as bdp
 from bayesdp import distributions, noise, steps
-from bayesdp.noise.registered import _REGISTRY
+from bayesdp.noise.base import _REGISTRY
 from bayesdp.privacy import tradeoff
 from tests.inference.oracle import GRID, LINE
 from tests.noise.contract.examples import example_of

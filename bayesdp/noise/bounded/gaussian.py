@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from bayesdp._numba import nb as numba
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
-from bayesdp.noise.independent.gaussian import Gaussian
+from bayesdp.noise.independent.laws import Gaussian
 from bayesdp.noise.namespace import finite, log1mexp, special
 
 

@@ -15,7 +15,7 @@ from scipy.special import gammainc
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
-from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.independent.laws import Laplace
 from bayesdp.noise.namespace import finite, log1mexp
 
 

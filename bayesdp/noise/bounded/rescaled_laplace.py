@@ -15,7 +15,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import located, positive_scale
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.bounded.laplace import BoundaryInflatedLaplace, TruncatedLaplace
-from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.independent.laws import Laplace
 
 RULES = ("truncated", "boundary-inflated")
 """How noisy proportions are kept between 0 and 1 before they are divided by their sum."""

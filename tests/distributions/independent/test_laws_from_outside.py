@@ -20,7 +20,7 @@ from scipy import stats
 
 from bayesdp.distributions import distribution_of, scalar_distribution
 from bayesdp.noise import IntegerLaw, NoiseLaw, RealLaw, parse_law
-from bayesdp.noise.registered import _REGISTRY
+from bayesdp.noise.base import _REGISTRY
 from tests.noise.oracles import chi_square_pvalue
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import bayesdp as bdp
 from bayesdp import mechanisms, noise
-from bayesdp.noise.registered import registered_law
+from bayesdp.noise.base import registered_law
 from bayesdp.privacy import approximate_dp
 
 __all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example", "variants"]
