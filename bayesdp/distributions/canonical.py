@@ -38,7 +38,8 @@ def of_counts(kind: Any) -> Any:
     def rv_op(cls: Any, *inputs: Any, size: Any = None, rng: Any = None, **props: Any) -> Any:
         return applied(rv_type(**props), *inputs, size=size, rng=rng)
 
-    return type(kind)(name, (kind,), {**about, "rv_type": rv_type, "rv_op": classmethod(rv_op)})
+    own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
+    return type(kind)(name, (kind,), {**about, "rv_type": rv_type, "rv_op": own_op})
 
 
 @scalar_distribution(noise.Tulap)
@@ -96,6 +97,7 @@ class CanonicalNoiseRV(PythonRV):
     law_type = noise.Canonical
     name, signature, dtype = "canonical_noise", "()->()", "float64"
     __props__ = (*PROPS, "tradeoff")
+    tradeoff: TradeOff
 
     def __init__(self, tradeoff: TradeOff, **props: Any) -> None:
         self.noise: NoiseLaw = tradeoff.canonical_noise()

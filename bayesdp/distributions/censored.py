@@ -27,6 +27,7 @@ class CensoredRV(PythonRV):
     law_type = noise.Censored
     name, signature = "censored", "(),(),(),()->()"
     __props__ = (*PROPS, "inner")
+    inner: type[noise.NoiseLaw]
 
     def __init__(self, inner: type[noise.NoiseLaw], **props: Any) -> None:
         props.setdefault("dtype", "int64" if inner.integer else "float64")

@@ -26,8 +26,11 @@ class PythonRV(RandomVariable):
     It is made with what its Op holds beside the inputs, by name: all that its ``__props__`` have beyond `PROPS`.
     """
 
+    __props__: tuple[str, ...] = PROPS  # type: ignore[assignment]  # PyTensor's has four
+    _print_name: tuple[str, str]
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+        super().__init_subclass__(**kwargs)  # type: ignore[no-untyped-call]
         if "name" in vars(cls) and "_print_name" not in vars(cls):
             shown = cls.__name__.removesuffix("RV")
             cls._print_name = (shown, rf"\operatorname{{{shown}}}")

@@ -32,6 +32,7 @@ class PerturbedRV(PythonRV):
     law_type: Any = PerturbedLaw
     name, signature, dtype = "perturbed", "(),(r,d)->()", "int64"
     __props__ = (*PROPS, "law", "of_counts")
+    law: Any
     of_counts = False
 
     def __init__(self, law: Any, **props: Any) -> None:

@@ -18,7 +18,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
 
 _DISTRIBUTIONS: dict[type[NoiseLaw], Any] = {}
-_FACTORIES: dict[type[NoiseLaw], Callable[[type], Any]] = {}
+_FACTORIES: dict[type[NoiseLaw], Callable[..., Any]] = {}
 
 LAWS = "bayesdp.distributions.laws"
 """The module of distributions that are made from their laws; `pickle` finds those of laws from elsewhere there too."""
@@ -39,10 +39,10 @@ def register_distribution(law_type: type[NoiseLaw], distribution: Any) -> None:
     _DISTRIBUTIONS[law_type] = distribution
 
 
-def makes(family: type[NoiseLaw]) -> Callable[[Callable[[type], Any]], Callable[[type], Any]]:
+def makes[F: Callable[..., Any]](family: Any) -> Callable[[F], F]:
     """Say that a function makes the distributions of the laws of a family."""
 
-    def said(factory: Callable[[type], Any]) -> Callable[[type], Any]:
+    def said(factory: F) -> F:
         _FACTORIES[family] = factory
         return factory
 

@@ -24,6 +24,7 @@ class RescaledLaplaceRV(PythonRV):
 
     name, signature, dtype = "rescaled_laplace", "(k),(k)->(k)", "float64"
     __props__ = (*PROPS, "rule")
+    rule: str
     law_type = noise.RescaledLaplace
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:

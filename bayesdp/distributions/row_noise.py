@@ -36,6 +36,7 @@ class RowSpaceNoiseRV(PythonRV):
 
     name, signature, dtype = "row_space_noise", "()->(r)", "float64"
     __props__ = (*PROPS, "invariants")
+    invariants: Invariants
 
     def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> tuple[int]:
         return (self.invariants.rank,)
@@ -55,6 +56,7 @@ class ProjectedLaplaceGivenRowsRV(PythonRV):
     law_type = ProjectedLaplaceLaw
     name, dtype = "projected_laplace_given_rows", "float64"
     __props__ = (*PROPS, "invariants")
+    invariants: Invariants
 
     def __init__(self, invariants: Invariants, **props: Any) -> None:
         props.setdefault("signature", signature_of(invariants, "(r)", "()"))

@@ -34,6 +34,8 @@ class TableNoiseRV(PythonRV):
     """A noisy table around a location, with one scale; it holds the invariants that are kept, and the law at scale 1."""
 
     __props__ = (*PROPS, "invariants", "unit")
+    invariants: Invariants
+    unit: TableLaw
     law_type: ClassVar[type[TableLaw]]
     moved_only_by: ClassVar[str | None] = None
 
@@ -140,7 +142,8 @@ def _table(law: Any, own: Any, example: str | None) -> Any:
         """Give mu itself."""
         return nearest_table(rv, mu)
 
-    verbs = {"rv_type": rv_type, "rv_op": classmethod(rv_op), "support_point": support_point}
+    own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
+    verbs = {"rv_type": rv_type, "rv_op": own_op, "support_point": support_point}
     return made(
         law, own, parameters, variables, verbs, keywords=[*keywords, "invariants"], **_documented(law, first, example)
     )

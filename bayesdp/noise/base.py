@@ -254,10 +254,6 @@ class NoiseLaw(ABC):
         description : mapping
             ``law``, a registered name, and exactly the parameters of that law.
 
-        Returns
-        -------
-        NoiseLaw
-
         Examples
         --------
         >>> from bayesdp.noise import DiscreteGaussian

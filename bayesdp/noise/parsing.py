@@ -53,10 +53,6 @@ def parse_law(text: str) -> NoiseLaw:
         names are known, of laws ("two-sided geometric", "normal") and of parameters ("standard deviation", "variance",
         "scale"); case does not matter, and blanks in a name may be hyphens.
 
-    Returns
-    -------
-    NoiseLaw
-
     Examples
     --------
     >>> parse_law("discrete-gaussian sigma=5")

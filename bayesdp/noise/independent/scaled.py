@@ -154,7 +154,7 @@ class ScaledLaw(IndependentLaw):
 
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """Mass or density of the noise of one answer. See `NoiseLaw.picture`."""
-        return np.exp(self.log_each(values))
+        return np.asarray(np.exp(self.log_each(values)))
 
 
 class IntegerLaw(ScaledLaw):

@@ -407,10 +407,6 @@ def cell_key(
     zeros : {"kept", "perturbed"}, default "kept"
     variance_at_most : float, optional
 
-    Returns
-    -------
-    CellKey
-
     Examples
     --------
     >>> print(cell_key(max_deviation=5, variance=3.0, not_smaller_than=3))
@@ -471,10 +467,6 @@ def ten_five_rule() -> CellKey:
     ``y = 0`` for x below 10, and from 10 on x - 1 for a remainder by 5 of 1, x - 2 for 2, x + 2 for 3 and x + 1 for 4. Nothing in
     it is random. It is the example of a perturbation table that comes with the package cell-key-perturbation of the UK Office for
     National Statistics (MIT licence), which then leaves out the counts below 10.
-
-    Returns
-    -------
-    CellKey
 
     Examples
     --------

@@ -174,10 +174,6 @@ def random_rounding(base: int, probabilities: str | Sequence[float] | None = Non
     probabilities : {"unbiased", "nearest"} or sequence of float, optional
         Of rounding up, by remainder; unbiased by default.
 
-    Returns
-    -------
-    RandomRounding
-
     Examples
     --------
     >>> print(random_rounding(3))
@@ -194,10 +190,6 @@ def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
     base : int
     ties : {"up", "down", "even"}, default "up"
         Where counts in the middle go.
-
-    Returns
-    -------
-    ConventionalRounding
 
     Examples
     --------

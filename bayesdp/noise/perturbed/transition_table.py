@@ -131,10 +131,6 @@ class TransitionTable(PerturbedLaw):
         published : sequence of int, optional
             The published values of the columns, increasing; by default 0, 1, ..., m - 1.
 
-        Returns
-        -------
-        TransitionTable
-
         Examples
         --------
         >>> law = TransitionTable.full([[1, 0], [0.25, 0.75]])
@@ -168,10 +164,6 @@ class TransitionTable(PerturbedLaw):
         period : int, default 1
             1 for a cap, the base for rounding, 0 if there are no larger counts.
 
-        Returns
-        -------
-        TransitionTable
-
         Examples
         --------
         >>> law = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 1: 0.5}}, period=2)
@@ -200,10 +192,6 @@ class TransitionTable(PerturbedLaw):
         ----------
         residues : sequence of mappings
             For each remainder of x by the number of mappings, from 0 on, the deviations and their probabilities.
-
-        Returns
-        -------
-        TransitionTable
 
         Examples
         --------
@@ -313,10 +301,6 @@ def read_ptable(path: str | Path) -> TransitionTable:
         have decimal points. A column ``v`` must be ``j - i``; columns ``p_int_lb``, ``p_int_ub`` and ``type``, which some exports
         have, are not used. Pairs that do not stand in the file have probability 0. All counts above the largest i have its
         deviations.
-
-    Returns
-    -------
-    TransitionTable
 
     Raises
     ------
