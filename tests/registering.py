@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bayesdp.noise import registered as registry
+from bayesdp.noise import base as registry
 
 __all__ = ["only_here"]
 

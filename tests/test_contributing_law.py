@@ -16,8 +16,9 @@ from scipy.stats import logistic, poisson
 import bayesdp as bdp
 from bayesdp.calibration import verdict_of
 from bayesdp.composition._total import known_losses
+from bayesdp.distributions import distribution_of
 from bayesdp.mechanisms import base as mechanisms
-from bayesdp.noise import registered as laws
+from bayesdp.noise import base as laws
 from bayesdp.noise.secure import draw_independent
 from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import DIFFERENCES
@@ -135,5 +136,7 @@ def test_a_law_that_says_nothing_of_itself_is_not_made_up_for(names):
     tested = bdp.Release.from_published(GRID, [measured], [bdp.Exact(margins, margins.apply([[3, 4], [5, 1]]))])
     with pytest.raises(NotImplementedError, match="no test of a release with the law 'discrete-logistic'"):
         odds_ratio_test_from_release(tested)
-    with pm.Model(coords=tested.coords), pytest.raises(NotImplementedError, match="no PyMC distribution is registered"):
+    with pm.Model(coords=tested.coords) as model:
         bdp.observe(tested, bdp.FlatCounts("x", dims=tested.dims))
+    [own] = [rv for rv in model.observed_RVs if getattr(rv.owner.op, "law_type", None) is names["DiscreteLogistic"]]
+    assert distribution_of(names["DiscreteLogistic"]).rv_type is type(own.owner.op)  # made from its kernel

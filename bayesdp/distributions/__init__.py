@@ -21,47 +21,42 @@ In most models `bayesdp.observe` puts them in for you.
 from __future__ import annotations
 
 from bayesdp.distributions._pickling import register
-from bayesdp.distributions.bounded.base import bounded_distribution
-from bayesdp.distributions.bounded.gaussian import BoundaryInflatedGaussian, TruncatedGaussian
-from bayesdp.distributions.bounded.laplace import (
+from bayesdp.distributions.canonical import CanonicalNoise, Tulap
+from bayesdp.distributions.censored import Censored
+from bayesdp.distributions.independent import bounded_distribution, scalar_distribution
+from bayesdp.distributions.laws import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
+    BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-    TruncatedLaplace,
-)
-from bayesdp.distributions.independent import of_counts  # noqa: F401  # it registers its likelihoods
-from bayesdp.distributions.independent.canonical_noise import CanonicalNoise
-from bayesdp.distributions.independent.scalar import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    Tulap,
-    scalar_distribution,
-)
-from bayesdp.distributions.lattice.laws import LatticeGaussian, LatticeLaplace
-from bayesdp.distributions.perturbed.base import (
     CellKey,
     ConventionalRounding,
-    RandomRounding,
-    TransitionTable,
-    perturbed_distribution,
-)
-from bayesdp.distributions.perturbed.by_rows import PerturbationRows, PerturbedByRows, UnknownPerturbation
-from bayesdp.distributions.perturbed.censored import Censored
-from bayesdp.distributions.polytope.k_norm import KNorm, LatticeKNorm, SemiKNorm
-from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
-from bayesdp.distributions.subspace.laws import (
     CorrelatedGaussian,
+    DiscreteGaussian,
+    DiscreteLaplace,
     ExtendedLaplace,
+    Gaussian,
+    KNorm,
+    Laplace,
+    LatticeGaussian,
+    LatticeKNorm,
+    LatticeLaplace,
     MixedLaplace,
     ProjectedGaussian,
     ProjectedLaplace,
+    RandomRounding,
+    SemiKNorm,
     SubspaceNorm,
+    TransitionTable,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
+    TruncatedGaussian,
+    TruncatedLaplace,
+    UnknownPerturbation,
 )
-from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
+from bayesdp.distributions.perturbed import PerturbationRows, PerturbedByRows, perturbed_distribution
+from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
+from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.tables import table_distribution
 
 __all__ = [

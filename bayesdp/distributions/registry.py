@@ -1,30 +1,32 @@
-"""Which PyMC distribution a noise law has: filled by what makes the distributions, asked by what puts them into models.
+"""How a noise law becomes a PyMC distribution: by which factory, under which name, with which docstring.
 
-Docstrings of the PyMC distributions, made from those of their laws: what both say is written once.
-
-A distribution's own docstring is numpydoc as usual, and may leave out what the law says: the description after the summary,
-parameters, references. What it does say stands.
-
-The observed variable of a measurement: noise of a law around what was asked of the counts.
+What a distribution and its law both say is written once, at the law: a docstring of a distribution may leave out the summary, the
+description, parameters and references, and is completed by those.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
-from inspect import cleandoc
+from inspect import Parameter, Signature, cleandoc
 from typing import Any
+
+import pymc as pm
 
 from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
 
 _DISTRIBUTIONS: dict[type[NoiseLaw], Any] = {}
+_FACTORIES: dict[type[NoiseLaw], Callable[..., Any]] = {}
+
+LAWS = "bayesdp.distributions.laws"
+"""The module of distributions that are made from their laws; `pickle` finds those of laws from elsewhere there too."""
 
 
 def register_distribution(law_type: type[NoiseLaw], distribution: Any) -> None:
-    """Make a PyMC distribution that of a noise law, so that `bayesdp.observe` finds it.
+    """Make a PyMC distribution that of a noise law, in place of the one that is made from the law.
 
     Parameters
     ----------
@@ -38,8 +40,18 @@ def register_distribution(law_type: type[NoiseLaw], distribution: Any) -> None:
     _DISTRIBUTIONS[law_type] = distribution
 
 
+def makes[F: Callable[..., Any]](family: Any) -> Callable[[F], F]:
+    """Say that a function makes the distributions of the laws of a family."""
+
+    def said(factory: F) -> F:
+        _FACTORIES[family] = factory
+        return factory
+
+    return said
+
+
 def distribution_of(law_type: type[NoiseLaw]) -> Any:
-    """The PyMC distribution of a noise law.
+    """The PyMC distribution of a noise law, made from the law if none is registered.
 
     Parameters
     ----------
@@ -54,7 +66,8 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
     Raises
     ------
     NotImplementedError
-        If none is registered.
+        If none is registered, and the law does not state what it takes to make one: `log_kernel` with its parameters and a
+        sampler, or the transitions of perturbed counts.
 
     Examples
     --------
@@ -64,12 +77,95 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
     """
     named("distribution", law_type.name, {})  # which registers those of papers
     if law_type not in _DISTRIBUTIONS:
+        factory = next((_FACTORIES[own] for own in law_type.__mro__ if own in _FACTORIES), None)
+        if factory is not None:
+            factory(law_type)
+    if law_type not in _DISTRIBUTIONS:
         raise NotImplementedError(
             f"no PyMC distribution is registered for the noise law {law_type.name!r}, so that a model cannot have it: "
             "bayesdp.distributions.register_distribution does that"
         )
     return _DISTRIBUTIONS[law_type]
 
+
+def blank(law: type[NoiseLaw], base: Any, notes: str = "", example: str = "", **verbs: Any) -> Any:
+    """A class with the name of a law, on which nothing is written but these sections: what `made` makes a distribution of."""
+    inside = law.__module__.startswith("bayesdp.noise.")
+    place = law.__name__ if inside else f"{law.__module__}:{law.__qualname__}".replace(".", "/")
+    sections = (("Notes", notes), ("Examples", example.replace("NAME", law.__name__)))
+    doc = "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections if text)
+    return type(base)(law.__name__, (base,), {"__module__": LAWS, "__qualname__": place, "__doc__": doc, **verbs})
+
+
+def kind_of(law: type[NoiseLaw]) -> Any:
+    """PyMC's base of distributions of such values."""
+    return pm.Discrete if law.integer else pm.Continuous
+
+
+def rv_of(law: type[NoiseLaw], own: type, base: type, **body: Any) -> Any:
+    """The type of the random variable of a distribution, which is an attribute of that, so that pickle finds it."""
+    return type(base)(
+        f"{own.__name__}RV",
+        (base,),
+        {
+            "__doc__": f"Random variable of `{own.__name__}`.",
+            "__module__": own.__module__,
+            "__qualname__": f"{own.__qualname__}.rv_type",
+            "name": law.name.replace("-", "_"),
+            "law_type": law,
+            "dtype": "int64" if law.integer else "float64",
+            "_print_name": (own.__name__, rf"\operatorname{{{own.__name__}}}"),
+            **body,
+        },
+    )
+
+
+def made(
+    law: type[NoiseLaw],
+    own: type,
+    parameters: Mapping[str, Any],
+    variables: Callable[..., tuple[list[Any], dict[str, Any]]],
+    body: Mapping[str, Any],
+    *,
+    keywords: Sequence[str] | None = None,
+    **doc: Any,
+) -> Any:
+    """Make the distribution of a law and register it: `own`, with its docstring completed and all that is in `body`."""
+    # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable, checked,
+    # and what its Op holds. `body`: PyMC's methods, which those of `own` replace. `keywords`: parameters by name only, if any; then
+    # more arguments are shown too. `doc`: see `distribution_doc`.
+    if not issubclass(own, kind_of(law)):
+        raise TypeError(
+            f"{own.__name__} must be a subclass of pymc.{kind_of(law).__name__}, as the law {law.name!r} is"
+        )
+    plain, by_name = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    shown = [Parameter("cls", plain), Parameter("mu", plain)]
+    for name, default in parameters.items():
+        shown.append(Parameter(name, by_name if name in (keywords or ()) else plain, default=default))
+    signature = Signature(shown)
+
+    def dist(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        given = {name: kwargs.pop(name) for name in signature.parameters if name in kwargs}
+        stated = signature.bind(cls, *args, **given)
+        stated.apply_defaults()
+        del stated.arguments["cls"]
+        inputs, held = variables(**stated.arguments)
+        return super(found, cls).dist(inputs, **held, **kwargs)
+
+    more = [] if keywords is None else [Parameter("kwargs", Parameter.VAR_KEYWORD)]
+    dist.__signature__ = Signature([*shown, *more])  # type: ignore[attr-defined]  # what `help` shows
+    # PyMC registers a class by its random variable when it is made, so it is made again with one.
+    replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
+    written = distribution_doc(law, own.__doc__, own.__name__, ["mu", *parameters], **doc)
+    kind: Any = type(own)
+    body = {"dist": classmethod(dist), "law_type": law, **body, **replaced, "__doc__": written}
+    found = kind(own.__name__, own.__bases__, {**body, "__qualname__": own.__qualname__})
+    register_distribution(law, found)
+    return found
+
+
+_OF_THE_FIRST = ("__dict__", "__weakref__", "_abc_impl", "rv_op", "rv_type")
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
@@ -89,15 +185,19 @@ def distribution_doc(
     given: Mapping[str, str] | None = None,
     example: str = "",
     scale_shape: str = "",
+    notes: str = "",
+    raises: str = "",
 ) -> str:
     """Complete the docstring of a distribution."""
     # `own` is what is written at the distribution. `parameters`: names of its parameters, in order; the first after `mu` is a
     # positive scale. `given`: entries of parameters that are neither written at the distribution nor to be those of the law.
-    # `example`: what stands under *Examples* if nothing is written there. `scale_shape`: added to the type of the scale. Sections
-    # are in the order of numpydoc. *Raises* and *Notes* of the law are left out: they are about its constructor and its methods.
+    # `example` and `raises`: what stands in these sections if nothing is written there. `scale_shape`: added to the type of the scale.
+    # `notes`: for that section, after what is written there. Sections are in the order of numpydoc. *Raises* and *Notes* of the law
+    # are left out: they are about its constructor and its methods.
     said, of_law = _sections(own), _sections(law.__doc__)
     summary, _, description = said[""].partition("\n\n")
     of_summary, _, of_description = of_law[""].partition("\n\n")
+    of_description = re.sub(r"^Mean      0$", "Mean      mu", of_description, flags=re.MULTILINE)
     written, entries = _entries(said.get("Parameters", "")), _entries(of_law.get("Parameters", ""))
     scale = parameters[1] if len(parameters) > 1 else ""
     entries[scale] = "\n".join(
@@ -106,10 +206,11 @@ def distribution_doc(
     known = entries | _OF_THE_DISTRIBUTION | dict(given or {}) | written
     found = {
         "Parameters": "\n".join(dict.fromkeys(known.get(one, one) for one in parameters)),
-        "Raises": said.get("Raises", ""),
+        "Raises": said.get("Raises") or raises,
         "See Also": said.get("See Also") or _see_also(law, name, of_law.get("See Also", "")),
+        "Notes": "\n\n".join(filter(None, (said.get("Notes"), notes))),
         "References": said.get("References") or of_law.get("References", ""),
-        "Examples": said.get("Examples") or example,
+        "Examples": said.get("Examples") or example.replace("NAME", name),
     }
     head = f"{summary or of_summary}\n\n{description or of_description}".strip()
     parts = [head, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)]
@@ -161,7 +262,7 @@ def add_likelihood(
     Raises
     ------
     NotImplementedError
-        If no PyMC distribution is known for the law.
+        If the law has no PyMC distribution.
     """
     kept = {} if invariants is None else {"invariants": invariants}
     distribution_of(type(law))(name, mu=mu, **parameters, **kept, **data)

@@ -26,11 +26,8 @@ import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
 from pymc.logprob.abstract import _logprob
 
-from bayesdp.distributions.answers import answers
-from bayesdp.distributions.exact_answers import OFF_FIBER, UnmergedRV
-from bayesdp.distributions.independent.of_counts import are_free
-from bayesdp.distributions.perturbed.base import places
-from bayesdp.distributions.perturbed.by_rows import PerturbedByRows
+from bayesdp.distributions.answers import OFF_FIBER, UnmergedRV, answers, off_support
+from bayesdp.distributions.perturbed import PerturbedByRows, places
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.fibers.kernel.state import cell_codes
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
@@ -180,4 +177,4 @@ def _same_records_logp(op: SameRecordsRV, values: Any, x: Any, *others: Any, **_
     if op.known:
         before = op.parts[: op.known], x, published[: op.known]
         surplus = surplus - _surplus(*before, rows, *_classes(*before)[1:])
-    return pt.switch(pt.eq(_differing(*found), values[0]), -surplus, OFF_FIBER if are_free(x) else -np.inf)
+    return pt.switch(pt.eq(_differing(*found), values[0]), -surplus, off_support(x))

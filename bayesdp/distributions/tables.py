@@ -5,51 +5,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from inspect import Parameter, Signature
+from inspect import Parameter
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
 
 from bayesdp._wiring import connected
-from bayesdp.distributions._python_draws import applied, drawn_in_python
 from bayesdp.distributions._tied_tables import as_tied_table
-from bayesdp.distributions.parameters import checked_location, is_discrete, scale
-from bayesdp.distributions.registry import distribution_doc, register_distribution
-from bayesdp.distributions.table_densities import check_known, log_density
+from bayesdp.distributions.densities import check_known, log_density
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, checked_location, is_discrete, scale
+from bayesdp.distributions.registry import blank, kind_of, made, makes, rv_of
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.tables import TableLaw
 
 
-class TableNoiseRV(RandomVariable):
-    """A noisy table around a location, with one scale; all dimensions of the table are core dimensions.
+def signature_of(invariants: Invariants, *inputs: str) -> str:
+    """The signature of random tables around a location: all dimensions of the table are core dimensions."""
+    core = f"({','.join(ascii_lowercase[: len(invariants.frame.shape)])})"
+    return f"{','.join([core, *inputs])}->{core}"
 
-    Parameters
-    ----------
-    invariants : Invariants
-        What the noise does not change. It is among ``__props__``, as is everything else that an Op depends
-        on: PyTensor merges and caches Ops that agree in their props.
-    unit : TableLaw
-        The law, at scale 1.
-    """
 
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants", "unit")  # type: ignore[assignment]
+class TableNoiseRV(PythonRV):
+    """A noisy table around a location, with one scale; it holds the invariants that are kept, and the law at scale 1."""
+
+    __props__ = (*PROPS, "invariants", "unit")
+    invariants: Invariants
+    unit: TableLaw
     law_type: ClassVar[type[TableLaw]]
     moved_only_by: ClassVar[str | None] = None
 
     def __init__(self, invariants: Invariants, unit: TableLaw, **props: Any) -> None:
-        self.invariants = invariants
-        self.unit = unit
-        core = ",".join(ascii_lowercase[: len(invariants.frame.shape)])
-        props.setdefault("signature", f"({core}),()->({core})")
-        super().__init__(**props)
+        props.setdefault("signature", signature_of(invariants, "()"))
+        super().__init__(invariants=invariants, unit=unit, **props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, scale: Any, size: Sequence[int] | None = None) -> Floats | Ints:
         """Draw one table for each location and scale of the batch."""
@@ -68,11 +60,6 @@ class TableNoiseRV(RandomVariable):
         for i, (location, value) in enumerate(zip(locations, scales, strict=True)):
             out[i] = self.unit.at(float(value)).draw(rng, table, None, self.invariants, location)
         return np.reshape(out, (*batch, *table))
-
-
-@numba_core_rv_funcify.register(TableNoiseRV)
-def _core(op: TableNoiseRV, node: Any) -> tuple[Any, None]:
-    return drawn_in_python(op, len(op.invariants.frame.shape))
 
 
 @_logprob.register(TableNoiseRV)
@@ -114,62 +101,56 @@ def table_distribution(
     type
         A subclass of `pymc.Discrete` or `pymc.Continuous`.
     """
-    own_name, given = name or law_type.__name__, _signature(law_type)
-    kind: Any = pm.Discrete if law_type.integer else pm.Continuous
-    on_lattice = law_type.support == "lattice"
     # As `collections.namedtuple` does: `pickle` looks for the classes where this is called.
-    module = sys._getframe(1).f_globals["__name__"]
+    place = {"__module__": sys._getframe(1).f_globals["__name__"], "__doc__": doc}
+    base = kind_of(law_type)
+    return _table(law_type, type(base)(name or law_type.__name__, (base,), place), example)
 
-    class RV(TableNoiseRV):
-        __module__ = module
-        __qualname__ = f"{own_name}.rv_type"
-        __doc__ = f"Random variable of `{own_name}`."
-        name = law_type.name.replace("-", "_")
-        dtype = "int64" if law_type.integer else "float64"
-        _print_name = (own_name, rf"\operatorname{{{own_name}}}")
 
-    RV.__name__ = f"{own_name}RV"
-    RV.law_type = law_type
+@makes(TableLaw)
+def of_tables(law: Any, example: str | None = None, notes: str = "") -> Any:
+    """The distribution of a law of whole tables."""
+    return _table(law, blank(law, kind_of(law), notes), example)
+
+
+def _table(law: Any, own: Any, example: str | None) -> Any:
+    on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
+    first = rest.pop(law.scale_name, None)
+    # Parameters that are not given are left to the law and the invariants.
+    keywords = {name: Parameter.empty if item.default is MISSING else None for name, item in rest.items()}
+    parameters = {law.scale_name: Parameter.empty if first else 1.0, **keywords, "invariants": Parameter.empty}
+    body: dict[str, Any] = {}
     if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
-        RV.moved_only_by = "" if law_type.kernel_form is None else "LatticeNoiseGibbs"
+        body["moved_only_by"] = "" if law.kernel_form is None else "LatticeNoiseGibbs"
+    rv_type = rv_of(law, own, TableNoiseRV, **body)
 
-    class Made(kind):
-        __module__ = module
-        __qualname__ = own_name
-        __doc__ = _documented(law_type, doc, own_name, [*given.parameters][1:-1], example)
-        rv_type = RV
+    def variables(mu: Any, invariants: Invariants, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
+        value = scale(stated.pop(law.scale_name), law.scale_name)
+        centre = checked_location(mu, invariants)
+        unit = law.unit(invariants, **{name: given for name, given in stated.items() if given is not None})
+        if on_lattice:
+            # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
+            connected("register step methods")()
+        check_known(unit, value, invariants)
+        return [centre, value], {"invariants": invariants, "unit": unit}
 
-        @classmethod
-        def rv_op(cls, mu: Any, value: Any, *, unit: TableLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
-            """Apply the random variable of this law and these invariants."""
-            return applied(RV(unit=unit, **props), mu, value, size=size, rng=rng)
+    def rv_op(cls: Any, mu: Any, value: Any, *, unit: TableLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
+        """Apply the random variable of this law and these invariants."""
+        return applied(rv_type(unit=unit, **props), mu, value, size=size, rng=rng)
 
-        @classmethod
-        def dist(cls, *args: Any, **kwargs: Any) -> Any:
-            """Make an unregistered variable; see the class for the parameters."""
-            parameters = given.bind(cls, *args, **kwargs).arguments
-            more, invariants = parameters.pop("kwargs", {}), parameters.pop("invariants")
-            del parameters["cls"]
-            location = checked_location(parameters.pop("mu"), invariants)
-            value = scale(parameters.pop(law_type.scale_name, 1.0), law_type.scale_name)
-            unit = law_type.unit(invariants, **parameters)
-            if on_lattice:
-                # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
-                connected("register step methods")()
-            check_known(unit, value, invariants)
-            return super().dist([location, value], invariants=invariants, unit=unit, **more)
+    def support_point(rv: Any, size: Any, mu: Any, value: Any) -> Any:
+        """Give mu itself."""
+        return nearest_table(rv, mu)
 
-        def support_point(rv: Any, size: Any, mu: Any, value: Any) -> Any:  # PyMC passes the variable
-            """Give mu itself."""
-            return nearest_table(rv, mu)
-
-    Made.__name__ = own_name
-    vars(Made)["dist"].__func__.__signature__ = given  # what `help` shows
-    register_distribution(law_type, Made)
-    return Made
+    own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
+    verbs = {"rv_type": rv_type, "rv_op": own_op, "support_point": support_point}
+    return made(
+        law, own, parameters, variables, verbs, keywords=[*keywords, "invariants"], **_documented(law, first, example)
+    )
 
 
-_TWO_WAY = """>>> import pymc as pm
+_TWO_WAY = """>>> import numpy as np
+>>> import pymc as pm
 >>> import bayesdp as bdp
 >>> table = bdp.datasets.delinquent_children()
 >>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
@@ -178,24 +159,36 @@ _TWO_WAY = """>>> import pymc as pm
 ...     noisy = NAME("noisy", counts, PARAMETERS, invariants=margins, observed=table.values)"""
 
 
-def _documented(law: type[TableLaw], doc: str | None, name: str, parameters: list[str], example: str | None) -> str:
-    kind = " of int" if law.integer else ""
-    mu = f"mu : tensor_like{kind}, shape ``(..., *table)``\n    The table that the noise was added to."
-    shown = "" if example is None else _TWO_WAY.replace("NAME", name).replace("PARAMETERS", example)
-    return distribution_doc(law, doc, name, parameters, given={"mu": mu}, example=shown, scale_shape=", shape (...)")
+_OFF = """The density is that of the noise z, the table minus mu. It is finite for tables that break the invariants too (their
+projection counts): in a model, membership is decided by the exact part of a release alone."""
+
+_LATENT = """A free variable (noise around a known table, such as zeros) never leaves the lattice: `bayesdp.steps.LatticeNoiseGibbs`
+samples it, and is assigned by itself."""
+
+_UNKNOWN_SUM = """NotImplementedError
+    If the scale is not a constant and the sum over the lattice is not computed for these invariants. Where it is, it is for every
+    positive scale, with its gradient; for a constant scale, an unknown sum is left out."""
+
+_UNKNOWN_DENSITY = """TypeError, ValueError
+    If mu or a parameter does not fit the invariants, such as coordinates of another rule.
+NotImplementedError
+    If the log-density is not known for these invariants, or needs a dense matrix (dimensions times cells) beyond four million."""
 
 
-def _signature(law_type: type[TableLaw]) -> Signature:
-    """What `dist` takes; parameters that are not given are left to the law and the invariants."""
-    own = {item.name: Parameter.empty if item.default is MISSING else None for item in fields(law_type)}  # type: ignore[arg-type]
-    first = own.pop(law_type.scale_name, 1.0)
-    return Signature(
-        [
-            Parameter("cls", Parameter.POSITIONAL_OR_KEYWORD),
-            Parameter("mu", Parameter.POSITIONAL_OR_KEYWORD),
-            Parameter(law_type.scale_name, Parameter.POSITIONAL_OR_KEYWORD, default=first),
-            *(Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in own.items()),
-            Parameter("invariants", Parameter.KEYWORD_ONLY),
-            Parameter("kwargs", Parameter.VAR_KEYWORD),
-        ]
-    )
+def _documented(law: type[TableLaw], first: Any, example: str | None) -> dict[str, Any]:
+    """Entries and sections of the docstring that all these distributions have; `example`: whole, or the scale and parameters."""
+    lattice, kind = law.support == "lattice", " of int" if law.integer else ""
+    given = {"mu": f"mu : tensor_like{kind}, shape ``(..., *table)``\n    The table that the noise was added to."}
+    if first is None:
+        given[law.scale_name] = (
+            f"{law.scale_name} : tensor_like of float, default 1, shape (...)\n    Multiplies the noise."
+        )
+    if example is not None and ">>>" not in example:
+        example = _TWO_WAY.replace("PARAMETERS", example)
+    return {
+        "given": given,
+        "example": example or "",
+        "scale_shape": ", shape (...)",
+        "notes": f"{_OFF}\n\n{_LATENT}" if lattice and law.kernel_form is not None else _OFF,
+        "raises": _UNKNOWN_SUM if lattice else _UNKNOWN_DENSITY,
+    }

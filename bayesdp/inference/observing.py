@@ -16,9 +16,9 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp.composition import joint_release
 from bayesdp.consistency import warn_of_law
+from bayesdp.distributions.answers import ExactAnswers
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
-from bayesdp.distributions.exact_answers import ExactAnswers
-from bayesdp.distributions.perturbed.by_rows import rows_of
+from bayesdp.distributions.perturbed import rows_of
 from bayesdp.distributions.same_records import SameRecords, SharedPart
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous

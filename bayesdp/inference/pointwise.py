@@ -7,7 +7,7 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
-from bayesdp.distributions.exact_answers import ExactAnswersRV
+from bayesdp.distributions.answers import ExactAnswersRV
 from bayesdp.distributions.same_records import SameRecordsRV
 
 

@@ -23,8 +23,8 @@ from bayesdp.measurements.exact import Exact, Mask, answers_stated
 from bayesdp.measurements.measured import Measured
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.cell_key import censored_counts
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.named import censored_counts
 from bayesdp.queries import LinearQuery, Query
 
 type Floats = npt.NDArray[np.float64]

@@ -41,7 +41,7 @@ A new law is a new module with a subclass of a family's base (`IntegerLaw`, `Rea
 from __future__ import annotations
 
 from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength, exponential_loss, normal_loss
-from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.base import NoiseLaw, law_names
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
@@ -56,24 +56,24 @@ from bayesdp.noise.bounded.real import (
     TruncatedLaplace,
 )
 from bayesdp.noise.independent.canonical import Canonical, Tulap
-from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
-from bayesdp.noise.independent.gaussian import Gaussian
-from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.independent.scaled import IntegerLaw, RealLaw
 from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
 from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import CellKey, ten_five_rule
+from bayesdp.noise.perturbed.cell_key import CellKey, cell_key, censored_counts, ten_five_rule
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.named import cell_key, censored_counts, conventional_rounding, random_rounding
-from bayesdp.noise.perturbed.rounding import ConventionalRounding, RandomRounding
+from bayesdp.noise.perturbed.rounding import (
+    ConventionalRounding,
+    RandomRounding,
+    conventional_rounding,
+    random_rounding,
+)
 from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
 from bayesdp.noise.perturbed.unknown import UnknownPerturbation
 from bayesdp.noise.polytope.k_norm import KNorm
 from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
-from bayesdp.noise.registered import law_names
 from bayesdp.noise.semi.semi_k_norm import SemiKNorm
 from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace

@@ -1,33 +1,21 @@
-"""Argument checks of the noise laws: scales, locations, shapes, numbers of draws.
-
-Draws of independent values, cell by cell.
-"""
+"""Arguments of the noise laws: scales, locations, limits, shapes, numbers of draws; and draws cell by cell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.noise.base import Floats
 
-__all__ = [
-    "MAX_SCALE",
-    "broadcast_scale",
-    "count_of",
-    "located",
-    "positive_number",
-    "positive_rate",
-    "positive_scale",
-    "values_and_location",
-]
+type Floats = npt.NDArray[np.float64]
+type Limit = float | Floats
 
 MAX_SCALE = 2.0**46
 """Scales must be smaller, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
-
 
 MIN_SCALE = 2.0**-400
 """Scales must be at least this, so that squares of what is measured in them are numbers too; nobody needs smaller ones."""
@@ -124,3 +112,33 @@ def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size
     cells = [np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in parameters]
     fill(_validate.generator_of(rng), *cells, out)
     return out.reshape(shape if size is None else (count, *shape))
+
+
+def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) -> Limit:
+    """Accept a limit, or one for each cell or answer; None and the infinity `absent` stand for none."""
+    # `absent`: minus infinity for the smallest value, infinity for the largest one. `integer`: whether values, and so limits, are.
+    if value is None:
+        return absent
+    given = np.asarray(value, dtype=object)
+    items = [absent if item is None else item for item in given.reshape(-1)]
+    for item in items:
+        # Text that looks like a number, and booleans, would become numbers.
+        if isinstance(item, bool | np.bool) or not isinstance(item, Real):
+            raise TypeError(f"{argument} must be a real number, an array of them or None, got {value!r}")
+    try:
+        array = np.array([float(item) for item in items]).reshape(given.shape)
+    except OverflowError:
+        raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}") from None
+    if not array.size:
+        raise ValueError(f"{argument} must hold at least one number, got an array of shape {array.shape}")
+    if np.any(np.isnan(array)) or np.any(array == -absent):
+        raise ValueError(f"{argument} must be a number, or {absent} or None where there is none, got {value!r}")
+    finite = np.where(np.isinf(array), 0.0, array)
+    if np.any(np.abs(finite) >= _validate.MAX_COUNT):
+        raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}")
+    if integer and np.any(finite != np.rint(finite)):
+        raise ValueError(f"{argument} must be a whole number, as values of the law are, got {value!r}")
+    if array.ndim == 0:
+        return float(array)
+    array.flags.writeable = False
+    return array

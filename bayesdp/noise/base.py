@@ -1,31 +1,35 @@
-"""What a noise law says of itself: its probability law and draws, and what the rest of the package asks of it."""
+"""What a noise law says of itself: its name and parameters, its probability law and draws, and what the rest of the package asks."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._wiring import named, names
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength
+from bayesdp.noise.arrays import count_of, located
 from bayesdp.noise.records import share_by_records
-from bayesdp.noise.registered import RegisteredLaw, law_names, made_law
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.queries import Query
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
+_REGISTRY: dict[str, type[Any]] = {}
+
 _MOST_POINTS = 4096
 """Points at which a picture asks a law for its mass or density one by one."""
 
 
-class NoiseLaw(RegisteredLaw):
+class NoiseLaw(ABC):
     """A probability law of noise, with a log-mass or log-density and a sampler.
 
     The log-mass is exact, or right up to a constant that depends on no value: laws on a lattice or a subspace whose sum or
@@ -78,6 +82,9 @@ class NoiseLaw(RegisteredLaw):
         `kernel_of`. None, the default, leaves it to the compiled log-density.
     """
 
+    name: ClassVar[str]
+    other_parameters: ClassVar[tuple[str, ...]] = ()
+    relation: ClassVar[str] = ""
     family: ClassVar[str]
     support: ClassVar[Literal["integers", "reals", "bounded", "counts", "simplex", "vectors", "lattice", "subspace"]]
     integer: ClassVar[bool]
@@ -91,8 +98,48 @@ class NoiseLaw(RegisteredLaw):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
         if "support" in cls.__dict__ and "family" not in cls.__dict__:
             cls.family = "independent" if cls.support in ("integers", "reals") else cls.support
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the law by plain strings, numbers and lists: ``{"law": name, ...parameters}``."""
+        return {"law": self.name, **{name: _described(value) for name, value in self._parameters().items()}}
+
+    def _parameters(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def stated_parameters(cls) -> dict[str, Any]:
+        """Parameters in a description with their defaults, by default the fields; `dataclasses.MISSING` for those without."""
+        return {
+            item.name: MISSING if item.default is MISSING and item.default_factory is MISSING else item.default
+            for item in fields(cls)  # type: ignore[arg-type]  # subclasses are dataclasses
+        }
+
+    @classmethod
+    def read_word(cls, word: str) -> dict[str, Any] | None:
+        """The parameters for which text without ``=`` stands on the command line; None, the default, where it means nothing."""
+        return None
+
+    # Laws may hold arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoiseLaw) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
+    def __str__(self) -> str:
+        shown = (f"{name}={self._shown(value)}" for name, value in self._parameters().items() if value is not None)
+        return " ".join([self.name, *shown])
+
+    @staticmethod
+    def _shown(value: Any) -> str:
+        """A parameter in one line; an array has one number for each cell."""
+        if isinstance(value, np.ndarray):
+            return f"<one per cell, from {value.min():.6g} to {value.max():.6g}>"
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
 
     @property
     def independent(self) -> bool:
@@ -207,15 +254,6 @@ class NoiseLaw(RegisteredLaw):
         ----------
         description : mapping
             ``law``, a registered name, and exactly the parameters of that law.
-
-        Returns
-        -------
-        NoiseLaw
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the name is not registered, a key is unknown or missing, or a value is not valid.
 
         Examples
         --------
@@ -393,3 +431,73 @@ class NoiseLaw(RegisteredLaw):
             return None
         zero = np.zeros(1)
         return np.exp([self.logp(values[i : i + 1], zero) for i in range(len(values))])
+
+
+class IndependentLaw(NoiseLaw):
+    """Answers that have noise of their own each: a law states the log-mass of each value, and draws around locations."""
+
+    log_each: Any  # of values and their locations, elementwise
+
+    @abstractmethod
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
+        """Draws around locations, shape ``(count, *location.shape)``."""
+
+    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
+        """Sum of the log-masses or log-densities of all answers. See `NoiseLaw.logp`."""
+        return float(np.sum(self.log_each(values, location)))
+
+    def draw(
+        self,
+        rng: _validate.Seed,
+        shape: tuple[int, ...],
+        size: int | None = None,
+        invariants: Invariants | None = None,
+        location: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Draw independent values around a location (zero by default). See `NoiseLaw.draw`."""
+        centre, count = located(location, shape), 1 if size is None else count_of(size)
+        drawn = self._drawn(_validate.generator_of(rng), centre, count)
+        return drawn.reshape(shape if size is None else (count, *shape))
+
+
+def _described(value: Any) -> Any:
+    """A parameter by plain strings, numbers and lists."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_described(own) for own in value]
+    return value.describe() if isinstance(value, NoiseLaw) else value
+
+
+def law_names() -> str:
+    """List the registered names for a message."""
+    return ", ".join(names("law", _REGISTRY))
+
+
+def registered_law(name: Any) -> type[Any]:
+    """The law of a registered name; ValueError for other names."""
+    found: type[Any] | None = named("law", name, _REGISTRY)
+    if found is None:
+        raise ValueError(
+            f"unknown noise law {name!r}; known laws are {_validate.nearest(name, names('law', _REGISTRY))}"
+        )
+    return found
+
+
+def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] = ()) -> Any:
+    """Make a law of a registered name."""
+    # `others`: parameters that are accepted in place of fields of the law.
+    law = registered_law(name)
+    stated = law.stated_parameters()
+    known = list(stated)
+    unknown = [key for key in parameters if key not in known and key not in others]
+    if unknown:
+        valid = f"it takes {law.relation}" if law.relation else f"it has {', '.join(known)}"
+        raise ValueError(f"noise law {name!r} has no parameter {_validate.shown(unknown)}; {valid}")
+    missing = [key for key, default in stated.items() if default is MISSING and key not in parameters]
+    if missing and not any(key in parameters for key in others):
+        raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}")
+    try:
+        return law(**parameters)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"noise law {name!r}: {error}") from None

@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from bayesdp._validate import nearest
-from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.registered import law_names, made_law, registered_law
+from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
 
 _LAWS: Final = {
     "laplacian": "laplace",
@@ -53,16 +52,6 @@ def parse_law(text: str) -> NoiseLaw:
         ``bounds=0:1``, with ``-inf`` or ``inf`` where there is none, and a law within another one in parentheses. Common other
         names are known, of laws ("two-sided geometric", "normal") and of parameters ("standard deviation", "variance",
         "scale"); case does not matter, and blanks in a name may be hyphens.
-
-    Returns
-    -------
-    NoiseLaw
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the text has another form, the name is not known, or the parameters are not those of the law; the message says
-        what the law takes, and how that is related.
 
     Examples
     --------

@@ -14,7 +14,6 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
-from bayesdp.noise.registered import RegisteredLaw
 
 
 class TableLaw(NoiseLaw):
@@ -131,9 +130,7 @@ class TableLaw(NoiseLaw):
     def _shown(value: Any) -> str:
         """A parameter in one line; an array by its shape: those of these laws are matrices or lists of tables."""
         return (
-            f"<{' × '.join(map(str, value.shape))} array>"
-            if isinstance(value, np.ndarray)
-            else RegisteredLaw._shown(value)
+            f"<{' × '.join(map(str, value.shape))} array>" if isinstance(value, np.ndarray) else NoiseLaw._shown(value)
         )
 
     # Laws may hold large arrays: compared and hashed are the numbers, and not the description with all of them as text.

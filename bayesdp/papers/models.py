@@ -13,14 +13,9 @@ import pytensor.tensor as pt
 from matplotlib.figure import Figure
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.variable import shared_rng
 
-from bayesdp._numba import nb as numba
 from bayesdp._validate import choice, positive_integer
-from bayesdp.distributions.parameters import location, scale
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, location, scale
 from bayesdp.distributions.registry import register_distribution
 from bayesdp.inference.observing import observe
 from bayesdp.papers import bounded_statistics, covariance_cone
@@ -36,33 +31,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class VectorRV(RandomVariable):
+class VectorRV(PythonRV):
     """Random variable of vectors whose inputs are a location and a scale for each entry, drawn by `rng_fn`."""
 
     signature = "(k),(k)->(k)"
     dtype = "float64"
-
-
-@numba_core_rv_funcify.register(VectorRV)
-def _core(op: VectorRV, node: Any) -> tuple[Any, None]:
-    """Call the Python sampler from compiled code; None keeps PyTensor from storing a function that refers to this very Op."""
-    result = numba.types.Array(numba.float64, 1, "C")
-
-    def draw_one(rng: np.random.Generator, mu: Any, b: Any) -> Any:
-        return np.ascontiguousarray(op.rng_fn(rng, mu, b))
-
-    @numba_njit
-    def random(rng, mu, b):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=result):
-            out = draw_one(rng, mu, b)
-        return out
-
-    return random, None
-
-
-def _applied(op: VectorRV, mu: Any, b: Any, size: Any, rng: Any) -> Any:
-    own = shared_rng(seed=None) if rng is None else rng
-    return op(mu, b, size=size, rng=own, return_next_rng=True)[1]
 
 
 def _parameters(mu: Any, b: Any) -> list[Any]:
@@ -70,16 +43,12 @@ def _parameters(mu: Any, b: Any) -> list[Any]:
 
 
 class RescaledLaplaceRV(VectorRV):
-    """Random variable of `RescaledLaplace`. The rule is among ``__props__``: PyTensor merges and caches Ops that agree in these."""
+    """Random variable of `RescaledLaplace`, which holds the rule."""
 
     name = "rescaled_laplace"
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "rule")  # type: ignore[assignment]
-    _print_name = ("RescaledLaplace", r"\operatorname{RescaledLaplace}")
+    __props__ = (*PROPS, "rule")
+    rule: str
     law_type = bounded_statistics.RescaledLaplace
-
-    def __init__(self, rule: str = "boundary-inflated", **props: Any) -> None:
-        self.rule = rule
-        super().__init__(**props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
         """Draw shares for each vector of proportions of the batch."""
@@ -139,7 +108,7 @@ class RescaledLaplace(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, b: Any, *, rule: str, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of this rule."""
-        return _applied(RescaledLaplaceRV(rule), mu, b, size, rng)
+        return applied(RescaledLaplaceRV(rule=rule), mu, b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, mu: Any, b: Any, rule: str = "boundary-inflated", **kwargs: Any) -> Any:
@@ -192,7 +161,6 @@ class BoxNormRV(VectorRV):
     """Random variable of `BoxNorm`."""
 
     name = "box_norm"
-    _print_name = ("BoxNorm", r"\operatorname{BoxNorm}")
     law_type = covariance_cone.BoxNorm
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
@@ -242,7 +210,7 @@ class BoxNorm(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, b: Any, *, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable."""
-        return _applied(BoxNormRV(), mu, b, size, rng)
+        return applied(BoxNormRV(), mu, b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, mu: Any, b: Any, **kwargs: Any) -> Any:

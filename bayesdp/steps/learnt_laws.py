@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 
-from bayesdp.distributions.perturbed.base import PerturbedRV
-from bayesdp.distributions.perturbed.by_rows import PerturbationRowsRV
+from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV
 from bayesdp.fibers import Chain, Target
 from bayesdp.fibers.kernel.classes import count_places
 from bayesdp.fibers.windows import without_infinities

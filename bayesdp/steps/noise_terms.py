@@ -11,10 +11,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.bounded.base import BoundedRV
-from bayesdp.distributions.independent.of_counts import CanonicalOfCountsRV
-from bayesdp.distributions.independent.scalar import TulapRV
-from bayesdp.distributions.subspace.row_noise import ProjectedLaplaceGivenRowsRV
+from bayesdp.distributions.canonical import CanonicalOfCountsRV, TulapRV
+from bayesdp.distributions.independent import BoundedRV
+from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
 from bayesdp.distributions.tables import TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame

@@ -13,8 +13,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.util import get_random_generator
 from pytensor.compile.mode import Mode
 
-from bayesdp.distributions.perturbed.base import PerturbedRV, places
-from bayesdp.distributions.perturbed.by_rows import PerturbationRowsRV
+from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, places
 from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps._assigned import chosen_values, register_step

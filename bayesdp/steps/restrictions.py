@@ -18,8 +18,7 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from bayesdp.distributions.answers import AnswersOp
-from bayesdp.distributions.independent.canonical_noise import CanonicalNoiseRV
-from bayesdp.distributions.independent.of_counts import CanonicalOfCountsRV
+from bayesdp.distributions.canonical import CanonicalNoiseRV, CanonicalOfCountsRV
 
 _LINEAR = (
     *(

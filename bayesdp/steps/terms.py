@@ -12,8 +12,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 
-from bayesdp.distributions.answers import AnswersOp
-from bayesdp.distributions.exact_answers import ExactAnswersRV
+from bayesdp.distributions.answers import AnswersOp, ExactAnswersRV
 from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.perturbed.base import PerturbedRV
+from bayesdp.distributions.perturbed import PerturbedRV
 from bayesdp.fibers import NoiseTerm
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.windows import spread_of_windows

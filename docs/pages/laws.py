@@ -10,7 +10,7 @@ from typing import Any
 
 from bayesdp import noise
 from bayesdp.distributions import distribution_of
-from bayesdp.noise.registered import law_names, registered_law
+from bayesdp.noise.base import law_names, registered_law
 from pages import calibrated, examples, law_pictures
 from pages.publishers import PUBLISHERS
 from tests.noise.contract.examples import example_of

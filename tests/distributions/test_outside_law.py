@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from inspect import signature
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -19,7 +20,7 @@ from bayesdp import distributions, noise
 from bayesdp.distributions import registry, table_distribution
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
-from bayesdp.noise import registered
+from bayesdp.noise import base
 from bayesdp.queries import Identity, Totals
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
@@ -37,8 +38,12 @@ def outside() -> Iterator[Any]:
     from tests.distributions import outside_law  # registers
 
     yield outside_law
-    registered._REGISTRY.pop(outside_law.LatticeMaximum.name)
+    base._REGISTRY.pop(outside_law.LatticeMaximum.name)
     registry._DISTRIBUTIONS.pop(outside_law.LatticeMaximum)
+
+
+class Softer(noise.LatticeLaplace):
+    """A law that states nothing but its base."""
 
 
 def brute_force(outside: Any, epsilon: float) -> tuple[Any, Any]:
@@ -59,13 +64,25 @@ def test_it_is_registered_by_name(outside: Any) -> None:
     assert outside.LatticeMaximumNoise.rv_type.law_type is outside.LatticeMaximum
     assert list(signature(outside.LatticeMaximumNoise.dist).parameters) == ["mu", "epsilon", "invariants", "kwargs"]
 
-    class Unregistered(outside.LatticeMaximum):  # type: ignore[misc]  # made in a test
-        pass
 
-    with pytest.raises(
-        NotImplementedError, match="no PyMC distribution is registered for the noise law 'outside-lattice-m"
-    ):
-        distributions.distribution_of(Unregistered)
+def test_a_law_has_a_distribution_without_any_other_line(outside: Any) -> None:
+    made = distributions.distribution_of(Softer)
+    assert (made.__name__, made.law_type, made.__bases__) == ("Softer", Softer, (pm.Discrete,))
+    assert distributions.distribution_of(Softer) is made
+    for thing in (made, made.rv_type):
+        assert pickle.loads(pickle.dumps(thing)) is cloudpickle.loads(cloudpickle.dumps(thing)) is thing
+    variable = made.dist(CENTRE, 0.7, invariants=TOTAL)
+    assert pm.logp(variable, OTHER).eval(mode=PYTHON) == pytest.approx(
+        Softer(0.7).logp(OTHER, CENTRE, TOTAL), rel=1e-12
+    )
+    assert made.__doc__.startswith("A law that states nothing but its base.")
+
+    class Silent(noise.NoiseLaw):
+        name = "silent"
+
+    base._REGISTRY.pop("silent")
+    with pytest.raises(NotImplementedError, match="no PyMC distribution is registered for the noise law 'silent'"):
+        distributions.distribution_of(Silent)
 
 
 def test_log_mass_against_brute_force(outside: Any) -> None:

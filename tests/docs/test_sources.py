@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bayesdp.cli import parser
-from bayesdp.noise.registered import law_names, registered_law
+from bayesdp.noise.base import law_names, registered_law
 
 from pages import command_line, examples, formulas, law_pictures, laws, mechanisms, notebooks, publishers, reference  # isort: skip  # from docs/
 from tests.noise.contract.examples import example_of

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, NoiseLaw
-from bayesdp.noise.registered import law_names
+from bayesdp.noise.base import law_names
 from bayesdp.privacy.tradeoffs.profile import tradeoff_delta
 
 INTEGER: list[NoiseLaw] = [DiscreteLaplace(b=2.0), DiscreteGaussian(sigma=1.7), DiscreteGaussian(sigma=0.3)]

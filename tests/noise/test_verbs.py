@@ -10,7 +10,7 @@ from bayesdp import Invariants, Margins, Measured, SemiNorm, compose, noise
 from bayesdp.composition._total import known_losses
 from bayesdp.measurements import Exact
 from bayesdp.noise import NoiseLaw
-from bayesdp.noise.registered import _REGISTRY
+from bayesdp.noise.base import _REGISTRY
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import gaussian_dp

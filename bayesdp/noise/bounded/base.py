@@ -14,10 +14,17 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp._docs import sections_of, with_sections
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
+from bayesdp.noise.arrays import (
+    Limit,
+    broadcast_scale,
+    checked_limit,
+    draw_each,
+    located,
+    positive_scale,
+    values_and_location,
+)
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 from bayesdp.noise.bounded.kernels import filler
-from bayesdp.noise.limits import Limit, checked_limit
 from bayesdp.noise.namespace import equal, finite
 
 

@@ -16,8 +16,7 @@ from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
 from bayesdp.noise.bounded.real import within
-from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
+from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace
 from bayesdp.noise.namespace import finite, log1mexp, real
 from bayesdp.noise.secure import draw_independent
 

@@ -13,8 +13,7 @@ from bayesdp._numba import nb as numba
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedReal, Moments
-from bayesdp.noise.independent.gaussian import Gaussian
-from bayesdp.noise.independent.laplace import Laplace
+from bayesdp.noise.independent.laws import Gaussian, Laplace
 from bayesdp.noise.namespace import finite, log1mexp, special
 
 

@@ -1,9 +1,4 @@
-"""Canonical noise of any symmetric trade-off function, as a law of releases.
-
-What the laws share that are multiples of canonical noise, whose law for sensitivity 1 is one of `bayesdp.privacy.canonical`.
-
-Tulap noise on real numbers: canonical for (epsilon, delta)-differential privacy.
-"""
+"""Canonical noise as laws of releases: of any symmetric trade-off function, and Tulap noise, that of (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -16,19 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels
-from bayesdp.noise.arrays import count_of, located, positive_number, values_and_location
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.arrays import positive_number, values_and_location
+from bayesdp.noise.base import Floats, IndependentLaw
 from bayesdp.privacy import canonical
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import describe_tradeoff, tradeoff_from_description
 
 
-class StandardLaw(NoiseLaw):
-    """Independent noise of each answer: `unit` times that of the `standard` law."""
+class StandardLaw(IndependentLaw):
+    """Independent noise of each answer: `unit` times that of the `standard` law, one of `bayesdp.privacy.canonical`."""
 
     support = "reals"
     integer = False
@@ -48,35 +42,16 @@ class StandardLaw(NoiseLaw):
         return float(np.sum(self.log_density(values, location)))
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; ``-inf`` off the support.
-
-        Parameters
-        ----------
-        values, location : array_like
-            Finite numbers, of shapes that broadcast.
-
-        Returns
-        -------
-        numpy.ndarray
-        """
+        """Log-density of each value, elementwise; ``-inf`` off the support. Values and locations are of shapes that broadcast."""
         y, mu = values_and_location(values, location)
         return np.asarray(self._standard_log_density((y - mu) / self.unit), dtype=np.float64) - math.log(self.unit)
 
     def _standard_log_density(self, z: Floats) -> Floats:
         return np.asarray(self.standard.logpdf(z))
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Draw independent noise, or values around a location. See `NoiseLaw.draw`."""
-        lead = () if size is None else (count_of(size),)
-        noise = np.asarray(self.standard.rvs((*lead, *shape), _validate.generator_of(rng)), dtype=np.float64)
-        return np.asarray(located(location, shape) + self.unit * noise, dtype=np.float64)
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Floats:
+        noise = np.asarray(self.standard.rvs((count, *location.shape), rng), dtype=np.float64)
+        return np.asarray(location + self.unit * noise, dtype=np.float64)
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
         """Variance of each answer, shape `shape`."""
@@ -105,11 +80,6 @@ class Tulap(StandardLaw):
         At least 0 and less than 1.
     sensitivity : float, default 1
         Largest change of one answer, in counts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
 
     See Also
     --------

@@ -1,17 +1,7 @@
-"""What the independent laws around any real location have in common: a scale a cell, and tails.
-
-One scale from what a methods note states: the scale itself, a privacy parameter with a sensitivity, or a variance.
-
-What the laws on the integers around any real location have in common.
-
-What the laws with a density around any real location have in common.
-
-Trade-off functions of independent noise around two centres; see `NoiseLaw.moved`.
-"""
+"""What the independent laws around any real location have in common: a scale a cell, stated in several ways, and tails."""
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,11 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp._validate import shown
-from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.base import Floats, IndependentLaw
 from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import approximate_dp
 
@@ -70,118 +58,7 @@ class Ways:
         return positive_scale(found if found.ndim else float(found), self.scale)
 
 
-def _laplace_loss(epsilon: Floats, sensitivity: Floats) -> Floats:
-    return np.asarray(sensitivity / epsilon)
-
-
-def _gaussian_loss(rho: Floats, sensitivity: Floats) -> Floats:
-    return np.asarray(sensitivity / np.sqrt(2.0 * rho))
-
-
-def _discrete_laplace_variance(variance: Floats) -> Floats:
-    """The variance is ``2 q / (1 - q)**2 = 1 / (2 sinh(1 / (2 b))**2)`` with ``q = exp(-1 / b)``."""
-    return np.asarray(0.5 / np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
-
-
-def _discrete_gaussian_variance(variance: Floats) -> Floats:
-    if np.any(variance < 1.0):
-        raise ValueError(
-            "variance must be at least 1 for the discrete Gaussian, got "
-            f"{float(np.min(variance)):g}: below that sigma**2 and the variance of the noise are two numbers, and notes call "
-            "either the variance; give sigma"
-        )
-    return np.asarray(np.sqrt(variance))
-
-
-_L1 = (
-    "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
-    "b = sensitivity / epsilon"
-)
-_L2 = (
-    "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
-    "sqrt(2 rho)"
-)
-_NO_EPSILON = (
-    "epsilon and delta give a sigma by several formulas, so look it up, or take it from mechanisms.DiscreteGaussian(table, "
-    "epsilon=..., delta=...).sigma"
-)
-
-LAPLACE = Ways(
-    "b",
-    "epsilon",
-    _laplace_loss,
-    lambda variance: np.asarray(np.sqrt(0.5 * variance)),
-    f"{_L1}; or variance = 2 b**2, or standard_deviation",
-)
-DISCRETE_LAPLACE = Ways(
-    "b",
-    "epsilon",
-    _laplace_loss,
-    _discrete_laplace_variance,
-    f"{_L1}; or variance = 1 / (2 sinh(1 / (2 b))**2), or standard_deviation",
-)
-GAUSSIAN = Ways(
-    "sigma",
-    "rho",
-    _gaussian_loss,
-    lambda variance: np.asarray(np.sqrt(variance)),
-    f"{_L2}; or variance = sigma**2, or standard_deviation; {_NO_EPSILON}",
-)
-DISCRETE_GAUSSIAN = Ways(
-    "sigma",
-    "rho",
-    _gaussian_loss,
-    _discrete_gaussian_variance,
-    f"{_L2}; or variance = sigma**2 (from 1 on), or standard_deviation; {_NO_EPSILON}",
-)
-
-
-class _Stated:
-    """A law whose scale is worked out by its `Ways` when it is made."""
-
-    name: ClassVar[str]
-    ways: ClassVar[Ways | None]
-
-    def _set_scale(self, wrong: Mapping[str, Any], **stated: Any) -> None:
-        assert self.ways is not None
-        object.__setattr__(self, self.ways.scale, self.ways.value(self.name, stated, wrong))
-
-
-class StatedByEpsilon(_Stated):
-    """The constructor of laws with scale b."""
-
-    def __init__(
-        self,
-        b: Any = None,
-        *,
-        epsilon: Any = None,
-        sensitivity: Any = None,
-        variance: Any = None,
-        standard_deviation: Any = None,
-        **wrong: Any,
-    ) -> None:
-        stated = {"b": b, "epsilon": epsilon, "sensitivity": sensitivity}
-        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
-
-
-class StatedByRho(_Stated):
-    """The constructor of laws with scale sigma."""
-
-    def __init__(
-        self,
-        sigma: Any = None,
-        *,
-        rho: Any = None,
-        sensitivity: Any = None,
-        variance: Any = None,
-        standard_deviation: Any = None,
-        **wrong: Any,
-    ) -> None:
-        stated = {"sigma": sigma, "rho": rho, "sensitivity": sensitivity}
-        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
-
-
-class ScaledLaw(NoiseLaw):
+class ScaledLaw(IndependentLaw):
     """Independent noise of each answer, with one scale or one a cell.
 
     A law states its formulas for arrays, with the location and the scale as arguments: `log_kernel` and `log_cdf_kernel`, for
@@ -212,6 +89,10 @@ class ScaledLaw(NoiseLaw):
         if hasattr(cls, "scale_name"):
             cls.kernel_parameters = (cls.scale_name,)
 
+    def _set_scale(self, wrong: Mapping[str, Any], **stated: Any) -> None:
+        assert self.ways is not None
+        object.__setattr__(self, self.scale_name, self.ways.value(self.name, stated, wrong))
+
     def __post_init__(self) -> None:
         object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
 
@@ -237,14 +118,6 @@ class ScaledLaw(NoiseLaw):
         """Mean and variance around mu."""
 
     @abstractmethod
-    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-mass or log-density of each value, elementwise."""
-
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum of the log-masses or log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_each(values, location)))
-
-    @abstractmethod
     def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of at most each value (any real number), elementwise."""
 
@@ -256,29 +129,16 @@ class ScaledLaw(NoiseLaw):
         """Probability of at most each value (any real number), elementwise."""
         return np.exp(self.log_cdf(values, location))
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Any:
-        """Draw independent noise, or values around a real location. See `NoiseLaw.draw`."""
-        cells = [located(location, shape), self._scales(shape)]
-        return draw_each(self.fill, rng, cells, size, integer=self.integer)
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
+        cells = [location, self._scales(location.shape)]
+        return draw_each(self.fill, rng, cells, count, integer=self.integer)
 
     def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean around each location, elementwise."""
         mu, _, scale = self._prepared(location, 0.0)
         return self._moments(mu, scale)[0]
 
-    def variance(
-        self,
-        shape: tuple[int, ...],
-        invariants: Any = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
+    def variance(self, shape: tuple[int, ...], invariants: Any = None, location: npt.ArrayLike | None = None) -> Floats:
         """Variance of each cell around its location (zero by default), shape `shape`."""
         return self._moments(located(location, shape), self._scales(shape))[1]
 
@@ -296,7 +156,7 @@ class ScaledLaw(NoiseLaw):
 
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """Mass or density of the noise of one answer. See `NoiseLaw.picture`."""
-        return np.exp(self.log_each(values))
+        return np.asarray(np.exp(self.log_each(values)))
 
 
 class IntegerLaw(ScaledLaw):
@@ -306,17 +166,7 @@ class IntegerLaw(ScaledLaw):
     integer = True
 
     def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-mass of each value, elementwise; ``-inf`` where it is not an integer.
-
-        Parameters
-        ----------
-        values, location : array_like
-            Finite numbers below 2**53 in size, of shapes that broadcast.
-
-        Returns
-        -------
-        numpy.ndarray
-        """
+        """Log-mass of each value, elementwise; ``-inf`` where it is not an integer. Numbers are below 2**53 in size."""
         k, mu, scale = self._prepared(values, location)
         return np.where(k == np.rint(k), self.log_kernel(np, k, mu, scale), -np.inf)
 
@@ -373,17 +223,7 @@ class RealLaw(ScaledLaw):
         out[...] = mu + scale * cls._standard_draw(rng, out.shape)
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise.
-
-        Parameters
-        ----------
-        values, location : array_like
-            Finite numbers, of shapes that broadcast.
-
-        Returns
-        -------
-        numpy.ndarray
-        """
+        """Log-density of each value, elementwise; values and locations are of shapes that broadcast."""
         return np.asarray(self.log_kernel(np, *self._prepared(values, location)))
 
     log_each = log_density
@@ -396,42 +236,3 @@ class RealLaw(ScaledLaw):
         """Logarithm of the probability of more than each value, elementwise."""
         y, mu, scale = self._prepared(values, location)
         return np.asarray(self.log_cdf_kernel(np, -y, -mu, scale))
-
-
-MOST_OUTCOMES = 50_000
-"""Outcomes that are written out."""
-
-
-def moved_discrete_laplace(rate: float, by: int) -> TradeOff | None:
-    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on.
-
-    Examples
-    --------
-    >>> moved_discrete_laplace(0.5, 1)  # randomised response
-    ApproximateTradeOff(epsilon=0.5, delta=0.0)
-    """
-    if by == 1:
-        return approximate_dp(rate)
-    if by > MOST_OUTCOMES or rate * by > 700.0:
-        return None
-    q = math.exp(-rate)
-    k = np.arange(1, by)
-    null = np.concatenate([[1.0 / (1.0 + q)], (1.0 - q) / (1.0 + q) * q**k, [q**by / (1.0 + q)]])
-    return DiscretePair(0.0, tuple(null[::-1].tolist()), tuple(null.tolist()))
-
-
-def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
-    """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
-    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
-    # rounding.
-    if masses.size + by > MOST_OUTCOMES:
-        return None
-    beyond = np.zeros(by)
-    null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
-    both = (null > 0.0) & (other > 0.0)
-    p, q = null[both], other[both]
-    alone = float(
-        other[null == 0.0].sum()
-    )  # of each centre the far side of the other one's integers; masses may underflow
-    below = ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))
-    return Bracketed(below, ordered_pair(0.0, np.append(p, alone), np.append(q, alone)))

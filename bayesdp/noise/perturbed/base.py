@@ -1,7 +1,4 @@
-"""What the laws of perturbed counts share: they look everything up in a table p(y | x).
-
-A table p(y | x) of published counts given true ones, as arrays that are looked up.
-"""
+"""What the laws of perturbed counts share: they look everything up in a table p(y | x) of published counts given true ones."""
 
 from __future__ import annotations
 
@@ -16,11 +13,9 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._verbs import LogMassWindows
-from bayesdp.noise.arrays import count_of, located, values_and_location
-from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.arrays import located, values_and_location
+from bayesdp.noise.base import Floats, IndependentLaw, Ints
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 
 
@@ -202,7 +197,7 @@ class Transitions:
         return found[which].reshape(values.shape)
 
 
-class PerturbedLaw(NoiseLaw):
+class PerturbedLaw(IndependentLaw):
     """Counts that were published instead of true ones: each answer by a law p(y | x) of its true count x, a whole number >= 0.
 
     A law states `transitions`, the table of its probabilities; everything else follows. Such laws are not differentially
@@ -219,22 +214,10 @@ class PerturbedLaw(NoiseLaw):
     def transitions(self) -> Transitions:
         """The table of probabilities; made once."""
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-masses of all values; ``-inf`` if one cannot be. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_each(values, location)))
-
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0) -> Floats:
         """Log-mass of each published value given its true count, elementwise.
 
-        Parameters
-        ----------
-        values, location : array_like
-            Finite numbers below 2**53 in size, of shapes that broadcast.
-
-        Returns
-        -------
-        numpy.ndarray
-            ``-inf`` where the value cannot be, or the location is not a count.
+        It is ``-inf`` where the value cannot be, or the location is not a count.
         """
         return self.transitions.log_each(*values_and_location(values, location))
 
@@ -251,10 +234,7 @@ class PerturbedLaw(NoiseLaw):
         return np.asarray(self.transitions.moments[0][self.transitions.row_of(counts)])
 
     def variance(
-        self,
-        shape: tuple[int, ...],
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
+        self, shape: tuple[int, ...], invariants: Invariants | None = None, location: npt.ArrayLike | None = None
     ) -> Floats | None:
         """Variance given each true count, shape `shape`; None without them, on which it depends."""
         if location is None:
@@ -262,24 +242,9 @@ class PerturbedLaw(NoiseLaw):
         counts = self._counts(located(location, shape))
         return np.asarray(self.transitions.moments[1][self.transitions.row_of(counts)])
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Ints:
-        """Draw published values for true counts (zero by default). See `NoiseLaw.draw`.
-
-        Raises
-        ------
-        ValueError
-            If a location is not a count that the law knows.
-        """
-        counts = self._counts(located(location, shape))
-        whole = counts if size is None else np.broadcast_to(counts, (count_of(size), *shape))
-        return self.transitions.draw(_validate.generator_of(rng), np.array(whole, order="C"))
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Ints:
+        counts = self._counts(location)
+        return self.transitions.draw(rng, np.array(np.broadcast_to(counts, (count, *counts.shape)), order="C"))
 
     @property
     def limits(self) -> tuple[Any, Any]:

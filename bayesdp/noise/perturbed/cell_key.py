@@ -1,7 +1,4 @@
-"""Counts perturbed by cell keys: the perturbation table is worked out from its variance, or given.
-
-Perturbation tables of maximum entropy: a mean of zero, a variance, and deviations that are allowed.
-"""
+"""Counts perturbed by cell keys: the perturbation table is given, or has maximum entropy with a mean of zero and a variance."""
 
 from __future__ import annotations
 
@@ -18,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
 from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable, whole
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _EDGE = 1e-9
 """A variance this near to an end of what is feasible, relative to it, is that end: there no entropy is left to choose."""
@@ -391,16 +386,87 @@ class CellKey(PerturbedLaw):
         return f"CellKey({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
+def cell_key(
+    ptable: TransitionTable | str | Path | None = None,
+    *,
+    max_deviation: int | None = None,
+    variance: float | Sequence[float] | None = None,
+    not_smaller_than: int = 0,
+    zeros: str = "kept",
+    variance_at_most: float | None = None,
+) -> CellKey:
+    """Counts perturbed by cell keys, by a table or the path of its file, or by maximum entropy; see `CellKey`.
+
+    Parameters
+    ----------
+    ptable : TransitionTable, str or Path, optional
+        A path is read by `read_ptable`.
+    max_deviation : int, optional
+    variance : float or sequence of float, optional
+    not_smaller_than : int, default 0
+    zeros : {"kept", "perturbed"}, default "kept"
+    variance_at_most : float, optional
+
+    Examples
+    --------
+    >>> print(cell_key(max_deviation=5, variance=3.0, not_smaller_than=3))
+    cell-key max_deviation=5 variance=3.0 not_smaller_than=3 zeros=kept
+    """
+    table = read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable
+    return CellKey(table, max_deviation, variance, not_smaller_than, zeros, variance_at_most)
+
+
+def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
+    """The law of perturbed counts of which those under a threshold were not published: they stand as ``below - 1``.
+
+    The probabilities of all published numbers under `below` are added up, for each true count; `bayesdp.thresholded` writes the
+    code where an answer could have been published and was not. Laws of noise have `Censored` for that.
+
+    Parameters
+    ----------
+    law : PerturbedLaw
+        `RandomRounding`, `ConventionalRounding`, `CellKey` or `TransitionTable`.
+    below : int
+        The smallest number that is published, at least 1; one for all answers.
+
+    Returns
+    -------
+    TransitionTable or CellKey
+        A `CellKey` with that table where one cell has one value in all tables (`NoiseLaw.same_cell_same_value`).
+
+    Notes
+    -----
+    There is no upper threshold: counts without end would have one code. For true counts that are published as "100 or
+    more" there is `bayesdp.top_coded`.
+
+    Examples
+    --------
+    Rounded to base 3, and nothing under 6 published:
+
+    >>> from bayesdp.noise import RandomRounding
+    >>> law = censored_counts(RandomRounding(base=3), below=6)
+    >>> np.exp(law.log_each([5, 5, 5, 6], [0, 4, 5, 5])).round(4).tolist()
+    [1.0, 0.6667, 0.3333, 0.6667]
+    """
+    if not isinstance(law, PerturbedLaw):
+        raise TypeError(f"law must be one of perturbed counts such as RandomRounding(base=3), got {law!r}")
+    if np.ndim(below):
+        raise ValueError("below must be one whole number for all answers under a law of perturbed counts")
+    number = below.item() if isinstance(below, np.generic | np.ndarray) else below
+    number = int(number) if isinstance(number, float) and number.is_integer() else number
+    least = _validate.positive_integer(number, "below")
+    coded = law.transitions.with_code(least)
+    deviations = range(coded.lowest, coded.highest + 1)
+    table = TransitionTable(tuple(deviations), coded.mass, coded.period, least)  # type: ignore[arg-type]  # arrays are accepted
+    return CellKey(ptable=table) if law.same_cell_same_value else table
+
+
 def ten_five_rule() -> CellKey:
     """The "10-5 rule": counts below 10 become 0, and others the nearest multiple of 5.
 
     ``y = 0`` for x below 10, and from 10 on x - 1 for a remainder by 5 of 1, x - 2 for 2, x + 2 for 3 and x + 1 for 4. Nothing in
     it is random. It is the example of a perturbation table that comes with the package cell-key-perturbation of the UK Office for
     National Statistics (MIT licence), which then leaves out the counts below 10.
-
-    Returns
-    -------
-    CellKey
 
     Examples
     --------

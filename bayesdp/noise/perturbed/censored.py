@@ -1,11 +1,4 @@
-"""A law of which only values within thresholds are published: of the others it is known on which side they were.
-
-Thresholds of publication: the smallest and the largest value that is published.
-
-Mean and variance of a law, given that its value is within thresholds.
-
-Log-masses of censored answers as functions of the true answer, tabulated for the kernel of the posterior.
-"""
+"""A law of which only values within thresholds are published: of the others it is known on which side they were."""
 
 from __future__ import annotations
 
@@ -19,16 +12,12 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.noise._verbs import LogMassWindows, LossByLength
-from bayesdp.noise.arrays import broadcast_scale, located, values_and_location
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, located, values_and_location
+from bayesdp.noise.base import Floats, IndependentLaw, Ints, NoiseLaw
 from bayesdp.noise.bounded.base import plain_bounds
 from bayesdp.noise.bounded.discrete import TruncatedDiscreteGaussian, TruncatedDiscreteLaplace
 from bayesdp.noise.bounded.real import TruncatedGaussian, TruncatedLaplace
-from bayesdp.noise.independent.discrete_gaussian import DiscreteGaussian
-from bayesdp.noise.independent.discrete_laplace import DiscreteLaplace
-from bayesdp.noise.independent.gaussian import Gaussian
-from bayesdp.noise.independent.laplace import Laplace
-from bayesdp.noise.limits import Limit, checked_limit
+from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.namespace import finite
 from bayesdp.queries import Query
 
@@ -181,7 +170,7 @@ def _slopes(kind: int, scale: float, table: Floats, laplace: bool) -> tuple[floa
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Censored(NoiseLaw):
+class Censored(IndependentLaw):
     r"""Values of a law that are published from ``below`` to ``above`` only; of the others it is known on which side they were.
 
     With Y of the law that was censored, around mu:
@@ -211,11 +200,6 @@ class Censored(NoiseLaw):
         Largest value that is published; None or infinity where there is none.
     noise : NoiseLaw, or its description, optional
         The same as `law`, by the name that files have.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the law has no such tails, or the thresholds are no numbers, fractional for integers, or ``below > above``.
 
     See Also
     --------
@@ -331,10 +315,6 @@ class Censored(NoiseLaw):
         y = np.where(under, low - 1.0, np.where(over, high + 1.0, values))
         return np.asarray(y, dtype=np.int64) if self.integer else np.asarray(y, dtype=np.float64)
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum of the log-masses of all values. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_each(values, location)))
-
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-mass or log-density of each published value, log-probability of each code, elementwise; ``-inf`` elsewhere."""
         y, mu = values_and_location(values, location)
@@ -357,18 +337,9 @@ class Censored(NoiseLaw):
         """Probability of at most each value (any real number), codes included, elementwise."""
         return np.exp(self.log_cdf(values, location))
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats | Ints:
-        """Draw independent values around a location (zero by default), with codes for those held back. See `NoiseLaw.draw`."""
-        self._thresholds(shape)
-        drawn = self.law.draw(rng, shape, size, location=located(location, shape))
-        return self.coded(drawn)
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Floats | Ints:
+        self._thresholds(location.shape)
+        return self.coded(self.law.draw(rng, location.shape, count, location=location))
 
     def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean of values with their codes around each location, elementwise.

@@ -39,11 +39,6 @@ class RandomRounding(PerturbedLaw):
         Of rounding up, ``u_r`` for the remainders 1 to base - 1. "nearest", for odd bases: to the nearest multiple with probability
         2/3, and else to the other; for base 3 that is the unbiased rounding. None is "unbiased".
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the base is not a whole number from 2 on, or there is not one probability for each remainder.
-
     See Also
     --------
     bayesdp.distributions.RandomRounding : the same law as a PyMC distribution.
@@ -104,11 +99,6 @@ class RandomRounding(PerturbedLaw):
         mass[rest[1:], 2 * self.base - 1 - rest[1:]] = up[1:]
         return Transitions(1 - self.base, mass, self.base)
 
-    def describe(self) -> dict[str, Any]:
-        """Describe the law by plain data. See `NoiseLaw.describe`."""
-        own = self.probabilities
-        return {**super().describe(), "probabilities": list(own) if isinstance(own, tuple) else own}
-
 
 @dataclass(frozen=True, eq=False)
 class ConventionalRounding(PerturbedLaw):
@@ -131,11 +121,6 @@ class ConventionalRounding(PerturbedLaw):
     ties : {"up", "down", "even"}, default "up"
         Where to a count goes in the middle between two multiples of an even base; "even": to the multiple by an even number, as many
         computer languages round.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the base is not a whole number from 2 on, or `ties` is another word.
 
     See Also
     --------
@@ -177,6 +162,41 @@ class ConventionalRounding(PerturbedLaw):
         mass = np.zeros((len(rows), base + 1))
         mass[rows, np.where(up, base - rest, -rest) + half] = 1.0
         return Transitions(-half, mass, len(rows))
+
+
+def random_rounding(base: int, probabilities: str | Sequence[float] | None = None) -> RandomRounding:
+    """Counts rounded at random to a base; see `RandomRounding`.
+
+    Parameters
+    ----------
+    base : int
+        3 at Stats NZ, 5 at Statistics Canada.
+    probabilities : {"unbiased", "nearest"} or sequence of float, optional
+        Of rounding up, by remainder; unbiased by default.
+
+    Examples
+    --------
+    >>> print(random_rounding(3))
+    random-rounding base=3
+    """
+    return RandomRounding(base, probabilities)
+
+
+def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
+    """Counts rounded to the nearest multiple of a base; see `ConventionalRounding`.
+
+    Parameters
+    ----------
+    base : int
+    ties : {"up", "down", "even"}, default "up"
+        Where counts in the middle go.
+
+    Examples
+    --------
+    >>> print(conventional_rounding(10))
+    conventional-rounding base=10 ties=up
+    """
+    return ConventionalRounding(base, ties)
 
 
 def _base(given: Any) -> int:

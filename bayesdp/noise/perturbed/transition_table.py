@@ -52,12 +52,6 @@ class TransitionTable(PerturbedLaw):
         Numbers under it are not published, and stand as ``below - 1``, which the table has to have in their place:
         `bayesdp.noise.censored_counts` makes such a table of another. 0: there is no threshold.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a row does not sum to 1, a probability is negative, a number under `below` has a probability, or the shapes do not fit; the
-        message names the row.
-
     See Also
     --------
     bayesdp.distributions.TransitionTable : the same law as a PyMC distribution.
@@ -137,15 +131,6 @@ class TransitionTable(PerturbedLaw):
         published : sequence of int, optional
             The published values of the columns, increasing; by default 0, 1, ..., m - 1.
 
-        Returns
-        -------
-        TransitionTable
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a row does not sum to 1, or the shapes do not fit.
-
         Examples
         --------
         >>> law = TransitionTable.full([[1, 0], [0.25, 0.75]])
@@ -179,15 +164,6 @@ class TransitionTable(PerturbedLaw):
         period : int, default 1
             1 for a cap, the base for rounding, 0 if there are no larger counts.
 
-        Returns
-        -------
-        TransitionTable
-
-        Raises
-        ------
-        TypeError, ValueError
-            If counts have gaps, or a row is not right; the message names the row.
-
         Examples
         --------
         >>> law = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 1: 0.5}}, period=2)
@@ -217,15 +193,6 @@ class TransitionTable(PerturbedLaw):
         residues : sequence of mappings
             For each remainder of x by the number of mappings, from 0 on, the deviations and their probabilities.
 
-        Returns
-        -------
-        TransitionTable
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a row is not right; the message names it.
-
         Examples
         --------
         Rounding to base 3 as Stats NZ does it:
@@ -246,13 +213,8 @@ class TransitionTable(PerturbedLaw):
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data. See `NoiseLaw.describe`."""
-        return {
-            "law": self.name,
-            "deviations": list(self.deviations),
-            "rows": [list(row) for row in self.rows],
-            "period": self.period,
-            **({"below": self.below} if self.below else {}),
-        }
+        told = super().describe()
+        return told if self.below else {key: value for key, value in told.items() if key != "below"}
 
     def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
         """Which values stand for answers under the threshold, if there is one. See `NoiseLaw.withheld`."""
@@ -339,10 +301,6 @@ def read_ptable(path: str | Path) -> TransitionTable:
         have decimal points. A column ``v`` must be ``j - i``; columns ``p_int_lb``, ``p_int_ub`` and ``type``, which some exports
         have, are not used. Pairs that do not stand in the file have probability 0. All counts above the largest i have its
         deviations.
-
-    Returns
-    -------
-    TransitionTable
 
     Raises
     ------

@@ -50,11 +50,6 @@ class UnknownPerturbation(PerturbedLaw):
     prior : {"dirichlet", "max-entropy"}, default "dirichlet"
     concentration : float, default 0.5
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range; the message says what would be valid.
-
     Examples
     --------
     >>> law = UnknownPerturbation(max_deviation=1, small=2)

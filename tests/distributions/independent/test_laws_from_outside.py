@@ -20,7 +20,7 @@ from scipy import stats
 
 from bayesdp.distributions import distribution_of, scalar_distribution
 from bayesdp.noise import IntegerLaw, NoiseLaw, RealLaw, parse_law
-from bayesdp.noise.registered import _REGISTRY
+from bayesdp.noise.base import _REGISTRY
 from tests.noise.oracles import chi_square_pvalue
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
@@ -170,14 +170,27 @@ def test_in_a_model_that_goes_through_pickle(law: Any, own: Any) -> None:
         assert float(np.sum(term)) == pytest.approx(law(1.5).logp([2, 5], [3.0, 3.0]), rel=1e-13)
 
 
-def test_a_law_without_a_distribution_is_said_so() -> None:
-    class Unknown(RoundedLogistic):
-        """No distribution was made for it."""
+class Unnamed(RoundedLogistic):
+    """Nobody wrote a distribution of it."""
 
-    with pytest.raises(
-        NotImplementedError, match=r"no PyMC distribution is registered for the noise law 'rounded-logis"
-    ):
-        distribution_of(Unknown)
+
+def test_a_law_needs_no_distribution_of_its_own() -> None:
+    made = distribution_of(Unnamed)
+    assert made is distribution_of(Unnamed) is pickle.loads(pickle.dumps(made))
+    y, variable = np.arange(-4, 5), made.dist(0.3, s=1.7)
+    assert pickle.loads(pickle.dumps(variable.owner.op)) == variable.owner.op
+    np.testing.assert_allclose(pm.logp(variable, y).eval(mode=PYTHON), Unnamed(1.7).log_each(y, 0.3), rtol=1e-13)
+    assert made.__doc__.startswith("Nobody wrote a distribution of it.")
+    assert made.__name__ == "Unnamed"
+
+
+def test_a_law_without_a_kernel_has_none() -> None:
+    class Silent(NoiseLaw):
+        name = "silent"
+
+    assert _REGISTRY.pop("silent") is Silent
+    with pytest.raises(NotImplementedError, match=r"no PyMC distribution is registered for the noise law 'silent'"):
+        distribution_of(Silent)
 
 
 @pytest.mark.parametrize(("law", "own"), KINDS)

@@ -42,7 +42,7 @@ def test_draws_of_tulap() -> None:
         law = canonical.Tulap(0.7, d)
         draws = pm.draw(distributions.Tulap.dist(mu=3.0, epsilon=0.7, delta=d, size=4000), random_seed=1)
         assert kstest(draws - 3.0, law.cdf).pvalue > 1e-4
-        plain = distributions.independent.scalar.TulapRV.rng_fn(np.random.default_rng(1), [3.0, 5.0], 0.7, d, (4000, 2))
+        plain = distributions.Tulap.rv_type.rng_fn(np.random.default_rng(1), [3.0, 5.0], 0.7, d, (4000, 2))
         assert kstest((plain - [3.0, 5.0]).ravel(), law.cdf).pvalue > 1e-4
 
 

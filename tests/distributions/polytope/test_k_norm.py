@@ -13,7 +13,7 @@ from pytensor.compile.mode import Mode
 
 from bayesdp import noise
 from bayesdp.distributions import KNorm
-from bayesdp.distributions.polytope.k_norm import GaugeOp, table_gauge
+from bayesdp.distributions.densities import GaugeOp, table_gauge
 from bayesdp.hulls import SymmetricHull
 from tests.hulls.polytopes import both_margins, moves, substitutions
 

@@ -11,56 +11,41 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.distribution import Distribution, _support_point
 from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
-from bayesdp.distributions._python_draws import applied, drawn_in_python
-from bayesdp.distributions.parameters import is_discrete, location, scale
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, as_real, is_discrete, location, scale
 from bayesdp.distributions.registry import register_distribution
-from bayesdp.noise.limits import checked_limit
+from bayesdp.noise.arrays import checked_limit
 from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed.censored import check_order
 
 
-class CensoredRV(RandomVariable):
-    """Random variable of `Censored`; the law that was censored is among its props, its parameters are inputs.
-
-    Inputs after the location are the scale of that law and both thresholds.
-    """
+class CensoredRV(PythonRV):
+    """Random variable of `Censored`; inputs are the location, the scale of the law that was censored, and both thresholds."""
 
     law_type = noise.Censored
-    name = "censored"
-    _print_name = ("Censored", r"\operatorname{Censored}")
-    signature = "(),(),(),()->()"
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "inner")  # type: ignore[assignment]
+    name, signature = "censored", "(),(),(),()->()"
+    __props__ = (*PROPS, "inner")
+    inner: type[noise.NoiseLaw]
 
     def __init__(self, inner: type[noise.NoiseLaw], **props: Any) -> None:
-        self.inner = inner
-        super().__init__(dtype="int64" if inner.integer else "float64", **props)
+        props.setdefault("dtype", "int64" if inner.integer else "float64")
+        super().__init__(inner=inner, **props)
 
     def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
         """Draw an array of independent values; the last argument is their size."""
         *own, size = inputs
-        mu, width, low, high = (np.asarray(array, dtype=np.float64) for array in own)
-        shape = np.broadcast_shapes(mu.shape, width.shape, low.shape, high.shape) if size is None else tuple(size)
-        kind: Any = self.inner
-        law = noise.Censored(
-            kind(np.broadcast_to(width, shape).copy()), *(np.broadcast_to(s, shape) for s in (low, high))
-        )
-        return np.asarray(law.draw(rng, shape, location=np.broadcast_to(mu, shape)), dtype=self.dtype)
+        arrays = [np.asarray(array, dtype=np.float64) for array in own]
+        shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
+        mu, *parameters = (np.broadcast_to(array, shape).copy() for array in arrays)
+        return np.asarray(self.law_of(parameters).draw(rng, shape, location=mu), dtype=self.dtype)
 
     def law_of(self, parameters: Sequence[Any]) -> noise.Censored:
         """The law with the values of its inputs after the location."""
         kind: Any = self.inner
         width, low, high = parameters
         return noise.Censored(kind(width), low, high)
-
-
-@numba_core_rv_funcify.register(CensoredRV)
-def _core(op: CensoredRV, node: Any) -> tuple[Any, None]:
-    return drawn_in_python(op, 0)
 
 
 class Censored(Distribution):
@@ -82,11 +67,6 @@ class Censored(Distribution):
         Smallest and largest value that is published; None or an infinity where there is no threshold.
     **scale
         ``b`` or ``sigma``, for a type of law.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the law has no scale, or constants are no thresholds or in the wrong order.
 
     See Also
     --------
@@ -136,7 +116,7 @@ def _sides(below: Any, above: Any, *, integer: bool) -> list[Any]:
         variable = pt.as_tensor_variable(np.float64(absent) if value is None else value)
         if isinstance(variable, TensorConstant):
             variable = pt.constant(np.asarray(checked_limit(variable.data, absent, name, integer=integer), np.float64))
-        found.append(variable if variable.dtype == "float64" else pt.cast(variable, "float64"))
+        found.append(as_real(variable))
     if all(isinstance(side, TensorConstant) for side in found):
         check_order(found[0].data, found[1].data, integer=integer)
     return found

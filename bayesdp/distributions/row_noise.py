@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
 
-from bayesdp.distributions._python_draws import applied, drawn_in_python
-from bayesdp.distributions.parameters import checked_location, is_discrete, scale
+from bayesdp.distributions.laws import ProjectedLaplace
+from bayesdp.distributions.parameters import (
+    PROPS,
+    PythonRV,
+    applied,
+    check_invariants,
+    checked_location,
+    is_discrete,
+    scale,
+)
 from bayesdp.distributions.registry import add_likelihood
-from bayesdp.distributions.subspace.laws import ProjectedLaplace
-from bayesdp.distributions.tables import nearest_table
+from bayesdp.distributions.tables import nearest_table, signature_of
 from bayesdp.invariants import Invariants
+from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace as ProjectedLaplaceLaw
 from bayesdp.noise.subspace.projected_laplace import components_of, log_gram, rows_of_cells
 from bayesdp.noise.subspace.row_noise import row_coordinates
 from bayesdp.noise.tables import norm_of
 
-type Floats = npt.NDArray[np.float64]
 
-
-class RowSpaceNoiseRV(RandomVariable):
+class RowSpaceNoiseRV(PythonRV):
     """Random variable of `RowSpaceNoise`."""
 
-    name = "row_space_noise"
-    signature = "()->(r)"
-    dtype = "float64"
-    _print_name = ("RowSpaceNoise", r"\operatorname{RowSpaceNoise}")
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants")  # type: ignore[assignment]
-
-    def __init__(self, invariants: Invariants, **props: Any) -> None:
-        self.invariants = invariants
-        super().__init__(**props)
+    name, signature, dtype = "row_space_noise", "()->(r)", "float64"
+    __props__ = (*PROPS, "invariants")
+    invariants: Invariants
 
     def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> tuple[int]:
         return (self.invariants.rank,)
@@ -54,20 +50,17 @@ class RowSpaceNoiseRV(RandomVariable):
         return np.ascontiguousarray(w.reshape(*lead, self.invariants.rank))
 
 
-class ProjectedLaplaceGivenRowsRV(RandomVariable):
+class ProjectedLaplaceGivenRowsRV(PythonRV):
     """Random variable of `ProjectedLaplaceGivenRows`."""
 
     law_type = ProjectedLaplaceLaw
-    name = "projected_laplace_given_rows"
-    dtype = "float64"
-    _print_name = ("ProjectedLaplaceGivenRows", r"\operatorname{ProjectedLaplaceGivenRows}")
-    __props__: tuple[str, ...] = (*RandomVariable.__props__, "invariants")  # type: ignore[assignment]
+    name, dtype = "projected_laplace_given_rows", "float64"
+    __props__ = (*PROPS, "invariants")
+    invariants: Invariants
 
     def __init__(self, invariants: Invariants, **props: Any) -> None:
-        self.invariants = invariants
-        core = ",".join(ascii_lowercase[: len(invariants.frame.shape)])
-        props.setdefault("signature", f"({core}),(r),()->({core})")
-        super().__init__(**props)
+        props.setdefault("signature", signature_of(invariants, "(r)", "()"))
+        super().__init__(invariants=invariants, **props)
 
     def spread(self, w: Any) -> Any:
         """The removed noise ``R^T w`` as a table, shape ``(..., *table)``."""
@@ -88,16 +81,6 @@ class ProjectedLaplaceGivenRowsRV(RandomVariable):
         return np.ascontiguousarray(mu + noise)
 
 
-@numba_core_rv_funcify.register(RowSpaceNoiseRV)
-def _row_core(op: RowSpaceNoiseRV, node: Any) -> tuple[Any, None]:
-    return drawn_in_python(op, 1)
-
-
-@numba_core_rv_funcify.register(ProjectedLaplaceGivenRowsRV)
-def _given_rows_core(op: ProjectedLaplaceGivenRowsRV, node: Any) -> tuple[Any, None]:
-    return drawn_in_python(op, len(op.invariants.frame.shape))
-
-
 class RowSpaceNoise(pm.Continuous):
     r"""Coordinates w of what a projection has removed from Laplace noise e.
 
@@ -115,11 +98,6 @@ class RowSpaceNoise(pm.Continuous):
         Scale of the noise before it is projected, in counts (b > 0). Forward draws are of ``(R R^T)^{-1} R e``.
     invariants : Invariants
         What the noise does not change; of rank 1 at least.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `invariants` is something else, or has rank 0.
 
     References
     ----------
@@ -144,13 +122,12 @@ class RowSpaceNoise(pm.Continuous):
     @classmethod
     def rv_op(cls, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of these invariants."""
-        return applied(RowSpaceNoiseRV(invariants), b, size=size, rng=rng)
+        return applied(RowSpaceNoiseRV(invariants=invariants), b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
-        if not isinstance(invariants, Invariants):
-            raise TypeError(f"invariants must be a bayesdp.Invariants, got {type(invariants).__name__}")
+        check_invariants(invariants)
         if not invariants.rank:
             raise ValueError("without invariants nothing is projected and there is no row-space noise: use pm.Laplace")
         return super().dist([scale(b, "b")], invariants=invariants, **kwargs)
@@ -183,11 +160,6 @@ class ProjectedLaplaceGivenRows(pm.Continuous):
     invariants : Invariants
         What the noise does not change.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the shapes of mu or w do not fit the invariants.
-
     See Also
     --------
     ProjectedLaplace : the density without w, where it has a closed form.
@@ -199,7 +171,7 @@ class ProjectedLaplaceGivenRows(pm.Continuous):
     @classmethod
     def rv_op(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
         """Apply the random variable of these invariants."""
-        return applied(ProjectedLaplaceGivenRowsRV(invariants), mu, w, b, size=size, rng=rng)
+        return applied(ProjectedLaplaceGivenRowsRV(invariants=invariants), mu, w, b, size=size, rng=rng)
 
     @classmethod
     def dist(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:

@@ -1,1 +1,0 @@
-"""PyMC distributions of independent noise."""

@@ -1,0 +1,301 @@
+"""PyMC distributions of laws of perturbed counts: they look probabilities up in a table, known, learnt or any expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.distribution import _support_point
+from pymc.logprob.abstract import _logprob
+from pytensor.tensor.variable import TensorConstant
+from scipy.special import gammaln
+
+from bayesdp import noise
+from bayesdp.distributions.answers import floored
+from bayesdp.distributions.parameters import PROPS, PythonRV, applied, is_discrete
+from bayesdp.distributions.registry import add_likelihood, blank, distribution_of, made, makes
+from bayesdp.noise.base import Floats
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
+
+
+class PerturbedRV(PythonRV):
+    """Random variable of a law of perturbed counts, which is among its props; inputs are the counts and the table's probabilities.
+
+    Where `of_counts`, what cannot be has a large negative log-mass while counts are sampled (`OFF_FIBER`).
+    """
+
+    law_type: Any = PerturbedLaw
+    name, signature, dtype = "perturbed", "(),(r,d)->()", "int64"
+    __props__ = (*PROPS, "law", "of_counts")
+    law: Any
+    of_counts = False
+
+    def __init__(self, law: Any, **props: Any) -> None:
+        own = type(law).__name__
+        self._print_name = (own, rf"\operatorname{{{own}}}")
+        super().__init__(law=law, **props)
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, rows: Any, size: Sequence[int] | None = None) -> Any:
+        """Draw an array of independent counts by one table."""
+        counts, table = self.law._counts(np.asarray(mu)), self.law.transitions
+        if not np.array_equal(np.reshape(rows, table.mass.shape), table.mass):
+            table = Transitions(table.lowest, np.reshape(rows, table.mass.shape), table.period)
+        return table.draw(rng, np.array(counts if size is None else np.broadcast_to(counts, size), order="C"))
+
+    @staticmethod
+    def table(rv: Any) -> Any:
+        """The probabilities of such a variable, without the dimensions that it gives them for its answers."""
+        rows = rv.owner.inputs[3]
+        return rows.owner.inputs[0] if rows.ndim > 2 and rows.owner is not None else rows
+
+    def log_mass(self, rows: Any) -> Any:
+        """Logarithms of probabilities, minus infinity for what the law does not have."""
+        possible = self.law.transitions.mass > 0.0
+        return pt.switch(possible, pt.log(pt.switch(possible, rows, 1.0)), -np.inf)
+
+
+@classmethod  # type: ignore[misc]  # of the distributions
+def perturbed_op(cls: Any, *inputs: Any, law: PerturbedLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
+    """Apply the random variable of a law."""
+    return applied(cls.rv_type(law, **props), *inputs, size=size, rng=rng)
+
+
+@_logprob.register(PerturbedRV)
+def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any, **_: Any) -> Any:
+    mass = looked_up(op.law.transitions, values[0], mu, op.log_mass(rows))
+    return floored(mass, mu) if op.of_counts else mass
+
+
+@_support_point.register(PerturbedRV)
+def _likeliest(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any) -> Any:
+    """A published value that is possible for each count: its likeliest one."""
+    table = op.law.transitions
+    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), _row_of(table, pt.maximum(mu, 0))
+    return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
+
+
+def _row_of(table: Transitions, count: Any) -> Any:
+    """`Transitions.row_of` in PyTensor."""
+    period = max(table.period, 1)
+    first = len(table.mass) - period
+    return pt.switch(pt.lt(count, len(table.mass)), count, first + pt.mod(count - first, period))
+
+
+def places(table: Transitions, value: Any, mu: Any) -> Any:
+    """Where published values of counts stand in the flat table of probabilities, as a tensor; -1 where that has none for them."""
+    value, mu = pt.broadcast_arrays(pt.as_tensor_variable(value), mu)
+    width = table.mass.shape[1]
+    column = value - mu - table.lowest
+    inside = pt.ge(mu, 0) & pt.ge(column, 0) & pt.lt(column, width)
+    if not is_discrete(value):
+        inside = inside & pt.eq(value, pt.floor(value))
+    if np.isfinite(table.largest_count):
+        inside = inside & pt.le(mu, int(table.largest_count))
+    row = _row_of(table, pt.switch(inside, mu, 0))
+    return pt.switch(inside, row * width + pt.cast(pt.switch(inside, column, 0), "int64"), -1)
+
+
+def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
+    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
+    place = places(table, value, mu)
+    found = log_mass.flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
+    return pt.switch(pt.ge(place, 0), found, -np.inf)
+
+
+def perturbed_distribution(law: type[PerturbedLaw]) -> Callable[[type], Any]:
+    """Make the PyMC distribution of a law of perturbed counts.
+
+    Parameters
+    ----------
+    law : type of PerturbedLaw
+        Its parameters are those of the distribution after ``mu``: known numbers and words, not random variables.
+
+    Returns
+    -------
+    decorator
+        Of a class that holds the docstring, which that of the law completes. The class that it returns has the name, the module and
+        the base of that one; `distribution_of` finds it.
+
+    Examples
+    --------
+    >>> from bayesdp import distributions, noise
+    >>> import pymc as pm
+    >>> @perturbed_distribution(noise.RandomRounding)
+    ... class Rounded(pm.Discrete):
+    ...     "Random rounding under another name."
+    >>> print(f"{pm.logp(Rounded.dist(mu=4, base=3), 6).eval():.6f}")  # log(1 / 3)
+    -1.098612
+    >>> distributions.register_distribution(noise.RandomRounding, distributions.RandomRounding)
+    """
+
+    def variables(mu: Any, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
+        own = law(**stated)
+        return [counts_of(mu, law.name), pt.constant(own.transitions.mass)], {"law": own}
+
+    body = {"rv_type": PerturbedRV, "rv_op": perturbed_op}
+    parameters = {
+        name: Parameter.empty if default is MISSING else default for name, default in law.stated_parameters().items()
+    }
+    return lambda own: made(law, own, parameters, variables, body, given={"mu": _LOCATION})
+
+
+_LOCATION = "mu : tensor_like of int\n    The true counts."
+
+_PUBLISHED = """>>> import pymc as pm
+>>> with pm.Model():
+...     count = pm.Poisson("count", 9.0)
+...     published = NAME("published", count, PARAMETERS, observed=12)"""
+
+
+@makes(PerturbedLaw)
+def of_table(law: Any, shown: str = "", notes: str = "") -> Any:
+    """The distribution of a law of perturbed counts; `shown`: its parameters in the example of the docstring."""
+    example = _PUBLISHED.replace("PARAMETERS", shown) if shown else ""
+    return perturbed_distribution(law)(blank(law, pm.Discrete, notes, example))
+
+
+def counts_of(given: Any, law: str) -> Any:
+    """Accept a location of whole numbers; a constant that is written as real numbers must be whole."""
+    variable = pt.as_tensor_variable(given)
+    if is_discrete(variable):
+        return pt.cast(variable, "int64")
+    if isinstance(variable, TensorConstant):
+        numbers = np.asarray(variable.data)
+        if np.all(numbers == np.rint(numbers)):
+            return pt.constant(numbers.astype(np.int64))
+    raise TypeError(
+        f"mu must hold counts, whole numbers, under the law {law!r}, got a variable of {variable.dtype}: its probabilities are "
+        "given for counts only (ConfidentialCounts has whole numbers; ContinuousCounts has not)"
+    )
+
+
+class PerturbationRowsRV(PerturbedRV):
+    """Random variable of `PerturbationRows`; its input are the prior means."""
+
+    name, signature, dtype = "perturbation_rows", "(r,d)->(r,d)", "float64"
+
+    def rng_fn(self, rng: np.random.Generator, means: Any, size: Sequence[int] | None = None) -> Floats:  # type: ignore[override]
+        """Draw tables."""
+        lead = () if size is None else tuple(size)
+        drawn = [self.law.drawn_rows(rng) for _ in range(int(np.prod(lead)))]
+        return np.reshape(drawn, (*lead, *np.shape(means)[-2:]))
+
+
+class PerturbationRows(pm.Continuous):
+    """The rows of a perturbation table that is not known, with the prior of its law; `bayesdp.steps.PerturbationGibbs` draws them.
+
+    Parameters
+    ----------
+    law : bayesdp.noise.UnknownPerturbation
+
+    Examples
+    --------
+    >>> pm.draw(PerturbationRows.dist(noise.UnknownPerturbation(1)), random_seed=1)[0].tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    rv_type = PerturbationRowsRV
+    rv_op = perturbed_op
+
+    @classmethod
+    def dist(cls, law: noise.UnknownPerturbation, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        return super().dist([pt.constant(law.transitions.mass)], law=law, **kwargs)
+
+
+@_support_point.register(PerturbationRowsRV)
+def _rows_point(op: PerturbationRowsRV, rv: Any, rng: Any, size: Any, means: Any) -> Any:
+    """The prior means, or the table in the middle of the family."""
+    return means if op.law.prior == "dirichlet" else pt.constant(op.law.tables[len(op.law.tables) // 2])
+
+
+@_logprob.register(PerturbationRowsRV)
+def _rows_logp(op: PerturbationRowsRV, values: Any, rng: Any, size: Any, means: Any, **_: Any) -> Any:
+    [value], law = values, op.law
+    if law.prior != "dirichlet":
+        known = pt.any(pt.all(pt.lt(pt.abs(value - pt.constant(law.tables)), 1e-9), axis=(1, 2)))
+        return pt.switch(known, -np.log(len(law.tables)), -np.inf)
+    possible = law.concentrations > 0
+    own = np.where(possible, law.concentrations, 1.0)
+    constant = gammaln(law.concentrations.sum(axis=1)).sum() - gammaln(own).sum()
+    inside = pt.all(pt.lt(pt.abs(pt.sum(value, axis=1) - 1.0), 1e-6))
+    inside = inside & pt.all(pt.switch(possible, pt.ge(value, 0.0), pt.eq(value, 0.0)))
+    return pt.switch(inside, constant + pt.sum((own - 1.0) * pt.log(pt.switch(possible, value, 1.0))), -np.inf)
+
+
+class PerturbedByRows(pm.Discrete):
+    """Counts published for counts mu with probabilities that are given, or variables of the model.
+
+    The posterior kernel of a `ConfidentialCounts` takes the rows as they stand at each draw. What cannot be has a large negative
+    log-mass while mu is being sampled, as for exact answers.
+
+    Parameters
+    ----------
+    mu : tensor_like of int
+        The true counts; real numbers raise TypeError.
+    rows : tensor_like of float, shape (counts, deviations)
+        Row x for counts x from 0 on, each with sum 1, in the layout of ``like.transitions.mass``: a `PerturbationRows`, or any
+        expression, such as a table for rounding with an unknown probability. Another shape raises ValueError.
+    like : PerturbedLaw
+        A law with the same possible deviations, whose last rows repeat in the same way. Only that is read off it.
+
+    Examples
+    --------
+    Rounding to base 3, where it is not known how often the nearest multiple is taken:
+
+    >>> with pm.Model():
+    ...     count = pm.Poisson("count", 9.0)
+    ...     p = pm.Beta("p", 2, 1)
+    ...     rows = pt.stack([[0, 0, 1, 0, 0], [0, p, 0, 0, 1 - p], [1 - p, 0, 0, p, 0]])
+    ...     published = PerturbedByRows("published", count, rows, like=noise.RandomRounding(3), observed=12)
+    """
+
+    rv_type = PerturbedRV
+    rv_op = perturbed_op
+
+    @classmethod
+    def dist(cls, mu: Any, rows: Any, like: PerturbedLaw, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        table, shape = pt.as_tensor_variable(rows), like.transitions.mass.shape
+        if table.ndim != 2 or any(own not in (None, n) for own, n in zip(table.type.shape, shape, strict=True)):
+            raise ValueError(f"rows must have the shape {shape} of like.transitions.mass, got {table.type.shape}")
+        return super().dist([counts_of(mu, like.name), pt.cast(table, "float64")], law=like, of_counts=True, **kwargs)
+
+
+def rows_of(model: pm.Model, law: noise.NoiseLaw) -> Any:
+    """The variable of a model that has the rows of an unknown law, or of an equal one; None if there is none."""
+    own = (rv for rv in model.free_RVs if isinstance(rv.owner.op, PerturbationRowsRV))
+    return next((rv for rv in own if rv.owner.op.law == law), None)
+
+
+@add_likelihood.register
+def _add_perturbed(law: PerturbedLaw, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    """Answers that are real numbers are left to the distribution of the law, which says that it needs counts."""
+    if not is_discrete(mu):
+        distribution_of(type(law))(name, mu=mu, **parameters, **data)
+        return
+    rows: Any = pt.constant(law.transitions.mass)
+    if isinstance(law, noise.UnknownPerturbation):
+        model = pm.modelcontext(None)
+        known = rows_of(model, law)
+        rows = _new_rows(model, law, name) if known is None else known
+    PerturbedByRows(name, mu, rows, like=law, **data)
+
+
+def _new_rows(model: pm.Model, law: noise.UnknownPerturbation, name: str) -> Any:
+    """Add the rows of a law, with their dimensions, which have the name of the measurement before them where theirs are taken."""
+    dims = []
+    for dim, labels in (("count", law.counts), ("deviation", law.deviations)):
+        taken = dim in model.named_vars or tuple(model.coords.get(dim) or labels) != tuple(labels)
+        dims.append(f"{name}_{dim}" if taken else dim)
+        model.add_coord(dims[-1], labels)
+    rows = PerturbationRows(f"{name}_law", law, dims=dims)
+    if law.prior != "dirichlet":
+        place = pt.argmin(pt.sum(pt.abs(rows - pt.constant(law.tables)), axis=(1, 2)))
+        pm.Deterministic(f"{name}_law_variance", pt.constant(law.variances)[place])
+    return rows

@@ -1,1 +1,0 @@
-"""Laws of published counts that were perturbed, rounded or held back."""

@@ -1,1 +1,0 @@
-"""Noise in the norm of a given polytope, as PyMC distributions."""

@@ -1,0 +1,495 @@
+"""Laplace and Gaussian laws on the real line and on the integers, around any location."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.invariants import Invariants
+from bayesdp.noise import kernels, theta
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
+from bayesdp.noise.base import Floats
+from bayesdp.noise.independent.scaled import IntegerLaw, RealLaw, ScaledLaw, Ways
+from bayesdp.noise.namespace import log1mexp, real, softplus, special, whole
+from bayesdp.noise.secure import gaussian_by_integers, laplace_by_integers
+from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff
+from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff, approximate_dp
+from bayesdp.privacy.tradeoffs.base import ordered_pair
+from bayesdp.queries import Query
+
+
+def _laplace_loss(epsilon: Floats, sensitivity: Floats) -> Floats:
+    return np.asarray(sensitivity / epsilon)
+
+
+def _gaussian_loss(rho: Floats, sensitivity: Floats) -> Floats:
+    return np.asarray(sensitivity / np.sqrt(2.0 * rho))
+
+
+def _discrete_laplace_variance(variance: Floats) -> Floats:
+    """The variance is ``2 q / (1 - q)**2 = 1 / (2 sinh(1 / (2 b))**2)`` with ``q = exp(-1 / b)``."""
+    return np.asarray(0.5 / np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
+
+
+def _discrete_gaussian_variance(variance: Floats) -> Floats:
+    if np.any(variance < 1.0):
+        raise ValueError(
+            "variance must be at least 1 for the discrete Gaussian, got "
+            f"{float(np.min(variance)):g}: below that sigma**2 and the variance of the noise are two numbers, and notes call "
+            "either the variance; give sigma"
+        )
+    return np.asarray(np.sqrt(variance))
+
+
+_L1 = (
+    "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
+    "b = sensitivity / epsilon"
+)
+_L2 = (
+    "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
+    "sqrt(2 rho)"
+)
+_NO_EPSILON = (
+    "epsilon and delta give a sigma by several formulas, so look it up, or take it from mechanisms.DiscreteGaussian(table, "
+    "epsilon=..., delta=...).sigma"
+)
+
+LAPLACE = Ways(
+    "b",
+    "epsilon",
+    _laplace_loss,
+    lambda variance: np.asarray(np.sqrt(0.5 * variance)),
+    f"{_L1}; or variance = 2 b**2, or standard_deviation",
+)
+DISCRETE_LAPLACE = Ways(
+    "b",
+    "epsilon",
+    _laplace_loss,
+    _discrete_laplace_variance,
+    f"{_L1}; or variance = 1 / (2 sinh(1 / (2 b))**2), or standard_deviation",
+)
+GAUSSIAN = Ways(
+    "sigma",
+    "rho",
+    _gaussian_loss,
+    lambda variance: np.asarray(np.sqrt(variance)),
+    f"{_L2}; or variance = sigma**2, or standard_deviation; {_NO_EPSILON}",
+)
+DISCRETE_GAUSSIAN = Ways(
+    "sigma",
+    "rho",
+    _gaussian_loss,
+    _discrete_gaussian_variance,
+    f"{_L2}; or variance = sigma**2 (from 1 on), or standard_deviation; {_NO_EPSILON}",
+)
+
+
+class _OfLaplace(ScaledLaw):
+    """Laws with scale b whose log-density falls by the same everywhere."""
+
+    kernel_form = KernelForm("l1", of_scale=True)
+
+    def __init__(
+        self,
+        b: Any = None,
+        *,
+        epsilon: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        stated = {"b": b, "epsilon": epsilon, "sensitivity": sensitivity}
+        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
+        return None if np.ndim(self.scale) else LossByLength(("pure",), "l1", exponential_loss(1.0 / float(self.scale)))
+
+
+class _OfGaussian(ScaledLaw):
+    """Laws with scale sigma whose log-density is a parabola."""
+
+    kernel_form = KernelForm("gaussian")
+
+    def __init__(
+        self,
+        sigma: Any = None,
+        *,
+        rho: Any = None,
+        sensitivity: Any = None,
+        variance: Any = None,
+        standard_deviation: Any = None,
+        **wrong: Any,
+    ) -> None:
+        stated = {"sigma": sigma, "rho": rho, "sensitivity": sensitivity}
+        self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
+        if np.ndim(self.scale):
+            return None
+        continuous = not self.integer  # on integers the loss is an upper bound
+        kinds = ("zcdp", "approximate", "gdp") if continuous else ("zcdp", "approximate")
+        return LossByLength(kinds, "l2", normal_loss(float(self.scale), continuous=continuous), tight=continuous)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Laplace(_OfLaplace, RealLaw):
+    r"""Independent real noise with density ``exp(-|y - mu| / b) / (2 b)``: the Laplace mechanism of textbooks.
+
+    For published numbers with decimals. Noise that was rounded to whole numbers, or drawn as such, is `DiscreteLaplace`; noise
+    that changes no exact total is `ProjectedLaplace`. No mechanism of this package adds it: drawn with floating-point numbers
+    it gives away more than its epsilon says (Mironov 2012).
+
+    ========  ==============
+    Support   real numbers
+    Mean      mu
+    Variance  ``2 b**2``
+    ========  ==============
+
+    Parameters
+    ----------
+    b : float or array_like
+        Scale in counts. An array has one scale per cell of the query, or a shape that broadcasts to it.
+    epsilon, sensitivity : float or array_like
+        In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
+    variance, standard_deviation : float or array_like
+        In place of b, either: of the noise.
+
+    See Also
+    --------
+    bayesdp.distributions.Laplace : the same law as a PyMC distribution.
+
+    References
+    ----------
+    Dwork, McSherry, Nissim and Smith (2006), Calibrating Noise to Sensitivity in Private Data Analysis.
+
+    Examples
+    --------
+    >>> law = Laplace(epsilon=0.5, sensitivity=2.0)
+    >>> law
+    Laplace(b=4.0)
+    >>> print(f"{law.logp([3.5, -1.25], [0, 0]):.6f}")  # -4.75 / 4 - 2 log 8
+    -5.346383
+    >>> law.draw(np.random.default_rng(1), shape=(3,)).shape
+    (3,)
+    """
+
+    b: float | Floats
+
+    name = "laplace"
+    ways = LAPLACE
+    draw_one = staticmethod(kernels.laplace)
+
+    @staticmethod
+    def _standard_log_density(xp: Any, z: Any) -> Any:
+        return -xp.abs(z) - math.log(2.0)
+
+    @staticmethod
+    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+        tail = -xp.abs(z) - math.log(2.0)
+        return xp.where(z <= 0.0, tail, xp.log1p(-xp.exp(tail)))
+
+    @staticmethod
+    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        return np.asarray(rng.laplace(size=shape))
+
+    @staticmethod
+    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance around mu."""
+        return mu, 2.0 * scale**2
+
+    def moved(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else LaplaceTradeOff(by / float(self.b))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Gaussian(_OfGaussian, RealLaw):
+    r"""Independent real noise with density ``exp(-(y - mu)**2 / (2 sigma**2)) / (sigma sqrt(2 pi))``: the Gaussian mechanism.
+
+    For published numbers with decimals. Noise that was rounded to whole numbers, or drawn as such, is `DiscreteGaussian`; noise
+    that changes no exact total is `ProjectedGaussian`. No mechanism of this package adds it: drawn with floating-point numbers
+    it gives away more than its guarantee says (Mironov 2012).
+
+    ========  ==============
+    Support   real numbers
+    Mean      mu
+    Variance  ``sigma**2``
+    ========  ==============
+
+    Parameters
+    ----------
+    sigma : float or array_like
+        Standard deviation in counts. An array has one per cell of the query, or a shape that broadcasts to it.
+    rho, sensitivity : float or array_like
+        In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that
+        it is for. ``sigma = sensitivity / sqrt(2 rho)``.
+    variance, standard_deviation : float or array_like
+        In place of sigma, either: of the noise.
+
+    See Also
+    --------
+    bayesdp.distributions.Gaussian : the same law as a PyMC distribution.
+
+    References
+    ----------
+    Bun and Steinke (2016), Concentrated Differential Privacy, Proposition 1.6, for rho.
+
+    Examples
+    --------
+    >>> Gaussian(rho=0.02, sensitivity=1.0)
+    Gaussian(sigma=5.0)
+    >>> print(f"{Gaussian(2.0).logp([3.5, -1.0], [0, 0]):.6f}")  # -13.25 / 8 - 2 log 2 - log(2 pi)
+    -4.880421
+    """
+
+    sigma: float | Floats
+
+    name = "gaussian"
+    ways = GAUSSIAN
+    normal = True
+    draw_one = staticmethod(kernels.gaussian)
+
+    @staticmethod
+    def _standard_log_density(xp: Any, z: Any) -> Any:
+        return -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
+
+    @staticmethod
+    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+        erf, x = special(xp), z / math.sqrt(2.0)
+        far = x < -1.0
+        below = xp.log(0.5 * erf.erfcx(-xp.where(far, x, -1.0))) - x**2
+        return xp.where(far, below, xp.log1p(-0.5 * erf.erfc(xp.where(far, -1.0, x))))
+
+    @staticmethod
+    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        return np.asarray(rng.standard_normal(shape))
+
+    @staticmethod
+    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance around mu."""
+        return mu, scale**2
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class DiscreteLaplace(_OfLaplace, IntegerLaw):
+    r"""Independent integer noise with mass proportional to ``exp(-|k - mu| / b)``.
+
+    With ``q = exp(-1/b)`` and ``f = mu - floor(mu)`` the normaliser is ``(q**f + q**(1-f)) / (1 - q)``; at an
+    integer mu that is ``(1 + q) / (1 - q)``, the two-sided geometric law.
+
+    ========  ==============================================
+    Support   the integers
+    Mean      mu for integers and half-integers, near it else
+    Variance  ``2 q / (1 - q)**2`` around an integer
+    ========  ==============================================
+
+    Parameters
+    ----------
+    b : float or array_like
+        Scale in counts: a change of one count costs ``epsilon = 1/b``. An array has one scale per cell of the
+        query, or a shape that broadcasts to it.
+    epsilon, sensitivity : float or array_like
+        In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
+    variance, standard_deviation : float or array_like
+        In place of b, either: of the noise around a whole number.
+
+    See Also
+    --------
+    bayesdp.distributions.DiscreteLaplace : the same law as a PyMC distribution.
+
+    References
+    ----------
+    Ghosh, Roughgarden and Sundararajan (2009); Inusah and Kozubowski (2006) for the law.
+
+    Examples
+    --------
+    >>> law = DiscreteLaplace(b=4.0)
+    >>> print(f"{law.logp([3, -1], [0, 0]):.6f}")
+    -5.169262
+    >>> law.draw(np.random.default_rng(1), shape=(3,)).dtype
+    dtype('int64')
+    """
+
+    b: float | Floats
+
+    name = "discrete-laplace"
+    ways = DISCRETE_LAPLACE
+    draw_one = staticmethod(kernels.discrete_laplace)
+    fill = staticmethod(kernels.fill_discrete_laplace)
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-mass at integers."""
+        # Relative to the mass of the nearest integer, so that nothing underflows for small b.
+        nearest = 0.0 if whole(mu) else xp.abs(xp.round(mu) - mu)
+        mass = -(xp.abs(value - mu) - nearest) / scale + xp.log(-xp.expm1(-1.0 / scale))
+        return mass - xp.log1p(xp.exp(-(1.0 - 2.0 * nearest) / scale))
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`, an integer."""
+        base = xp.floor(mu)
+        # With f = mu - floor(mu), P(K <= k) = q**(mu - k) / (q**f + q**(1 - f)) up to floor(mu); above, it is 1
+        # minus the mirror image.
+        below = value <= base
+        distance = xp.where(below, mu - value, value + 1.0 - mu)
+        own = xp.where(below, mu - base, base + 1.0 - mu)  # distance of the nearest integer on that side
+        tail = -(distance - own) / scale - softplus(xp, (2.0 * own - 1.0) / scale)
+        return xp.where(below, tail, log1mexp(xp, xp.where(below, -1.0, tail)))
+
+    @staticmethod
+    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance around mu."""
+        near = np.rint(mu)
+        sign = np.where(mu >= near, 1.0, -1.0)
+        f = np.abs(mu - near)  # by symmetry only 0 <= f <= 1/2 is needed; counting away from the nearest integer
+        # Mean of the steps beyond the first integer of a side.
+        geometric = 1.0 / np.expm1(np.minimum(1.0 / scale, 700.0))
+        above = 1.0 / (1.0 + np.exp(np.minimum((1.0 - 2.0 * f) / scale, 700.0)))
+        mean = above + geometric * np.tanh((2.0 * f - 1.0) / (2.0 * scale))
+        square = geometric * (2.0 * geometric + 1.0) + above * (1.0 + 2.0 * geometric)
+        return near + sign * mean, square - mean**2
+
+    def moved(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else moved_discrete_laplace(1.0 / float(self.b), int(by))
+
+    def draw_by_integers(self, size: int, engine: str) -> list[int]:
+        """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""
+        return laplace_by_integers(float(self.b), size, engine)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class DiscreteGaussian(_OfGaussian, IntegerLaw):
+    r"""Independent integer noise with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))``.
+
+    The normaliser is a theta function: summed directly for small scales, by Poisson's formula for large ones,
+    exact to double precision everywhere. For sigma of 1 or more it is ``sigma sqrt(2 pi)`` to 1e-8, and mean
+    and variance are mu and sigma**2 to 1e-6 and better.
+
+    ========  ==========================================
+    Support   the integers
+    Mean      mu for integers and half-integers, near it else
+    Variance  a little below ``sigma**2`` around an integer
+    ========  ==========================================
+
+    Parameters
+    ----------
+    sigma : float or array_like
+        Scale in counts. It is not the standard deviation, but close to it from 1 on. An array has one scale
+        per cell of the query, or a shape that broadcasts to it.
+    rho, sensitivity : float or array_like
+        In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that
+        it is for. ``sigma = sensitivity / sqrt(2 rho)``.
+    variance, standard_deviation : float or array_like
+        In place of sigma, either, of at least 1: ``sigma**2``, which from there on is the variance to 1e-6.
+
+    See Also
+    --------
+    bayesdp.distributions.DiscreteGaussian : the same law as a PyMC distribution.
+    bayesdp.privacy.discrete_gaussian_delta : what it protects.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), The Discrete Gaussian for Differential Privacy, Definition 1.
+
+    Examples
+    --------
+    >>> law = DiscreteGaussian(sigma=6.25)
+    >>> np.round(np.exp(law.log_mass([0, 1, 2, 3])), 11)
+    array([0.06383076, 0.06301894, 0.06064488, 0.0568852 ])
+    """
+
+    sigma: float | Floats
+
+    name = "discrete-gaussian"
+    ways = DISCRETE_GAUSSIAN
+    draw_one = staticmethod(kernels.discrete_gaussian)
+    fill = staticmethod(kernels.fill_discrete_gaussian)
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-mass at integers."""
+        if whole(mu):
+            return -0.5 * ((value - mu) / scale) ** 2 - theta.log_sum(None, scale, xp)
+        centre = xp.round(mu)
+        j, offset = value - centre, mu - centre
+        return -0.5 * j * (j - 2.0 * offset) / scale**2 - theta.log_sum(offset, scale, xp)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`, an integer."""
+        value, mu, scale = xp.broadcast_arrays(value, real(xp, mu), scale)
+        centre = xp.round(mu)
+        j, offset = value - centre, mu - centre
+        # From the nearest integer of mu on, subtract the upper tail from 1; below it, sum the mirrored tail.
+        above = j >= 0.0
+        start, side = xp.where(above, j + 1.0, -j), xp.where(above, offset, -offset)
+        tail = xp.minimum(theta.log_upper_tail(start, side, scale, xp) - theta.log_sum(offset, scale, xp), 0.0)
+        return xp.where(above, log1mexp(xp, xp.where(above, tail, -1.0)), tail)
+
+    @staticmethod
+    def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance around mu."""
+        centre = np.rint(mu)
+        mean, variance = theta.moments(mu - centre, scale)
+        return centre + mean, variance
+
+    def moved(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+        if np.ndim(self.sigma):
+            return None
+        most = math.ceil(10.0 * float(self.sigma)) + int(by)  # beyond it is a mass of 1e-22, around both centres
+        if most > MOST_OUTCOMES:
+            return None
+        return moved_by_masses(np.exp(np.asarray(self.log_mass(np.arange(-most, most + 1)))), int(by))
+
+    def draw_by_integers(self, size: int, engine: str) -> list[int]:
+        """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""
+        return gaussian_by_integers(float(self.sigma), size, engine)
+
+
+MOST_OUTCOMES = 50_000
+"""Outcomes that are written out."""
+
+
+def moved_discrete_laplace(rate: float, by: int) -> TradeOff | None:
+    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on.
+
+    Examples
+    --------
+    >>> moved_discrete_laplace(0.5, 1)  # randomised response
+    ApproximateTradeOff(epsilon=0.5, delta=0.0)
+    """
+    if by == 1:
+        return approximate_dp(rate)
+    if by > MOST_OUTCOMES or rate * by > 700.0:
+        return None
+    q = math.exp(-rate)
+    k = np.arange(1, by)
+    null = np.concatenate([[1.0 / (1.0 + q)], (1.0 - q) / (1.0 + q) * q**k, [q**by / (1.0 + q)]])
+    return DiscretePair(0.0, tuple(null[::-1].tolist()), tuple(null.tolist()))
+
+
+def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
+    """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
+    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
+    # rounding.
+    if masses.size + by > MOST_OUTCOMES:
+        return None
+    beyond = np.zeros(by)
+    null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
+    both = (null > 0.0) & (other > 0.0)
+    p, q = null[both], other[both]
+    alone = float(
+        other[null == 0.0].sum()
+    )  # of each centre the far side of the other one's integers; masses may underflow
+    below = ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))
+    return Bracketed(below, ordered_pair(0.0, np.append(p, alone), np.append(q, alone)))
