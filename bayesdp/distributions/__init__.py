@@ -8,8 +8,7 @@ are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise;
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
 `BoundaryInflatedLaplace`, `TruncatedGaussian`, `BoundaryInflatedGaussian` and the four discrete laws of such names are elementwise,
-with values between ``lower`` and ``upper``; `RescaledLaplace` has vectors of shares that add up to 1; `BoxNorm` is noise of vectors of
-statistics; `Censored` has what is published within thresholds of another law.
+with values between ``lower`` and ``upper``; `Censored` has what is published within thresholds of another law.
 `RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``;
 `PerturbedByRows` is such a law whose table is a variable, as `PerturbationRows` that are not known.
 In most models `bayesdp.observe` puts them in for you.

@@ -16,9 +16,8 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.independent.scaled import IntegerLaw, RealLaw, ScaledLaw, Ways
 from bayesdp.noise.namespace import log1mexp, real, softplus, special, whole
 from bayesdp.noise.secure import gaussian_by_integers, laplace_by_integers
-from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff
+from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff, approximate_dp
-from bayesdp.privacy.tradeoffs.base import ordered_pair
 from bayesdp.queries import Query
 
 

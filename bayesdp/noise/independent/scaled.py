@@ -13,8 +13,6 @@ import numpy.typing as npt
 from bayesdp._validate import shown
 from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw
-from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff, ordered_pair
-from bayesdp.privacy.tradeoffs.laws import approximate_dp
 
 
 @dataclass(frozen=True)
