@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.profile import checked
+from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.queries import Totals
 
 __all__ = ["SemiGuarantee"]

@@ -43,7 +43,7 @@ class DescribedMechanism(ABC):
     def _described(cls, description: Any) -> type[Self]:
         """The class of a description, whose name alone is looked at; ValueError if there is none, or it is that of another one."""
         name = description.get("mechanism") if isinstance(description, Mapping) else None
-        found = named("mechanism", name, _REGISTRY)
+        found: type[Self] | None = named("mechanism", name, _REGISTRY)
         if found is None:
             kinds = {own: named("mechanism", own, _REGISTRY) for own in names("mechanism", _REGISTRY)}
             known = ", ".join(own for own, kind in kinds.items() if issubclass(kind, cls))
