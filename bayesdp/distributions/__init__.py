@@ -12,9 +12,9 @@ with values between ``lower`` and ``upper``; `Censored` has what is published wi
 `RandomRounding`, `ConventionalRounding`, `CellKey` and `TransitionTable` are elementwise, counts published for counts ``mu``;
 `PerturbedByRows` is such a law whose table is a variable, as `PerturbationRows` that are not known.
 In most models `bayesdp.observe` puts them in for you.
-`distribution_of` gives the distribution of a law. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and
-`table_distribution` make those of laws of independent values, within bounds, of perturbed counts, and whose noise is a whole table
-(CONTRIBUTING.md shows it); `register_distribution` makes one known that was written by hand.
+`distribution_of` gives the distribution of a law, and makes it from the law if there is none; `register_distribution` makes one known
+that was written by hand. `scalar_distribution`, `bounded_distribution`, `perturbed_distribution` and `table_distribution` make them
+under a name of your own, of laws of independent values, within bounds, of perturbed counts, and of whole tables.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Models and steps that `pickle` can write: how it is told to write the parts of PyMC that it cannot.
 
-PyMC gives every model and every variable methods of its own, for printing, which are functions that the class does not have,
-some of them `functools.partial` objects. `pickle` writes a method as the name of an attribute of its object: a partial
-has no name, and an attribute of the function's name would not be found when the pickle is read. cloudpickle writes the
-function and the object instead; here `pickle` is told to do so as well, for the methods that it could not write. PyMC's NUTS
-holds a function that is defined inside of another one, which is made again when the pickle is read.
+PyMC gives every model and every variable methods of its own, for printing, which the class does not have. `pickle` writes a method
+as the name of an attribute, which would not be found when the pickle is read; here it is told to write the function and the object,
+as cloudpickle does. PyMC's NUTS holds a function inside of another one, which is made again when the pickle is read.
 """
 
 from __future__ import annotations

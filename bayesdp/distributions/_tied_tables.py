@@ -36,12 +36,9 @@ _ALGORITHMS = {
 class TiedTable(Op):
     """The identity on a table of counts; a log-density that holds it compiles only for samplers that leave the table alone.
 
-    PyMC has no hook by which a variable could refuse an algorithm (`competence` is asked for variables that the user has given
-    to no step). But every algorithm compiles the log-density of the model, and this Op is in it. When it is compiled, it
-    looks at its callers: algorithms that would return a wrong table without an error are refused. Compiled, it costs nothing.
-
-    Looking at the callers leaves PyMC as it is, whichever name a function was imported under; wrapping its functions would
-    miss those imported before. Graphs that `pymc.FrozenModel` keeps are compiled anew for every step method, and so are covered.
+    PyMC has no hook by which a variable could refuse an algorithm, but every algorithm compiles the log-density. When this Op is
+    compiled, it looks at its callers, and refuses algorithms that would return a wrong table without an error; wrapping PyMC's
+    functions would miss those imported before. Compiled, it costs nothing.
     """
 
     __props__ = ()

@@ -54,11 +54,7 @@ def floored(density: Any, mu: Any) -> Any:
 class AnswersOp(OpFromGraph):
     """Answers of a query, recognisable in a graph: step methods look for it between a noise law and the counts.
 
-    Parameters
-    ----------
-    query : Query
-    keep : bool array, shape (rows,), or None
-        Which answers are wanted (a flat vector of them), or None for all, in the query's shape.
+    `keep` says which answers are wanted, a flat vector of them; without it all of them, in the query's shape.
     """
 
     def __init__(self, query: Query, keep: npt.NDArray[np.bool_] | None, **kwargs: Any) -> None:
@@ -68,20 +64,9 @@ class AnswersOp(OpFromGraph):
 
 
 def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> Any:
-    """Ask a query of a symbolic table.
+    """Ask a query of a symbolic table: integers stay integers, exactly; real numbers have the right gradient.
 
-    Parameters
-    ----------
-    query : Query
-    x : tensor variable, shape ``(*table)``
-        Integers stay integers, exactly; real numbers have the right gradient.
-    keep : bool array, shape (rows,), optional
-        Which answers are wanted.
-
-    Returns
-    -------
-    tensor variable
-        Shape ``query.shape``, or a vector of the wanted answers.
+    The answers have the shape of the query; those that `keep` says are a vector.
     """
     if query.is_identity and keep is None:
         return x
@@ -125,13 +110,7 @@ class UnmergedRV(SymbolicRandomVariable):
 
 
 class ExactAnswersRV(UnmergedRV):
-    """Random variable of `ExactAnswers`: the answers of a query, without noise.
-
-    Parameters
-    ----------
-    query : Query
-    sign : {"=", ">=", "<="}
-    """
+    """Random variable of `ExactAnswers`: the answers of a query, without noise, and "=", ">=" or "<="."""
 
     inline_logprob = False
     _print_name = ("ExactAnswers", r"\operatorname{ExactAnswers}")
@@ -151,15 +130,7 @@ class ExactAnswersRV(UnmergedRV):
 
 
 class ExactAnswers(Distribution):
-    """Answers of a query that are published exactly, or published bounds of them; used by `observe`.
-
-    Parameters
-    ----------
-    x : tensor variable
-        The counts.
-    query : Query
-    sign : {"=", ">=", "<="}
-    """
+    """Answers of a query about counts that are published exactly, or published bounds of them; used by `observe`."""
 
     rv_type = ExactAnswersRV
     rv_op = ExactAnswersRV.make

@@ -206,15 +206,15 @@ def _canonical_noise_logp(op: CanonicalNoiseRV, values: Any, rng: Any, size: Any
     return LogDensity(op.tradeoff)(value - mu)
 
 
-TulapOfCounts, CanonicalOfCounts = of_counts(Tulap), of_counts(CanonicalNoise)
+TulapOfCounts, CanonicalNoiseOfCounts = of_counts(Tulap), of_counts(CanonicalNoise)
 TulapRV: Any = Tulap.rv_type
-CanonicalOfCountsRV: Any = CanonicalOfCounts.rv_type
+CanonicalOfCountsRV: Any = CanonicalNoiseOfCounts.rv_type
 
 
 @add_likelihood.register
 def _add_canonical(law: noise.Canonical, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
     bounded = is_discrete(mu) and math.isfinite(law.standard.support()[1])
-    own = CanonicalOfCounts if bounded else CanonicalNoise
+    own = CanonicalNoiseOfCounts if bounded else CanonicalNoise
     own(name, mu=mu, tradeoff=law.tradeoff, **data)
 
 

@@ -42,14 +42,8 @@ type Ints = npt.NDArray[np.int64]
 class SharedPart:
     """Published answers that may share perturbations with others.
 
-    Parameters
-    ----------
-    query : Query
-    law : NoiseLaw
-    published : bool array, shape (rows,)
-        Which answers of the query were published.
-    shared : int64 array, shape (rows,)
-        As `bayesdp.noise.records.shared_laws`; 0 also where an answer was not published.
+    `published` says which answers of the query were published; `shared` is as `bayesdp.noise.records.shared_laws`, and 0 also where an
+    answer was not published.
     """
 
     query: Query
@@ -59,14 +53,9 @@ class SharedPart:
 
 
 class SameRecordsRV(UnmergedRV):
-    """Random variable of `SameRecords`.
+    """Random variable of `SameRecords`: one of `parts` for each input after the counts; then the rows of unknown laws, in their order.
 
-    Parameters
-    ----------
-    parts : sequence of SharedPart
-        One for each input after the counts; then come the rows of parts whose law is unknown, in their order.
-    known : int
-        How many of them, the first ones, another such variable of the model is about already.
+    The first `known` of the parts are those that another such variable of the model is about already.
     """
 
     inline_logprob = False
@@ -103,18 +92,7 @@ class SameRecordsRV(UnmergedRV):
 
 
 class SameRecords(Distribution):
-    """Answers about the same records are published with one number, and count once; used by `observe`.
-
-    Parameters
-    ----------
-    x : tensor variable
-        The counts.
-    published : sequence of tensor variables
-        Numbers of each part; then the rows of parts whose law is unknown.
-    parts : sequence of SharedPart
-    known : int
-        See `SameRecordsRV`.
-    """
+    """Answers about the same records are published with one number, and count once; see `SameRecordsRV`; used by `observe`."""
 
     rv_type = SameRecordsRV
     rv_op = SameRecordsRV.make

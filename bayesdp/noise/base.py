@@ -58,7 +58,7 @@ class NoiseLaw(ABC):
         Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
         have noise of one law.
     family : {"independent", "bounded", "perturbed", "lattice", "subspace", "polytope", "semi"}
-        Which laws share its code: a folder here and in `bayesdp.distributions`. By default what follows from `support`.
+        Which laws share its code: a folder here. By default what follows from `support`.
     other_parameters : tuple of str
         Parameters that its constructor takes in place of its fields.
     kernel_parameters : tuple of str
@@ -102,6 +102,11 @@ class NoiseLaw(ABC):
             _REGISTRY[cls.name] = cls
         if "support" in cls.__dict__ and "family" not in cls.__dict__:
             cls.family = "independent" if cls.support in ("integers", "reals") else cls.support
+
+    def _set(self, **parameters: Any) -> None:
+        """Set parameters that were checked, while the law is made."""
+        for name, value in parameters.items():
+            object.__setattr__(self, name, value)
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain strings, numbers and lists: ``{"law": name, ...parameters}``."""
@@ -306,54 +311,27 @@ class NoiseLaw(ABC):
         return None
 
     def draw_by_integers(self, size: int, engine: str) -> list[int]:
-        """Draw independent noise of one scale around zero with integer arithmetic only; see `noise.secure.draw_independent`.
+        """Draw independent noise of one scale around zero with integer arithmetic only, by the engine "opendp" or "integers".
 
-        Parameters
-        ----------
-        size : int
-        engine : {"opendp", "integers"}
-
-        Raises
-        ------
-        TypeError
-            If no such sampler is known for the law.
+        See `noise.secure.draw_independent`. TypeError, the default, of laws for which no such sampler is known.
         """
         raise TypeError(
             f"law must be a DiscreteLaplace or a DiscreteGaussian, or another with a sampler by integers only, got {self!r}"
         )
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
-        """What the noise of answers loses at a difference between two tables that changes none of its invariants.
+        """What the noise of a query's answers loses at a difference between two tables that changes none of the invariants it keeps.
 
-        Parameters
-        ----------
-        query : Query
-            The answers that the noise was added to.
-        invariants : Invariants
-            Of the table, which the noise keeps.
-
-        Returns
-        -------
-        LossByLength or None
-            None, the default, where it is not known: a composition then goes by what the release itself states.
+        None, the default, where it is not known: a composition then goes by what the release itself states.
         """
         return None
 
     def moved(self, by: float) -> TradeOff | None:
         """The trade-off function of the noise of one answer around a centre, and around one moved by that much.
 
-        Only of independent noise whose best tests reject all values beyond one, as of every log-concave law. Then two moves add
-        up to a group of two: no changes of several answers, of the same sum, are easier to tell apart.
-
-        Parameters
-        ----------
-        by : float
-            Greater than zero; a whole number where the noise is.
-
-        Returns
-        -------
-        TradeOff or None
-            None, the default, where it is not known: a convolution then goes by the loss that the law has or the release states.
+        `by` is a whole number where the noise is. Only of independent noise whose best tests reject all values beyond one, as of every
+        log-concave law. Then two moves add up to a group of two: no changes of several answers, of the same sum, are easier to tell
+        apart. None, the default, where it is not known: a convolution then goes by the loss that the law has or the release states.
         """
         return None
 
@@ -362,19 +340,10 @@ class NoiseLaw(ABC):
         return self.kernel_form
 
     def windows(self, values: Floats | Ints) -> LogMassWindows | None:
-        """The log-mass of published answers as functions of their true answers, tabulated in windows.
+        """The log-mass of published answers as functions of their true answers, in C order, tabulated in windows.
 
-        A law that states it has an exact term in the posterior kernel, whatever its shape.
-
-        Parameters
-        ----------
-        values : array, shape ``(*query)``
-            Published answers, all of which were published.
-
-        Returns
-        -------
-        LogMassWindows or None
-            Answers in C order; None, the default, for laws with another form, or left to the compiled log-density.
+        A law that states it has an exact term in the posterior kernel, whatever its shape. None, the default, for laws with another
+        form, or left to the compiled log-density.
         """
         return None
 
@@ -411,19 +380,10 @@ class NoiseLaw(ABC):
         return type(self)(**(parameters | of_one))
 
     def picture(self, values: Floats, sd: float) -> Floats | None:
-        """Mass (of an integer law) or density of the noise of one answer at some values, for pictures.
+        """Mass (of an integer law) or density of the noise of one answer, of standard deviation `sd`, at a vector of values.
 
-        Parameters
-        ----------
-        values : float64 array, shape (m,)
-        sd : float
-            Standard deviation of the noise of that answer.
-
-        Returns
-        -------
-        float64 array, shape (m,), or None
-            By default the normal density where all noise is normal, and that of independent noise by its log-mass; None
-            where there is no formula: pictures simulate.
+        By default the normal density where all noise is normal, and that of independent noise by its log-mass; None where there is no
+        formula: pictures then simulate.
         """
         if self.normal:
             return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))

@@ -41,34 +41,9 @@ def statement(engine: str = "auto", *, extra: bool = True) -> IntegersOnly:
 
 
 def draw_independent(law: NoiseLaw, size: int, engine: str = "auto") -> Ints:
-    """Draw independent noise of one scale around zero, with integer arithmetic only.
+    """Draw independent noise of one scale around zero, with integer arithmetic only, by a law that has `draw_by_integers`.
 
-    Parameters
-    ----------
-    law : DiscreteLaplace, DiscreteGaussian, or another that has `draw_by_integers`
-        With one scale for all.
-    size : int
-        How many numbers.
-    engine : {"auto", "opendp", "integers"}
-
-    Returns
-    -------
-    int64 array, shape (size,)
-
-    Raises
-    ------
-    TypeError
-        If the law has no such sampler, or has several scales.
-    ImportError
-        If OpenDP is asked for and not installed.
-    OverflowError
-        If noise comes out that is too large to be added to a count exactly.
-
-    Examples
-    --------
-    >>> from bayesdp.noise import DiscreteGaussian
-    >>> draw_independent(DiscreteGaussian(sigma=3.0), 5, engine="integers").shape
-    (5,)
+    TypeError if the law has no such sampler, or several scales; OverflowError for noise too large to be added to a count exactly.
     """
     known: Any = law
     if not isinstance(known, NoiseLaw):

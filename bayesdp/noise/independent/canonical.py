@@ -109,9 +109,9 @@ class Tulap(StandardLaw):
     draw_one = staticmethod(kernels.tulap)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_number(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", canonical.Tulap(self.epsilon, self.delta).delta)
-        object.__setattr__(self, "sensitivity", positive_number(self.sensitivity, "sensitivity"))
+        epsilon = positive_number(self.epsilon, "epsilon")
+        delta = canonical.Tulap(epsilon, self.delta).delta
+        self._set(epsilon=epsilon, delta=delta, sensitivity=positive_number(self.sensitivity, "sensitivity"))
 
     @property
     def standard(self) -> canonical.Tulap:
@@ -230,7 +230,7 @@ class Canonical(StandardLaw):
         tradeoff = tradeoff_from_description(given) if isinstance(given, Mapping) else given
         describe_tradeoff(tradeoff)  # raises if files cannot name it
         tradeoff.canonical_noise()  # raises if there is none
-        object.__setattr__(self, "tradeoff", tradeoff)
+        self._set(tradeoff=tradeoff)
 
     @property
     def standard(self) -> CanonicalNoise:

@@ -23,20 +23,8 @@ type Mask = npt.NDArray[np.bool_]
 class Transitions:
     """Probabilities of deviations ``y - x`` for each count x: rows for the first counts, of which the last ones repeat.
 
-    Parameters
-    ----------
-    lowest : int
-        The deviation of the first column; that of column j is ``lowest + j``.
-    mass : float64 array, shape (rows, columns)
-        Row x for counts x below the number of rows. Rows sum to 1.
-    period : int
-        For larger counts the last `period` rows repeat: 1 is a cap, a base is rounding. 0: there are no larger counts.
-
-    Examples
-    --------
-    >>> thirds = Transitions(-2, np.array([[0, 0, 1, 0, 0], [0, 2 / 3, 0, 0, 1 / 3], [1 / 3, 0, 0, 2 / 3, 0]]), 3)
-    >>> np.exp(thirds.log_each(np.array([6, 9, 7]), np.array([7, 7, 7]))).round(3).tolist()
-    [0.667, 0.333, 0.0]
+    Column j of `mass` has the deviation ``lowest + j``; rows sum to 1. For counts beyond them the last `period` rows repeat: 1 is a
+    cap, a base is rounding; with 0 there are no larger counts.
     """
 
     lowest: int
@@ -116,20 +104,7 @@ class Transitions:
         return (flat + self.lowest + found).reshape(counts.shape)
 
     def with_code(self, below: int) -> Transitions:
-        """The table in which all published numbers under `below` are one, ``below - 1``: they were not published.
-
-        Parameters
-        ----------
-        below : int
-            At least 1.
-
-        Examples
-        --------
-        >>> same = Transitions(0, np.array([[1.0]]), 1)
-        >>> coded = same.with_code(3)
-        >>> (coded.draw(np.random.default_rng(1), np.arange(6))).tolist()
-        [2, 2, 2, 3, 4, 5]
-        """
+        """The table in which all published numbers under `below`, at least 1, are one, ``below - 1``: they were not published."""
         rows = max(len(self.mass), below - self.lowest) + self.period if self.period else len(self.mass)
         counts = np.arange(rows, dtype=np.int64)
         mass = self.mass[self.row_of(counts)]
@@ -195,6 +170,11 @@ class Transitions:
         keys, which = np.unique(self._keys(values.reshape(-1)), return_inverse=True)
         found = np.array([len(self._column(int(key))[1]) > 0 for key in keys], dtype=np.bool_)
         return found[which].reshape(values.shape)
+
+
+def whole(value: Any) -> Any:
+    """A whole number that is written as a real one, as an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class PerturbedLaw(IndependentLaw):

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
-from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable, whole
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
+from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
 
 _EDGE = 1e-9
 """A variance this near to an end of what is feasible, relative to it, is that end: there no entropy is left to choose."""
@@ -25,20 +25,7 @@ _STEPS = 500
 
 
 def feasible_variances(deviations: Ints) -> tuple[float, float] | None:
-    """The least and the largest variance of laws with mean zero on these deviations; None if no law has mean zero.
-
-    Parameters
-    ----------
-    deviations : int64 array, shape (n,)
-        Increasing.
-
-    Examples
-    --------
-    >>> feasible_variances(np.array([-1, 2, 3]))
-    (2.0, 3.0)
-    >>> feasible_variances(np.array([1, 2])) is None
-    True
-    """
+    """The least and the largest variance of laws with mean zero on increasing deviations; None if no law has mean zero."""
     low, high = int(deviations[0]), int(deviations[-1])
     if low > 0 or high < 0:
         return None
@@ -50,33 +37,12 @@ def feasible_variances(deviations: Ints) -> tuple[float, float] | None:
 
 
 def max_entropy_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
-    """The law of largest entropy with mean zero on these deviations, whose variance is the one given, or the nearest feasible one.
+    """The law of largest entropy with mean zero on such deviations, whose variance is the one given, or the nearest feasible one.
 
-    Parameters
-    ----------
-    deviations : int64 array, shape (n,)
-        Increasing; `feasible_variances` is not None.
-    variance : float
-    at_most : bool
-        Whether smaller variances will do: the law of largest entropy among all that have one.
-
-    Returns
-    -------
-    probabilities : float64 array, shape (n,)
-    variance : float
-        That they have.
-
-    Notes
-    -----
     The law is ``p_v`` proportional to ``exp(a v + b v**2)``. Its two multipliers are the minimum of
     ``log sum_v exp(a v + b (v**2 - V))``, a convex function, by Newton's method with steps that are halved until it falls. At an end
     of what is feasible, where b is infinite, the law is on the two deviations that are nearest to zero, or furthest away.
-
-    Examples
-    --------
-    >>> probabilities, variance = max_entropy_row(np.arange(-1, 2), 0.5)
-    >>> probabilities.round(3).tolist(), round(variance, 9)
-    ([0.25, 0.5, 0.25], 0.5)
+    With `at_most` smaller variances will do. The second value is the variance of the law that is found.
     """
     ends = feasible_variances(deviations)
     if ends is None:
@@ -263,15 +229,8 @@ class CellKey(PerturbedLaw):
             )
         else:
             max_deviation, variance, variance_at_most = _checked(max_deviation, variance, variance_at_most)
-        for name, value in (
-            ("ptable", ptable),
-            ("max_deviation", max_deviation),
-            ("deviation_variance", variance),
-            ("not_smaller_than", least),
-            ("zeros", zeros),
-            ("variance_at_most", variance_at_most),
-        ):
-            object.__setattr__(self, name, value)
+        self._set(ptable=ptable, max_deviation=max_deviation, deviation_variance=variance)
+        self._set(not_smaller_than=least, zeros=zeros, variance_at_most=variance_at_most)
         if ptable is None:
             _ = self._rows  # raises for a count without deviations of mean zero
             self._warn_where_degenerate()
@@ -292,12 +251,7 @@ class CellKey(PerturbedLaw):
 
     def _parameters(self) -> dict[str, Any]:
         return {
-            "ptable": self.ptable,
-            "max_deviation": self.max_deviation,
-            "variance": self.deviation_variance,
-            "not_smaller_than": self.not_smaller_than,
-            "zeros": self.zeros,
-            "variance_at_most": self.variance_at_most,
+            "variance" if name == "deviation_variance" else name: own for name, own in super()._parameters().items()
         }
 
     @classmethod
@@ -372,7 +326,7 @@ class CellKey(PerturbedLaw):
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data. See `NoiseLaw.describe`."""
         told = super().describe()
-        return told if self.ptable is None else {"law": self.name, "ptable": self.ptable.describe()}
+        return told if self.ptable is None else {name: told[name] for name in ("law", "ptable")}
 
     def __str__(self) -> str:
         if self.ptable is None:

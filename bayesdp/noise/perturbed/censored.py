@@ -245,9 +245,8 @@ class Censored(IndependentLaw):
         if (law is None) == (noise is None):
             raise TypeError("law must be the noise law whose values were censored, given once")
         inner = _inner(noise if law is None else law)
-        object.__setattr__(self, "noise", inner)
-        object.__setattr__(self, "below", checked_limit(below, -np.inf, "below", integer=inner.integer))
-        object.__setattr__(self, "above", checked_limit(above, np.inf, "above", integer=inner.integer))
+        low = checked_limit(below, -np.inf, "below", integer=inner.integer)
+        self._set(noise=inner, below=low, above=checked_limit(above, np.inf, "above", integer=inner.integer))
         check_order(self.below, self.above, integer=inner.integer)
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
 
 _LARGEST_BASE = 1000
 
@@ -68,7 +68,6 @@ class RandomRounding(PerturbedLaw):
 
     def __post_init__(self) -> None:
         base = _base(self.base)
-        object.__setattr__(self, "base", base)
         given = "unbiased" if self.probabilities is None else self.probabilities
         if isinstance(given, str):
             _validate.choice(given, ("unbiased", "nearest"), "probabilities")
@@ -78,7 +77,7 @@ class RandomRounding(PerturbedLaw):
                 )
         else:
             given = _probabilities(given, base)
-        object.__setattr__(self, "probabilities", None if given == "unbiased" else given)
+        self._set(base=base, probabilities=None if given == "unbiased" else given)
 
     @property
     def upwards(self) -> npt.NDArray[np.float64]:
@@ -143,7 +142,7 @@ class ConventionalRounding(PerturbedLaw):
     relation = "base=B, and ties=up, down or even for even bases"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "base", _base(self.base))
+        self._set(base=_base(self.base))
         _validate.choice(self.ties, ("up", "down", "even"), "ties")
 
     @cached_property
@@ -200,8 +199,7 @@ def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
 
 
 def _base(given: Any) -> int:
-    whole = int(given) if isinstance(given, float) and given.is_integer() else given
-    base = _validate.positive_integer(whole, "base")
+    base = _validate.positive_integer(whole(given), "base")
     if not 2 <= base <= _LARGEST_BASE:
         raise ValueError(f"base must be a whole number from 2 to {_LARGEST_BASE}, got {given!r}")
     return base
@@ -216,14 +214,11 @@ def _probabilities(given: Any, base: int) -> tuple[float, ...]:
         raise ValueError(
             f"probabilities must have one number for each remainder from 1 to {base - 1} by the base {base}, got {len(items)}"
         )
+    plain = [u.item() if isinstance(u, np.generic) else u for u in items]
     found = tuple(
-        _validate.nonnegative_real(_plain(u), f"probabilities (of the remainder {r})") for r, u in enumerate(items, 1)
+        _validate.nonnegative_real(u, f"probabilities (of the remainder {r})") for r, u in enumerate(plain, 1)
     )
     for r, u in enumerate(found, 1):
         if u > 1.0:
             raise ValueError(f"probabilities must be at most 1, but that of the remainder {r} is {u!r}")
     return found
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
 
 SUM_TOLERANCE = 1e-8
 """How far the sum of a row may be from 1."""
@@ -97,10 +97,8 @@ class TransitionTable(PerturbedLaw):
                 f"got {len(rows):,} times {width:,}"
             )
         _check_sums(rows)
-        object.__setattr__(self, "deviations", deviations)
-        object.__setattr__(self, "rows", tuple(map(tuple, rows.tolist())))
-        object.__setattr__(self, "period", period)
-        object.__setattr__(self, "below", _validate.nonnegative_integer(whole(self.below), "below"))
+        below = _validate.nonnegative_integer(whole(self.below), "below")
+        self._set(deviations=deviations, rows=tuple(map(tuple, rows.tolist())), period=period, below=below)
         self._check_below()
 
     def _check_below(self) -> None:
@@ -228,11 +226,6 @@ class TransitionTable(PerturbedLaw):
 
     def __repr__(self) -> str:
         return f"<TransitionTable: {str(self).removeprefix(self.name + ' <')}"
-
-
-def whole(value: Any) -> Any:
-    """A whole number that is written as a real one, as an integer."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _deviation(value: Any, argument: str) -> int:

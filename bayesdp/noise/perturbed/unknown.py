@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
+from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
 from bayesdp.noise.perturbed.cell_key import CellKey, deviations_of, feasible_variances
-from bayesdp.noise.perturbed.transition_table import TransitionTable, whole
+from bayesdp.noise.perturbed.transition_table import TransitionTable
 from bayesdp.queries import Query
 
 _VARIANCES = 400
@@ -81,9 +81,7 @@ class UnknownPerturbation(PerturbedLaw):
         if not first <= small <= 1000:
             raise ValueError(f"small must be from {first}, where all deviations are possible, to 1000, got {small}")
         concentration = _validate.positive_real(self.concentration, "concentration")
-        given = {"max_deviation": d, "small": small, "not_smaller_than": least, "concentration": concentration}
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        self._set(max_deviation=d, small=small, not_smaller_than=least, concentration=concentration)
         if self.prior == "max-entropy":
             _ = self.variances  # raises where a count has no law with mean zero
 
