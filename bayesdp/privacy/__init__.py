@@ -74,8 +74,8 @@ from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, 
 from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.privacy.zcdp import gaussian_rho, gaussian_sigma_for_rho, rho_to_delta, rho_to_epsilon, rho_within
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.stated import Sensitivity
 from bayesdp.sensitivities.statistics import (
+    Sensitivity,
     covariance_sensitivity,
     histogram_sensitivity,
     mean_sensitivity,
