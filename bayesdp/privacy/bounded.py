@@ -261,7 +261,7 @@ _PAIRS = 50_000_000
 """Most pairs of values, times the sensitivity, that are enumerated."""
 
 
-def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
+def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
     """The exact delta of truncated discrete Gaussian noise on one integer, by enumeration of all pairs and values.
 
     Parameters
@@ -269,7 +269,7 @@ def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, in
     epsilon : float
     sigma : float
         Scale of the noise.
-    bounds : pair of int
+    bounds : pair of whole numbers
         Both finite.
     sensitivity : int
         Largest difference of the values of neighbours.
@@ -298,7 +298,7 @@ def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, in
     return worst
 
 
-def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
+def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
     """The smallest epsilon at which `truncated_gaussian_delta` is at most delta; delta = 0 gives the pure epsilon.
 
     Examples
