@@ -9,8 +9,8 @@ follows from their parameters alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from bayesdp._validate import probability, shown
 from bayesdp.composition._total import NEIGHBOURS_APART, total_guarantee
@@ -32,8 +32,7 @@ _ADDITIVE = ("pure", "zcdp", "gdp")
 """Kinds of which more releases never lose less; epsilon of a larger delta may be smaller."""
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """A release of a composition, made again."""
 
     release: Release
@@ -102,19 +101,13 @@ def _made_again(name: str, description: Mapping[str, Any], release: Release, fre
     mechanism = rebuilt(description, release)
     if not isinstance(mechanism, Mechanism):
         return None
-    law = mechanism.law.describe()
-    with_law = [own for own in free if alike(law, own.law.describe())]
-    if not with_law:
-        raise ValueError(
-            f"{name} has the mechanism {mechanism.name!r} with noise of the law {words(law)}, but no measurement has it"
-            f"{'' if len(free) == len(release.measurements) else ' beside those of other mechanisms'}; laws are "
-            f"{'; '.join(words(measured.law.describe()) for measured in release.measurements)}"
-        )
-    measured = next((own for own in with_law if own.query == mechanism.released_query), None)
+    law, query = mechanism.law.describe(), mechanism.released_query
+    measured = next((own for own in free if alike(law, own.law.describe()) and own.query == query), None)
     if measured is None:
         raise ValueError(
-            f"{name} has the mechanism {mechanism.name!r}, which adds its noise to {mechanism.released_query!r}, but "
-            f"measurements with noise of its law are of {'; '.join(repr(own.query) for own in with_law)}"
+            f"{name} has the mechanism {mechanism.name!r} with noise of the law {words(law)} on {query!r}, but no measurement has it"
+            f"{'' if len(free) == len(release.measurements) else ' beside those of other mechanisms'}; measurements are "
+            f"{'; '.join(f'{words(own.law.describe())} on {own.query!r}' for own in release.measurements)}"
         )
     if "invariants" not in description:
         return None  # those of this release by itself are not known: its measurement stays free

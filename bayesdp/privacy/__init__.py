@@ -76,8 +76,8 @@ from bayesdp.privacy.tradeoffs.laws import (
 from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.stated import Sensitivity
 from bayesdp.sensitivities.statistics import (
+    Sensitivity,
     covariance_sensitivity,
     histogram_sensitivity,
     mean_sensitivity,

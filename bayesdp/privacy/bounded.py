@@ -62,24 +62,9 @@ _SUBSETS = 20_000
 
 
 def truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
-    """Loss of truncated Laplace noise for one value at a bound and another so far from it, elementwise.
+    """Loss of truncated Laplace noise of scale b for one value at a bound and another so far from it, elementwise.
 
-    Parameters
-    ----------
-    distance : array_like
-        At least 0; more than the width counts as the width.
-    b, width : array_like
-        Scale of the noise and distance of the bounds (infinite where there is one only), positive.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``t + log(2 - exp(-t))`` with ``t = distance / b`` for one bound.
-
-    Examples
-    --------
-    >>> print(f"{truncated_loss(1.0, 1.0, np.inf):.4f}")
-    1.4899
+    A distance of more than the width of the bounds counts as the width. For one bound ``t + log(2 - exp(-t))``, t = distance / b.
     """
     t = np.minimum(np.asarray(distance, dtype=np.float64), width) / np.asarray(b)
     w = np.asarray(width) / np.asarray(b)
@@ -276,7 +261,7 @@ _PAIRS = 50_000_000
 """Most pairs of values, times the sensitivity, that are enumerated."""
 
 
-def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
+def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
     """The exact delta of truncated discrete Gaussian noise on one integer, by enumeration of all pairs and values.
 
     Parameters
@@ -284,7 +269,7 @@ def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, in
     epsilon : float
     sigma : float
         Scale of the noise.
-    bounds : pair of int
+    bounds : pair of whole numbers
         Both finite.
     sensitivity : int
         Largest difference of the values of neighbours.
@@ -313,7 +298,7 @@ def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[int, in
     return worst
 
 
-def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[int, int], sensitivity: int = 1) -> float:
+def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
     """The smallest epsilon at which `truncated_gaussian_delta` is at most delta; delta = 0 gives the pure epsilon.
 
     Examples

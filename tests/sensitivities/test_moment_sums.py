@@ -9,7 +9,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.privacy import moment_sums, moment_sums_sensitivity
-from bayesdp.sensitivities.stated import stated_sensitivity
+from bayesdp.sensitivities.statistics import stated_sensitivity
 
 CASES = [((1.0, 1.0), False), ((2.0, 1.0), False), ((10.0, 0.3), False), ((1.0, 2.0, 3.0), False), ((1.5,), True),
          ((1.0, 1.0), True), ((0.1, 4.0), True), ((2.0, 1.0, 3.0), True)]  # fmt: skip

@@ -291,14 +291,9 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         _ = self._scale  # refuses now where it cannot be found
 
     @property
-    def _intervals(self) -> list[tuple[int, int]]:
+    def _intervals(self) -> list[tuple[float, float]]:
         low, high = self._sides
-        if not np.all(np.isfinite(high - low)):
-            raise NotImplementedError(
-                "the loss of truncated discrete Gaussian noise is found by enumeration, which needs two finite bounds; "
-                "BoundaryInflatedDiscreteGaussian clips instead"
-            )
-        return [(0, int(width)) for width in np.unique(high - low)]
+        return [(0.0, float(width)) for width in np.unique(high - low)]
 
     @cached_property
     def _scale(self) -> float:

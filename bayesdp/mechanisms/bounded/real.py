@@ -21,7 +21,7 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, PureDP, all_of
 from bayesdp.privacy.words import Words
 from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.stated import stated_sensitivity
+from bayesdp.sensitivities.statistics import stated_sensitivity
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""

@@ -27,7 +27,7 @@ from bayesdp.privacy.losses import LossAt
 from bayesdp.privacy.pairs import Neighbours
 from bayesdp.privacy.words import Words
 from bayesdp.queries import Identity, Query
-from bayesdp.sensitivities.stated import StatedSensitivity
+from bayesdp.sensitivities.statistics import StatedSensitivity
 
 type Floats = npt.NDArray[np.float64]
 

@@ -140,30 +140,22 @@ def check_gaussian_law(
     claims += [(row.size, row.loss) for row in stated.pairs if row.norm in ("l1", "l2", "linf")]
     for size, loss in claims:
         divergence, first, second = _of_pair(law, size)
-        for kind, name in (("zcdp", "rho"), ("gdp", "mu")):
-            part = loss.stated(kind)
-            least = divergence if kind == "zcdp" else float(np.sqrt(2.0 * divergence))
-            if part is not None and part[name] < least and not alike(part[name], least):
-                raise ValueError(_message(law, size, f"{name} = {part[name]!r}", f"{name} = {least!r}"))
-        for kind in ("pure", "approximate"):
-            part = loss.stated(kind)
-            if part is None:
-                continue
-            epsilon, delta = part["epsilon"], part.get("delta", 0.0)
-            least = float(np.sum(np.maximum(first - np.exp(np.minimum(epsilon, 700.0)) * second, 0.0)))
-            if delta < least - 1e-12 and not alike(delta, least):
+        told = {
+            kind: part for kind in ("zcdp", "gdp", "pure", "approximate") if (part := loss.stated(kind)) is not None
+        }
+        for kind, part in told.items():
+            name, slack, there = {"zcdp": "rho", "gdp": "mu"}.get(kind, "delta"), 0.0, ""
+            if name == "delta":
+                slack, there = 1e-12, f" at epsilon = {part['epsilon']!r}"
+                least = float(np.sum(np.maximum(first - np.exp(np.minimum(part["epsilon"], 700.0)) * second, 0.0)))
+            else:
+                least = divergence if name == "rho" else float(np.sqrt(2.0 * divergence))
+            value = part.get(name, 0.0)
+            if value < least - slack and not alike(value, least):
                 raise ValueError(
-                    _message(
-                        law, size, f"delta = {delta!r} at epsilon = {epsilon!r}", f"delta = {least!r} at this epsilon"
-                    )
+                    f"the guarantee states {name} = {value!r}{there} for statistics that are {size!r} apart, but noise of the law "
+                    f"{words(law.describe())} loses at least {name} = {least!r}{there}"
                 )
-
-
-def _message(law: TruncatedGaussian | BoundaryInflatedGaussian, size: float, said: str, least: str) -> str:
-    return (
-        f"the guarantee states {said} for statistics that are {size!r} apart, but noise of the law {words(law.describe())} "
-        f"loses at least {least} there"
-    )
 
 
 def _of_pair(law: TruncatedGaussian | BoundaryInflatedGaussian, size: float) -> tuple[float, np.ndarray, np.ndarray]:

@@ -40,15 +40,7 @@ def composition_name(count: int) -> str:
 
 
 def number_of_releases(description: Mapping[str, Any] | None) -> int:
-    """Of how many releases a described mechanism is the composition; 0 if it is none.
-
-    Examples
-    --------
-    >>> number_of_releases({"mechanism": "composition of 2 releases", "composition_of": 2, "releases": [None, None]})
-    2
-    >>> number_of_releases({"mechanism": "k-norm", "epsilon": 1.0})
-    0
-    """
+    """Of how many releases a described mechanism is the composition; 0 if it is none."""
     if description is None or "composition_of" not in description:
         return 0
     count = description["composition_of"]

@@ -82,11 +82,6 @@ Parameters
 bounds : pair of float or array_like
     Lower and upper bound{whole}; None or an infinity where there is none, on one side at most.
 
-Raises
-------
-TypeError, ValueError
-    If {scale} is not positive and finite, or the bounds are reversed, equal, or both infinite.
-
 See Also
 --------
 bayesdp.mechanisms.{name} : the mechanism; it takes privacy parameters.
