@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ class LaplaceNoise:
     """Laplace noise of scale b. Not canonical: the canonical noise of (1/b, 0)-DP is Tulap."""
 
     b: float
+    terms: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", _validate.positive_real(self.b, "b"))
@@ -60,8 +61,12 @@ class LaplaceNoise:
     def cdf(self, x: npt.ArrayLike) -> Any:
         """Distribution function."""
         at = np.asarray(x, dtype=np.float64) / self.b
-        low = 0.5 * np.exp(-np.abs(at))
+        low = self._tail(np.abs(at))
         return np.where(at <= 0.0, low, 1.0 - low)
+
+    def _tail(self, s: Floats) -> Floats:
+        """Probability beyond s scales, on one side."""
+        return np.asarray(0.5 * np.exp(-s))
 
 
 @dataclass(frozen=True)
@@ -77,24 +82,18 @@ class WiderNoise:
 
 
 @dataclass(frozen=True)
-class LaplaceSumNoise:
+class LaplaceSumNoise(LaplaceNoise):
     """Sum of four independent Laplace variables of scale b: the corner of a projected Laplace release, b a quarter of its.
 
     As the difference of two gamma variables of shape 4 its density is ``exp(-s) (15 + 15 s + 6 s**2 + s**3) / (96 b)``,
     ``s = |x| / b``.
     """
 
-    b: float
+    terms: ClassVar[int] = 4
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "b", _validate.positive_real(self.b, "b"))
-
-    def cdf(self, x: npt.ArrayLike) -> Any:
-        """Distribution function."""
-        at = np.asarray(x, dtype=np.float64) / self.b
-        s = np.minimum(np.abs(at), 1e4)  # exp(-1e4) is 0; the powers must not overflow before that
-        low = np.exp(-s) * (48.0 + s * (33.0 + s * (9.0 + s))) / 96.0
-        return np.where(at <= 0.0, low, 1.0 - low)
+    def _tail(self, s: Floats) -> Floats:
+        s = np.minimum(s, 1e4)  # exp(-1e4) is 0; the powers must not overflow before that
+        return np.asarray(np.exp(-s) * (48.0 + s * (33.0 + s * (9.0 + s))) / 96.0)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from bayesdp.significance._families import NEGLIGIBLE, Family, Masses
 from bayesdp.significance._noise import (
     DiscreteGaussianNoise,
     LaplaceNoise,
-    LaplaceSumNoise,
     Noise,
     WiderNoise,
     cell_noise,
@@ -159,9 +158,7 @@ def is_whole(noise: Noise) -> bool:
 
 def laplaces(noise: Noise) -> tuple[float, int] | None:
     """Scale and number of the Laplace variables that noise is the sum of; None for other noise."""
-    if isinstance(noise, LaplaceNoise):
-        return noise.b, 1
-    return (noise.b, 4) if isinstance(noise, LaplaceSumNoise) else None
+    return (noise.b, noise.terms) if isinstance(noise, LaplaceNoise) else None
 
 
 def noise_of_sum(noises: Sequence[Noise], weights: Sequence[float]) -> Noise:

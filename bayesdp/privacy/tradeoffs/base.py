@@ -432,6 +432,11 @@ class DiscretePair(TradeOff):
     def _pair(self) -> DiscretePair:
         return self
 
+    def _masses(self) -> tuple[Floats, Floats]:
+        """The masses of outcomes with a finite loss ``log(q / p)``, falling."""
+        p, q = np.array(self.p), np.array(self.q)
+        return p[q > 0.0], q[q > 0.0]
+
     @property
     def symmetric(self) -> bool:
         """Whether f is its own inverse, up to rounding of the masses (1e-12)."""

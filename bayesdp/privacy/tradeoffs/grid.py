@@ -43,9 +43,8 @@ _TRANSFORM = 10.0
 def loss_range(f: TradeOff) -> tuple[float, float]:
     """Smallest and largest finite privacy loss ``log(-f')``, within +-700."""
     if f._piecewise_linear:
-        pair = f._pair()
-        p, q = np.array(pair.p), np.array(pair.q)
-        losses = np.log(q[q > 0.0]) - np.log(p[q > 0.0])
+        p, q = f._pair()._masses()
+        losses = np.log(q) - np.log(p)
         if not losses.size:
             return 0.0, 0.0
     else:
@@ -72,8 +71,7 @@ def rounded(f: TradeOff, h: float, pessimistic: bool) -> tuple[int, Floats, floa
     mass = np.zeros(j.size)
     if f._piecewise_linear:
         pair = f._pair()
-        p, q, infinite = np.array(pair.p), np.array(pair.q), pair.start
-        p, q = p[q > 0.0], q[q > 0.0]
+        (p, q), infinite = pair._masses(), pair.start
         cell = np.clip(np.searchsorted(gamma, q / p, side="right") - 1, 0, max(j.size - 2, 0))
         beyond = q > gamma[-1] * p  # steeper than the largest loss: possible only at the limit of 700
         infinite, top = (infinite + math.fsum(q[beyond]), 0.0) if pessimistic else (infinite, math.fsum(q[beyond]))

@@ -226,10 +226,9 @@ def _epsilon(factors: list[TradeOff], delta: float, *, pessimistic: bool) -> flo
         if isinstance(whole, GaussianTradeOff):
             return gaussian_epsilon(delta, 1.0, whole.mu)
         if isinstance(whole, DiscretePair):
-            q, p = np.array(whole.q), np.array(whole.p)
-            kept = q > 0.0
-            losses = (np.log(q[kept]) - np.log(p[kept]))[::-1]
-            law = loss_profile(losses, q[kept][::-1], whole.start, 4.0 * len(factors) * UNIT, pessimistic)
+            p, q = whole._masses()
+            losses = (np.log(q) - np.log(p))[::-1]
+            law = loss_profile(losses, q[::-1], whole.start, 4.0 * len(factors) * UNIT, pessimistic)
             return smallest_epsilon(law, delta, pessimistic=pessimistic)
     return _on_grid(pieces, delta, pessimistic=pessimistic)
 
