@@ -311,26 +311,11 @@ class Tulap(CanonicalNoise):
         return np.where((low == 0.0) & (self.delta == 0.0), -np.inf, x)
 
     def _logs(self, z: Floats) -> tuple[Floats, Floats]:
-        """Logarithms of the tail and of the density, from ``F = b**k (v - s (b**-k - 1))`` with ``s = delta b / (1 - b)``."""
-        steps = np.ceil(-z - 0.5)
-        log_c = math.log1p(-self.delta) - self.epsilon - math.log1p(math.exp(-self.epsilon))
-        slope = self._centre()[1]
         with np.errstate(divide="ignore"):
-            log_value = np.logaddexp(log_c, np.log(slope * (z + steps + 0.5)))
-        log_density = math.log(slope) - self.epsilon * steps
-        if self.delta == 0.0:
-            return log_value - self.epsilon * steps, log_density
-        with np.errstate(divide="ignore"):
-            if self.epsilon == 0.0:
-                log_cut = np.log(steps) + math.log(self.delta)
-            else:
-                ratio = math.log(self.delta) - self.epsilon - math.log(-math.expm1(-self.epsilon))
-                # log(exp(epsilon k) - 1) without overflow
-                log_cut = ratio + self.epsilon * steps + np.log(-np.expm1(-self.epsilon * steps))
-            gone = log_cut >= log_value
-            kept = np.log1p(-np.exp(np.where(gone, -np.inf, log_cut - log_value)))
-        tail = np.where(gone, -np.inf, log_value - self.epsilon * steps + kept)
-        return tail, np.where(gone, -np.inf, log_density)
+            if self.epsilon > 0.0:
+                return tulap_logs(np, z, self.epsilon, self.delta)
+            tail = np.log(np.maximum(0.5 + self.delta * z, 0.0))
+        return tail, np.where(np.isneginf(tail), -np.inf, math.log(self.delta))
 
     def var(self) -> float:
         """Variance, in closed form: ``2 b / (1 - b)**2 + 1/12`` for delta = 0, uniform for epsilon = 0."""
@@ -347,6 +332,28 @@ class Tulap(CanonicalNoise):
         inner = slope * (1.0 / 12.0 + 2.0 * _cells(self.epsilon, full))
         left = full + 0.5
         return inner + 2.0 * slope * math.exp(-self.epsilon * (full + 1)) * (end**3 - left**3) / 3.0
+
+
+def tulap_logs(xp: Any, z: Any, epsilon: Any, delta: Any) -> tuple[Any, Any]:
+    """Logarithms of the tail and of the density of Tulap noise at z <= 0, for NumPy and PyTensor; epsilon is positive.
+
+    The tail is ``b**steps (value - cut)``, b = exp(-epsilon), with ``cut = s (b**-steps - 1)`` and ``s = delta b / (1 - b)``: beyond
+    the end it is the larger one.
+    """
+    steps = xp.ceil(-z - 0.5)
+    b, rest = xp.exp(-epsilon), -xp.expm1(-epsilon)
+    slope = (rest + 2.0 * delta * b) / (1.0 + b)
+    log_centre = xp.log1p(-delta) - epsilon - xp.log1p(b)
+    grown = slope * (z + steps + 0.5)
+    positive = grown > 0.0
+    log_value = xp.logaddexp(log_centre, xp.where(positive, xp.log(xp.where(positive, grown, 1.0)), -np.inf))
+    cuts = (delta > 0.0) & (steps > 0.0)
+    log_cut = xp.log(xp.where(cuts, delta, 0.5)) - epsilon - xp.log(rest) + epsilon * steps
+    log_cut = xp.where(cuts, log_cut + xp.log(-xp.expm1(-epsilon * xp.where(cuts, steps, 1.0))), -np.inf)
+    inside = log_cut < log_value
+    kept = xp.log1p(-xp.exp(xp.where(inside, log_cut - log_value, -1.0)))
+    tail = xp.where(inside, log_value - epsilon * steps + kept, -np.inf)
+    return tail, xp.where(inside, xp.log(slope) - epsilon * steps, -np.inf)
 
 
 def _cells(epsilon: float, n: int) -> float:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -129,16 +129,12 @@ class Tulap(StandardLaw):
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
         """Log-density for sensitivity 1, elementwise; ``-inf`` beyond the ends."""
-        part = _Parts.of(xp, value, mu, epsilon, delta)
-        return xp.where(part.log_cut < part.log_value, xp.log(part.slope) - epsilon * part.steps, -np.inf)
+        return canonical.tulap_logs(xp, -xp.abs(value - mu), epsilon, delta)[1]
 
     @classmethod
     def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
         """Logarithm of the probability of at most `value` for sensitivity 1, elementwise."""
-        part = _Parts.of(xp, value, mu, epsilon, delta)
-        inside = part.log_cut < part.log_value
-        cut = xp.where(inside, part.log_cut - part.log_value, -1.0)
-        tail = xp.where(inside, part.log_value - epsilon * part.steps + xp.log1p(-xp.exp(cut)), -np.inf)
+        tail = canonical.tulap_logs(xp, -xp.abs(value - mu), epsilon, delta)[0]
         return xp.where(value <= mu, tail, xp.log1p(-xp.exp(xp.minimum(tail, -math.log(2.0)))))
 
     @staticmethod
@@ -147,34 +143,6 @@ class Tulap(StandardLaw):
         for law in set(zip(epsilon.tolist(), delta.tolist(), strict=True)):
             cells = (epsilon == law[0]) & (delta == law[1])
             out[:, cells] = mu[cells] + np.asarray(canonical.Tulap(*law).rvs((len(out), int(cells.sum())), rng))
-
-
-class _Parts(NamedTuple):
-    """The distribution function left of mu is ``b**steps (value - cut)``, b = exp(-epsilon); its slope there ``b**steps slope``.
-
-    ``cut = s (b**-steps - 1)`` with ``s = delta b / (1 - b)``: beyond the end it is the larger one. See
-    `bayesdp.privacy.canonical.Tulap`.
-    """
-
-    steps: Any
-    slope: Any
-    log_value: Any
-    log_cut: Any
-
-    @classmethod
-    def of(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> _Parts:
-        z = -xp.abs(value - mu)
-        steps = xp.ceil(-z - 0.5)
-        b, rest = xp.exp(-epsilon), -xp.expm1(-epsilon)
-        slope = (rest + 2.0 * delta * b) / (1.0 + b)
-        log_centre = xp.log1p(-delta) - epsilon - xp.log1p(b)
-        grown = slope * (z + steps + 0.5)
-        positive = grown > 0.0
-        log_grown = xp.where(positive, xp.log(xp.where(positive, grown, 1.0)), -np.inf)
-        cuts = (delta > 0.0) & (steps > 0.0)
-        log_cut = xp.log(xp.where(cuts, delta, 0.5)) - epsilon - xp.log(rest) + epsilon * steps
-        log_cut = log_cut + xp.log(-xp.expm1(-epsilon * xp.where(cuts, steps, 1.0)))
-        return cls(steps, slope, xp.logaddexp(log_centre, log_grown), xp.where(cuts, log_cut, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
