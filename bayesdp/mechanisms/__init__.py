@@ -66,8 +66,7 @@ from bayesdp.mechanisms.semi.semi_norm import SemiGaussian, SemiNorm
 from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.subspace.gaussian import ExtendedGaussian, ProjectedGaussian
-from bayesdp.mechanisms.subspace.laplace import ExtendedLaplace, ProjectedLaplace
-from bayesdp.mechanisms.subspace.mixed_laplace import MixedLaplace
+from bayesdp.mechanisms.subspace.laplace import ExtendedLaplace, MixedLaplace, ProjectedLaplace
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [

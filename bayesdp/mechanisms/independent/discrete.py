@@ -47,11 +47,6 @@ class DiscreteLaplace(DiscreteMechanism):
     query : Query, optional
         The query, where `table` is the labels.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, or the query is about another table.
-
     See Also
     --------
     bayesdp.noise.DiscreteLaplace : the law of the noise.
@@ -123,11 +118,6 @@ class DiscreteGaussian(DiscreteMechanism):
         Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
     query : Query, optional
         The query, where `table` is the labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the loss is not stated in exactly one way, a parameter is not valid, or the query is about another table.
 
     See Also
     --------

@@ -213,11 +213,6 @@ class LatticeLaplace(AdditiveMechanism):
     sweeps : int, default 1000
         Sweeps of the Gibbs sampler for each draw, where no exact sampler is practical (see `guarantee`).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, or the invariants determine the whole table.
-
     See Also
     --------
     bayesdp.noise.LatticeLaplace : the law of the noise.

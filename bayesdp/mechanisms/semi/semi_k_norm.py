@@ -161,12 +161,6 @@ class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
     sweeps : int
         Length of the chain behind each draw where noise is not drawn exactly.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, adjacency has to be given, so many records cannot reach all that the invariants leave
-        free, or there are too many differences to list.
-
     See Also
     --------
     SemiLatticeKNorm : the same on integers.
@@ -257,11 +251,6 @@ class SemiLatticeKNorm(SemiHullMechanism):
         How many substituted records these may be apart; see `SemiGaussian` for the default.
     convention : {"definition", "paper"}
         ``"paper"``: the space that Proposition 32 prints, with the true epsilon stated in `guarantee`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `SemiKNorm`.
 
     See Also
     --------

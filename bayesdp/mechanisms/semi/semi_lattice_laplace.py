@@ -39,12 +39,6 @@ class SemiLatticeLaplace(SemiMechanism):
     sweeps : int, default 1000
         Sweeps of the Gibbs sampler for each draw, where no exact sampler is practical (see `guarantee`).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, adjacency has to be given, or so many records cannot reach all that the invariants leave
-        free.
-
     See Also
     --------
     SemiNorm : the same on real numbers.

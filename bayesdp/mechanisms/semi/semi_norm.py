@@ -46,12 +46,6 @@ class SemiGaussian(SemiQueryMechanism):
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivity that Proposition 32 prints, with the true mu stated in `guarantee`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, adjacency has to be given, or so many records cannot reach all that the invariants leave
-        free.
-
     See Also
     --------
     ProjectedGaussian : the same law, for neighbours that differ in one record, whether or not the invariants tell them apart.
@@ -139,12 +133,6 @@ class SemiNorm(SemiQueryMechanism):
         What the noise is added to; the cells themselves if left out. See `SemiGaussian`.
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivities that Proposition 32 prints, with the true epsilon stated in `guarantee`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, adjacency has to be given, or so many records cannot reach all that the invariants leave
-        free.
 
     See Also
     --------

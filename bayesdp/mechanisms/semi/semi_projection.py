@@ -30,12 +30,6 @@ class SemiProjectedLaplace(SemiRealMechanism):
     convention : {"definition", "paper"}
         ``"paper"``: the sensitivity that Proposition 32 prints, with the true epsilon stated in `guarantee`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, adjacency has to be given, or so many records cannot reach all that the invariants leave
-        free.
-
     See Also
     --------
     bayesdp.papers.semi_dp.semi_project : the same for any additive noise, without a likelihood.

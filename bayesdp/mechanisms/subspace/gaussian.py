@@ -152,11 +152,6 @@ class ExtendedGaussian(IsotropicGaussian):
     calibration : {"analytic", "lemma 3.4"}
         As in `ProjectedGaussian`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As in `ProjectedGaussian`.
-
     See Also
     --------
     CorrelatedGaussian : noise of a shape of its own, for general queries.
@@ -214,12 +209,6 @@ class ProjectedGaussian(IsotropicGaussian):
         records is public), or one record comes or goes (1).
     calibration : {"analytic", "lemma 3.4"}
         How `epsilon` and `delta` become a scale. The lemma's is refused where its exact delta exceeds the stated one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the loss is not stated in exactly one way, a parameter is not valid, or the invariants determine
-        the whole table or all answers.
 
     See Also
     --------
