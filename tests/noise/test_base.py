@@ -23,7 +23,7 @@ from bayesdp.noise import (
     law_names,
     parse_law,
 )
-from bayesdp.papers import covariance_cone
+from bayesdp.papers import bounded_statistics, covariance_cone
 
 LAWS = [
     DiscreteLaplace(b=4.0),
@@ -79,7 +79,8 @@ def test_names_are_listed() -> None:
     public = (getattr(noise, name) for name in noise.__all__)
     named = [own.name for own in public if isinstance(own, type) and issubclass(own, NoiseLaw) and "name" in vars(own)]
     assert len(named) >= 22
-    assert law_names() == ", ".join(sorted(named))
+    papers = [bounded_statistics.RescaledLaplace.name, covariance_cone.BoxNorm.name]
+    assert law_names() == ", ".join(sorted([*named, *papers]))
 
 
 @pytest.mark.parametrize(
