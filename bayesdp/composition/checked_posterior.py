@@ -92,11 +92,6 @@ def check_attributes(tree: xr.DataTree) -> None:
 def converged_of(tree: xr.DataTree) -> bool | None:
     """Whether the diagnostics of a posterior say that the chains converged; None where they say nothing.
 
-    Raises
-    ------
-    ValueError
-        If they say something else than 0 or 1, or contradict their own verdict or their own numbers.
-
     Examples
     --------
     >>> converged_of(xr.DataTree.from_dict({"diagnostics": xr.Dataset(attrs={"converged": "no"})}))
@@ -154,14 +149,6 @@ def check_posterior(tree: xr.DataTree) -> None:
     ----------
     tree : xarray.DataTree
         With the group ``posterior``.
-
-    Raises
-    ------
-    ValueError
-        If there are no draws; a count is negative, not finite or outside the limits of its cell, or a table does not have the
-        exact answers of its releases; a cell that is said to be determined varies; labels differ; an attribute or a variable
-        of a group of ours is unknown or of the wrong kind; or the verdict on convergence contradicts itself. The message
-        names the group, the draw and the cell.
     """
     sizes = tree["posterior"].to_dataset().sizes
     for dim in ("chain", "draw"):

@@ -325,16 +325,6 @@ def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> R
         At least one; a single one is returned as it is.
     names : sequence of str, optional
         What messages call them; see `joint_release`.
-
-    Returns
-    -------
-    Release
-        Its `mechanism` lists those of the parts, and says why there is no total guarantee where there is none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `joint_release`. That losses cannot be added is no error here: the posterior does not need them.
     """
     joint = joint_release(releases, names)
     if len(releases) == 1:
@@ -352,11 +342,6 @@ def posterior_release(tree: xr.DataTree) -> Release:
     ----------
     tree : xarray.DataTree
         As `bayesdp.sample` returns it, with one group for each release that the model observed.
-
-    Raises
-    ------
-    ValueError
-        If a group is no release, or they do not fit together.
     """
     return as_one(releases_of_posterior(tree))
 
@@ -379,15 +364,6 @@ def loss_at_difference(
     delta : float, optional
         Puts mu and epsilon together, where releases state one each; not used otherwise.
 
-    Returns
-    -------
-    Loss or None
-        An upper bound, exact where the law of the noise gives it; None where it does not follow from what the releases state.
-
-    Raises
-    ------
-    ValueError
-        If the losses cannot be added, or nothing is noisy, or a release states none.
 
     Examples
     --------

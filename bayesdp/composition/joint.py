@@ -32,20 +32,6 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
     names : sequence of str, optional
         What messages call them, for example files; "release 1", "release 2", ... by default.
 
-    Returns
-    -------
-    Release
-        Exact parts that several have are there once. Measurements of one name get numbers after it.
-
-    Raises
-    ------
-    TypeError
-        If one is no release.
-    ValueError
-        If they are about different tables or label them in another order, one is given twice or two hold the same noisy
-        numbers, so that their noise would be counted twice, their exact parts contradict one another or leave no table of
-        counts, or answers that two give differ by more than their laws explain (below one in a million). The message says
-        which releases, and names rows and numbers.
 
     Examples
     --------
@@ -161,11 +147,6 @@ def releases_of_posterior(tree: xr.DataTree) -> tuple[Release, ...]:
     ----------
     tree : xarray.DataTree
         As `bayesdp.sample` returns it.
-
-    Raises
-    ------
-    ValueError
-        If a group is no release.
     """
     found = [(int(match[2] or 1), name) for name in tree.children if (match := _GROUP.fullmatch(name))]
     return tuple(Release.from_dataset(tree[name].to_dataset()) for _, name in sorted(found))

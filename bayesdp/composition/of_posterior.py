@@ -41,11 +41,6 @@ def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Releas
     tree : xarray.DataTree
         As `bayesdp.sample` returns it: the groups ``release``, ``release_2``, ... are of the first table, and
         ``release_{name}``, ``release_{name}_2``, ... of the others.
-
-    Returns
-    -------
-    list of tuple
-        The name is None where the tree has no group ``fiber`` or ``statistics`` that states it. Tables without a release are left out.
     """
     tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in _stated(tree)] or [("", None)]
     endings = {ending for ending, _ in tables}
@@ -77,10 +72,6 @@ def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
         In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
         with the same dimensions, such as a function of the counts, is not what the release is about.
 
-    Raises
-    ------
-    ValueError
-        If a group is no release, or a tree that does not state the variable has none, or several, that it may be.
 
     Examples
     --------
@@ -218,13 +209,7 @@ class Streamed:
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """The queries whose draws were kept, by the names of their variables.
-
-        Raises
-        ------
-        ValueError
-            If the description of a query is damaged, or does not fit its draws.
-        """
+        """The queries whose draws were kept, by the names of their variables."""
         found = {}
         for name, own in self.tree["posterior"].data_vars.items():
             if "query" not in own.attrs:
@@ -246,13 +231,7 @@ class Streamed:
         return own.values.reshape(*own.shape[:2], -1)
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
-        """Draws of the answers of a query, each of which is one that was recorded; or of any query, if all cells were.
-
-        Raises
-        ------
-        ValueError
-            If one was not; it says what was recorded, and how this can be.
-        """
+        """Draws of the answers of a query, each of which is one that was recorded; or of any query, if all cells were."""
         for name, own in self.queries.items():
             if own == query:
                 return self.draws(name)
@@ -296,11 +275,6 @@ class Streamed:
         ----------
         prob : float
             Probability of the equal-tailed intervals.
-
-        Raises
-        ------
-        ValueError
-            If the quantiles at their ends were not kept; it says for which probabilities there are.
         """
         level = probability(prob, "prob")
         cells, dims = self.tree[CELLS].to_dataset(), self.release.dims

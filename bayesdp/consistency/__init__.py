@@ -51,10 +51,6 @@ def check_consistent(exact: Iterable[Exact]) -> None:
     exact : iterable of Exact
         About one table.
 
-    Raises
-    ------
-    ValueError
-        If no table, even of negative counts, has all these values; the message names rows and numbers.
 
     Examples
     --------

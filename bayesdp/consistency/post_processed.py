@@ -45,11 +45,6 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
     half the grid of one, and the density modulo r is at most ``1 / r + f(0)`` as f falls on both sides. So ``rho`` is at most
     ``(r / 10) (1 / r + f(0))``. Bases of less than a tenth of the smallest scale are not looked for: rounding to them hardly
     changes the law.
-
-    Returns
-    -------
-    list of (float, str)
-        One a base that divides all published numbers, the largest base first.
     """
     values, scale = answers.values[answers.measures], answers.scale[answers.measures]
     integer = answers.measured.law.integer
@@ -108,11 +103,6 @@ def near_zero(answers: Published) -> list[tuple[float, str]]:
     rise with m, so that the smallest over s is a p-value: reject when it is below a level, and the level bounds the rate of
     false alarms. The supremum is taken over intervals of x, with the largest a and the smallest c of each, which are at
     their ends.
-
-    Returns
-    -------
-    list of (float, str)
-        Empty if a number is negative, or none is near zero.
     """
     known = answers.measures & answers.nonnegative
     every = np.unique(answers.scale)
@@ -343,9 +333,6 @@ def signs_of_post_processing(
     groups : sequence, optional
         The differences of a `bayesdp.check_law` of these, where it was made before.
 
-    Returns
-    -------
-    str or None
 
     Examples
     --------
@@ -432,9 +419,6 @@ def made_consistent(
     groups : sequence, optional
         The differences of a `bayesdp.check_law` of these, where it was made before.
 
-    Returns
-    -------
-    str or None
 
     Examples
     --------

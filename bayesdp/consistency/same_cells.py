@@ -57,10 +57,6 @@ def counted_once(
     said : str or None
         Which cells are counted once, in a sentence; None where there are none.
 
-    Raises
-    ------
-    ValueError
-        If a cell has two values under one law; the message names the cell, both values and both tables.
 
     Examples
     --------

@@ -229,10 +229,6 @@ def gauge_program(vertices: Floats, point: Floats) -> tuple[float, Floats]:
     gauge : float
     form : float array, shape (n,)
 
-    Raises
-    ------
-    ArithmeticError
-        If the program is not solved to relative accuracy 1e-8 (not seen).
 
     Examples
     --------
@@ -373,13 +369,7 @@ class Hull(ABC):
         return None if self.boundary is None else second_moment(self.vertices, self.boundary)
 
     def check_coordinates(self, invariants: Invariants) -> None:
-        """Refuse invariants whose orthonormal coordinates have another dimension than the hull.
-
-        Raises
-        ------
-        ValueError
-            If they do.
-        """
+        """Refuse invariants whose orthonormal coordinates have another dimension than the hull."""
         if invariants.dimension != self.dimension:
             raise ValueError(
                 f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "

@@ -138,15 +138,6 @@ def solve(
         NaN for none.
     weights, form : float array, shape (n,)
         Overwritten: ``weights @ corners`` is the point, and the form is at most 1 on all vertices.
-
-    Returns
-    -------
-    int
-        `SOLVED`, `BELOW` or `ABOVE` the limit, or `FAILED` (rounding errors took over; not seen).
-    float, float
-        Upper and lower bound.
-    int
-        Number of steps.
     """
     n = len(point)
     shifted, entering, column, spent = np.empty(n), np.empty(n), np.empty(n), np.empty(n)

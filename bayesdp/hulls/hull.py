@@ -39,11 +39,6 @@ class SymmetricHull(Hull):
         needed (see `bayesdp.hulls.base.POINTS` for what `auto` tries). A linear program a point takes
         microseconds to milliseconds, in any dimension.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the vertices are not a matrix of finite numbers, or do not span the space: the gauge of some points
-        would then be infinite.
 
     Examples
     --------
@@ -81,13 +76,7 @@ class SymmetricHull(Hull):
 
     @cached_property
     def boundary(self) -> Boundary | None:
-        """Facets and boundary simplices, or None where they are not to be had in seconds.
-
-        Raises
-        ------
-        ArithmeticError
-            If facets are insisted on (`method`), and Qhull does not find them.
-        """
+        """Facets and boundary simplices, or None where they are not to be had in seconds."""
         if self.method == "program" or (self.method == "auto" and not is_small(*self.vertices.shape)):
             return None
         found = boundary_of(self.vertices)
@@ -192,14 +181,6 @@ def containment_order(first: Hull, second: Hull, differences: npt.ArrayLike | No
         The sensitivity space, from which both sensitivities are computed: the largest norm of a difference. Without it both balls
         are taken as they are, ``Delta_K = Delta_H = 1``.
 
-    Returns
-    -------
-    ContainmentOrder
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a ball is no `Hull`, the dimensions differ, or the differences have another shape or are all zero.
 
     Notes
     -----

@@ -148,14 +148,6 @@ def choose_lattice_sampler(hull: Hull, invariants: Invariants, epsilon: float) -
     epsilon : float
         Rate. On a lattice, the share of proposals that is accepted depends on it; not on any data.
 
-    Returns
-    -------
-    Sampler
-
-    Raises
-    ------
-    NotImplementedError
-        If there is no practical exact sampler.
 
     Examples
     --------
@@ -190,11 +182,6 @@ def sample_lattice(hull: Hull, invariants: Invariants, epsilon: float, rng: Seed
     Returns
     -------
     int64 array, shape ``(size, *table)``
-
-    Raises
-    ------
-    NotImplementedError
-        As `choose_lattice_sampler`.
     """
     rate, generator = positive_real(epsilon, "epsilon"), generator_of(rng)
     plan = _practical(hull, invariants, rate)

@@ -334,14 +334,6 @@ def choose_hull_sampler(
     sweeps : int
         Length of the chain behind each draw where it is MCMC.
 
-    Returns
-    -------
-    Sampler
-
-    Raises
-    ------
-    NotImplementedError
-        If exact draws are asked for and no exact sampler is known.
 
     Examples
     --------

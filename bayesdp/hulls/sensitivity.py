@@ -193,12 +193,6 @@ class SensitivityHull(Hull):
     adjacency : int
         At least 1 for totals; 2 or 3 for both margins, where one record alone cannot keep them.
 
-    Raises
-    ------
-    NotImplementedError
-        For other invariants, and for more than three records and both margins.
-    TypeError, ValueError
-        If adjacency is not a positive integer, or nothing can change.
 
     Examples
     --------

@@ -86,10 +86,6 @@ def lattice_parts(invariants: Invariants) -> tuple[Part, ...]:
     ----------
     invariants : Invariants
 
-    Returns
-    -------
-    tuple of Line, Table or General
-        Their dimensions add up to that of the lattice; cells in none of them carry no noise.
 
     Examples
     --------

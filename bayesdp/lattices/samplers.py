@@ -138,14 +138,6 @@ def sampler_for(
     sweeps : int
         Length of the chain behind each draw where it is MCMC.
 
-    Returns
-    -------
-    Sampler
-
-    Raises
-    ------
-    NotImplementedError
-        If exact draws are asked for and there is no exact sampler, or its acceptance rate is too low.
 
     Examples
     --------
@@ -223,13 +215,6 @@ def sample_noise(
     -------
     int64 array, shape ``(size, *table)``
 
-    Raises
-    ------
-    NotImplementedError
-        If exact draws are asked for and there is no exact sampler, or its acceptance rate is too low.
-    TypeError, ValueError
-        If an argument is not valid, or the noise is so wide that it could leave the exact integers of
-        float64.
 
     Examples
     --------

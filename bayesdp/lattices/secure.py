@@ -271,12 +271,6 @@ def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, b
     -------
     int64 array, shape ``(size, *table)``
 
-    Raises
-    ------
-    NotImplementedError
-        If no such sampler is known.
-    OverflowError
-        If noise comes out that is too large to be added to a count exactly.
 
     Examples
     --------

@@ -47,10 +47,6 @@ def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
         0 where nothing was published.
     there : bool array, shape `query.shape`
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a label is no answer of the query, an answer comes twice, or a number is none.
 
     Examples
     --------

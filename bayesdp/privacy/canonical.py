@@ -385,11 +385,6 @@ class RecursiveNoise(CanonicalNoise):
     ----------
     tradeoff : TradeOff
         A symmetric trade-off function other than 1 - alpha.
-
-    Raises
-    ------
-    ValueError
-        If it is not symmetric, or 1 - alpha up to 1e-12.
     """
 
     tradeoff: TradeOff

@@ -83,13 +83,7 @@ class Loss(Mapping[str, float]):
 
     @abstractmethod
     def compose(self, other: Loss) -> Loss:
-        """The loss of two releases together, the noise of the second one independent of that of the first.
-
-        Raises
-        ------
-        ValueError
-            If the two are stated by definitions of which neither contains the other; the message names them and what to do.
-        """
+        """The loss of two releases together, the noise of the second one independent of that of the first."""
 
     @abstractmethod
     def at(self, delta: float) -> Loss:
@@ -99,11 +93,6 @@ class Loss(Mapping[str, float]):
         ----------
         delta : float
             Strictly between 0 and 1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If delta is not between 0 and 1, or no epsilon follows at it.
         """
 
     @abstractmethod
@@ -129,10 +118,6 @@ class Loss(Mapping[str, float]):
         delta : float, optional
             Needed for ``"approximate"`` unless the loss is ``"pure"``, which is approximate with a delta of 0.
 
-        Raises
-        ------
-        ValueError
-            If it does not follow: a loss with a delta gives no epsilon alone, and rho gives no mu.
 
         Notes
         -----

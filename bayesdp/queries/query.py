@@ -162,11 +162,6 @@ class Query:
             Answers, labelled if the values were, of shape ``(..., *query.shape)``. Those of integers and booleans are exact
             int64; those of real numbers are rounded as float64 rounds.
 
-        Raises
-        ------
-        ValueError
-            If dimensions or labels do not match, or the terms of an answer of integers may add up to 2**63 or more in absolute
-            value: int64 would wrap. The message names the answer, and no value.
 
         Examples
         --------
@@ -280,15 +275,6 @@ def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
     rows : iterable of int
         Places of the answers.
 
-    Returns
-    -------
-    list of tuple
-        One label a kept dimension; for linear combinations and the grand total their name alone.
-
-    Raises
-    ------
-    IndexError
-        If the query has no such answer.
 
     Examples
     --------

@@ -160,10 +160,6 @@ def cell_list(frame: Any, cells: npt.ArrayLike) -> Query:
     cells : array_like of int, shape (answers,)
         Their places in C order, each once.
 
-    Raises
-    ------
-    ValueError
-        If a place is not one of the table's, or is there twice.
 
     Examples
     --------

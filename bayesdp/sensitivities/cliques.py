@@ -177,9 +177,6 @@ def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, in
         Each from 1 to `points`.
     points : int
 
-    Returns
-    -------
-    lower, upper : int
 
     Examples
     --------

@@ -44,15 +44,6 @@ def realised_lengths(fiber: Fiber, adjacency: int) -> tuple[float, float, float]
         Exact answers without bounds, which determine the number of records.
     adjacency : int
 
-    Returns
-    -------
-    tuple of float
-        Zeros if no two tables are so near.
-
-    Raises
-    ------
-    NotImplementedError
-        If a part of the table has too many tables, or too many differences, to list.
 
     Examples
     --------

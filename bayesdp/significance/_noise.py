@@ -110,11 +110,6 @@ class DiscreteGaussianNoise:
     ----------
     scale : float
         ``P(j) \propto exp(-j**2 / (2 scale**2))``.
-
-    Raises
-    ------
-    NotImplementedError
-        If the scale is above 1e5: the tails are kept as a table.
     """
 
     scale: float

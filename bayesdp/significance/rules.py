@@ -235,13 +235,7 @@ def _solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noi
 
 
 def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
-    """Anchor, offset and half-width of the test of a given size; for two-sided forms unbiased as well.
-
-    Raises
-    ------
-    ValueError
-        If binary64 numbers are too far apart for a threshold of this size: the noise is too narrow.
-    """
+    """Anchor, offset and half-width of the test of a given size; for two-sided forms unbiased as well."""
     anchor, offset, half_width = _solve(form, alpha, log_odds, family, noise)
     law = family.masses(log_odds, _NEGLIGIBLE * alpha)
     size = law.expectation(rejection(form, noise, law.points - float(anchor) - offset, half_width))

@@ -220,10 +220,6 @@ def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
     ----------
     matrix : int64 array, shape (rows, cells)
 
-    Returns
-    -------
-    frozenset of int, or None
-        None if there are too many sets of columns to search.
 
     Examples
     --------
@@ -354,11 +350,6 @@ def part_matrix(part: Table | General) -> Ints:
 
 def l1_series(part: Table | General) -> L1Series | None:
     """Find the rational function of a part (of one copy, for a table that is written several times).
-
-    Returns
-    -------
-    L1Series or None
-        None where it would take too long: too many circuits, or too many vectors to count.
 
     Examples
     --------

@@ -57,10 +57,6 @@ def squared_lengths(gram: Floats, unit: float, bound: float, limit: int) -> tupl
     limit : int
         Number of points from which to give up.
 
-    Returns
-    -------
-    (int64 array, int64 array) or None
-        Squared lengths in units of ``1 / unit``, ascending from 0, and how many points have each.
 
     Examples
     --------
@@ -156,11 +152,6 @@ class ThetaSeries:
 
 def theta_series(part: Table | General) -> ThetaSeries | None:
     """Enumerate a part of a lattice (one copy, for a table that is written several times) and its dual.
-
-    Returns
-    -------
-    ThetaSeries or None
-        None where there are too many points; the limit is reached at about 12 dimensions.
 
     Examples
     --------
@@ -314,10 +305,6 @@ def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
     rate : float
         Per count.
 
-    Returns
-    -------
-    float or None
-        None where a part of the lattice is neither in closed form nor small enough to be counted.
 
     Examples
     --------

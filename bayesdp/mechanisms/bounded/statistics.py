@@ -52,10 +52,6 @@ def bounds_given_sum(bounds: Any, total: Any, weights: npt.ArrayLike | None = No
     lower, upper : numpy.ndarray, shape (statistics,)
         Equal where the sum determines a statistic, of which there is nothing to release then; infinite where there is no bound.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If there are fewer than two statistics, a weight is 0, or no values within the bounds have such a sum.
 
     References
     ----------
@@ -113,10 +109,6 @@ def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.
     -------
     numpy.ndarray, shape of `first`
 
-    Raises
-    ------
-    TypeError, ValueError
-        If there are not two statistics, or a value of the first is outside the bounds that the sum leaves.
 
     References
     ----------

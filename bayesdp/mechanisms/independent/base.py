@@ -36,11 +36,6 @@ class AnswersMechanism(Mechanism):
         Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
     query : Query, optional
         The query, where `table` is the labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, or the query is about another table.
     """
 
     _for_invariants: ClassVar[str] = "LatticeLaplace"

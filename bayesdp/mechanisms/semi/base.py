@@ -176,12 +176,6 @@ class SemiMechanism(AdditiveMechanism):
         The answers to the invariants, where they are public before the release. The noise is then made for the differences that
         two tables with these answers can have, and `adjacency` is by default the semi-adjacent parameter of these answers (or its
         upper bound): less noise for sparse tables. The release refuses tables with other answers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, or what so many records can change does not reach all that the invariants leave free: the
-        rest would be published without noise.
     """
 
     adjacency: Any = field(default=None, kw_only=True)  # an int once made
@@ -400,12 +394,6 @@ class SemiQueryMechanism(SemiRealMechanism):
     ----------
     query : Query, optional
         What the noise is added to; the cells themselves (`Identity`) if left out.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the query is about another table, its answers have several units, the invariants determine all of them, or
-        ``convention="paper"`` is asked for, which is about the cells.
     """
 
     query: Any = field(default=None, kw_only=True)

@@ -36,11 +36,6 @@ class SubspaceMechanism(AdditiveMechanism):
         What the noise is added to; the cells themselves (`Identity`) if left out.
     neighbours : {"substitution", "add-remove"}
         Neighbouring tables: one record changes its cell (the number of records is public), or comes or goes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the query is about another table, or the invariants determine all its answers.
     """
 
     query: Any = field(default=None, kw_only=True)

@@ -82,11 +82,6 @@ class RadialSum:
 def radial_sum(invariants: Invariants) -> RadialSum | None:
     """Prepare the normaliser of l2 noise on the lattice of the invariants.
 
-    Returns
-    -------
-    RadialSum or None
-        None where Gaussian sums over the lattice are not computed, or where it has no dimension or very many.
-
     Examples
     --------
     >>> from bayesdp.queries import Totals

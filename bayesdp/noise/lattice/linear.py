@@ -254,10 +254,6 @@ def linear_law(invariants: Invariants, vector: npt.ArrayLike, sigma: float) -> L
         v.
     sigma : float
 
-    Returns
-    -------
-    LinearLaw or None
-        None where v reaches into several parts of the lattice (`bayesdp.lattices.parts`), or a part is too large.
 
     Examples
     --------
