@@ -79,13 +79,6 @@ class Journal:
     entries : mapping
         What a record of a simulation that ended well has beside its ``number``, and what each entry may hold. One that ended
         badly has an ``error``, and ``again`` if it is to be tried again.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; a BlockingIOError if another process is writing to it.
-    ValueError
-        If the file is of another run, no journal, or damaged elsewhere than in its last line; the message names the line.
     """
 
     path: Path | None

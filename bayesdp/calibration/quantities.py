@@ -33,10 +33,6 @@ def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict
     available : iterable of str
         Variables that truth and posterior have in common.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a name is unknown, or something is no function.
 
     Examples
     --------

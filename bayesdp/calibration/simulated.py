@@ -57,11 +57,6 @@ type Simulate = Callable[[np.random.Generator], Simulated | tuple[Mapping[str, A
 def simulated(simulate: Simulate, rng: np.random.Generator) -> Simulated:
     """Run a simulator, and accept a pair ``(truth, release)`` as well.
 
-    Raises
-    ------
-    TypeError
-        If it gives back something else.
-
     Examples
     --------
     >>> simulated(lambda rng: ({"p": rng.random()}, None), np.random.default_rng(1)).truth["p"]

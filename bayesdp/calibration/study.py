@@ -54,10 +54,6 @@ def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -
     float
         If truth and draws are exchangeable, exactly uniform for any number of draws, whatever the ties.
 
-    Raises
-    ------
-    ValueError
-        If there are no draws, or a number is not one.
 
     Notes
     -----
@@ -172,11 +168,6 @@ class Study(Refitting):
         -------
         dict
             The quantities by name.
-
-        Raises
-        ------
-        ValueError
-            If the truth lacks a variable of the model, or has one that the model does not know.
         """
         truth, model = self.draw(0).truth, self.refit.template
         free = {rv.name for rv in model.free_RVs} - set(self._latent)
@@ -296,13 +287,7 @@ def _settled(truth: float, draws: Floats) -> tuple[float, Floats]:
 
 
 def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
-    """Every k-th draw, so that about as many are left as the effective sample size; and that size.
-
-    Raises
-    ------
-    ValueError
-        If fewer than eight would be left: the chain has hardly moved.
-    """
+    """Every k-th draw, so that about as many are left as the effective sample size; and that size."""
     if not np.all(np.isfinite(draws)):
         raise ValueError(f"the quantity {label} of the posterior is not finite")
     if draws.min() == draws.max():  # determined: one value, of which independent draws cost nothing

@@ -68,9 +68,6 @@ def crossing_probability(n: int, lower: Ints, upper: Ints, law: Floats) -> float
     law : ndarray of float, shape (points,)
         Probability that one value is at most that point: the points themselves if values are uniform.
 
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -123,10 +120,6 @@ def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
     lower, upper : ndarray of int, shape (points,)
         Both included.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If n is not a positive integer or false_alarm not between 0 and 1.
 
     Examples
     --------
@@ -152,10 +145,6 @@ def uniformity_pvalue(values: npt.ArrayLike) -> float:
     float
         Probability that some count is at least as extreme, by its binomial tail, as the most extreme one here.
 
-    Raises
-    ------
-    ValueError
-        If there are no values, or some are not between 0 and 1.
 
     Examples
     --------
@@ -184,9 +173,6 @@ def detection_probability(n: int, law: Callable[[Floats], Floats], false_alarm: 
     false_alarm : float
         That of the band.
 
-    Returns
-    -------
-    float
 
     Examples
     --------

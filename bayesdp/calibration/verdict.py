@@ -45,10 +45,6 @@ def dispersion_ratio(values: npt.ArrayLike) -> float:
     float
         Exact for normal posteriors, a summary for others.
 
-    Raises
-    ------
-    ValueError
-        If there are no values, or some are not between 0 and 1.
 
     Examples
     --------
@@ -92,10 +88,6 @@ def dispersion_power(n: int, scale: float, false_alarm: float = 0.05) -> float:
     float
         For normal posteriors.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If n is not a positive integer, or a number is not positive, or false_alarm not less than 1.
 
     Examples
     --------
@@ -297,14 +289,6 @@ def judge(
     alternative, size
         Of the power that is stated, see `power`.
 
-    Returns
-    -------
-    Verdict
-
-    Raises
-    ------
-    ValueError
-        If there are no ranks.
 
     Examples
     --------

@@ -66,13 +66,7 @@ def add_table_options(command: Any) -> None:
 
 
 def pairs(items: list[str], option: str) -> dict[str, str]:
-    """Read ``NAME=VALUE`` arguments.
-
-    Raises
-    ------
-    ValueError
-        If one has another form or a name occurs twice.
-    """
+    """Read ``NAME=VALUE`` arguments."""
     found: dict[str, str] = {}
     for item in items:
         name, separator, value = item.partition("=")

@@ -23,11 +23,6 @@ def show(text: str) -> None:
     """Print a result that is nowhere else.
 
     Nobody reading on, as with ``bayesdp summary posterior.nc | head``, is no error.
-
-    Raises
-    ------
-    OSError
-        If standard output is closed, takes no more (a full disk), or has no way to write a character.
     """
     if sys.stdout is None:
         raise OSError("standard output is closed")

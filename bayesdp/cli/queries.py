@@ -23,10 +23,6 @@ def parse_query(text: str, frame: Frame) -> Query:
     frame : Frame
         Labels of the table.
 
-    Raises
-    ------
-    ValueError
-        If it has another form or a name is unknown.
 
     Examples
     --------

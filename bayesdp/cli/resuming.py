@@ -72,11 +72,6 @@ def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Arguments of `bayesdp.sample` that have draws written as they come.
 
     Where draws are left when something ends the run, that is said; a file that has none is removed.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to go on from, as the model is sampled by nutpie.
     """
     from bayesdp.inference import remove_journal, tells_of_draws
 

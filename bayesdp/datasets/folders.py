@@ -7,13 +7,7 @@ from pathlib import Path
 
 
 def below(folder: Path, root: Path, wanted: Callable[[Path], bool]) -> list[Path]:
-    """All files, sorted, and folders that have none that is wanted. Hidden folders, such as of temporary files, are not entered.
-
-    Raises
-    ------
-    ValueError
-        For what is neither file nor folder, and for links that lead out of `root` or in a circle.
-    """
+    """All files, sorted, and folders that have none that is wanted. Hidden folders, such as of temporary files, are not entered."""
     if not checked(folder, root).is_dir():
         return [folder]
     entries = sorted(folder.iterdir())

@@ -91,11 +91,6 @@ class Chain:
 
         Steps along random directions are exact-conditional. Where noisy answers are precise, a share of the steps
         (`DONOR_SHARE`) looks at the table and is accepted or rejected (`kernel.donors`).
-
-        Raises
-        ------
-        ValueError
-            If the posterior is improper along a direction.
         """
         if self._real_rows:
             self.load(self.counts.copy())
@@ -137,11 +132,6 @@ class Chain:
         Returns
         -------
         int64 array, shape (draws, cells)
-
-        Raises
-        ------
-        ValueError
-            If the posterior is improper along a direction.
         """
         tables = np.empty((draws, len(self.counts)), dtype=np.int64)
         if self.looks:

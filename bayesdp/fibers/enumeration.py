@@ -31,10 +31,6 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
     -------
     int64 array, shape ``(tables, *table)``
 
-    Raises
-    ------
-    ValueError
-        If a cell is unbounded, there are more tables than `limit`, or listing them takes more than `work`.
 
     Examples
     --------

@@ -48,13 +48,6 @@ def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps
     absolute differences to the guide; of a large table first without asking for integers, since most have a solution of whole
     numbers even so, which is found ten times as fast. Of each gap the program chooses a side, and then ends near its optimum;
     it is solved again while answers about the same records have different numbers.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    TimeoutError
-        If none was found in `LONGEST` seconds.
     """
     point = _directly(system, invariants, guide)
     if point is None or (gaps is not None and gaps.met(point).size):

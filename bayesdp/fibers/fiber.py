@@ -229,14 +229,6 @@ class Fiber:
         Returns
         -------
         int64 array, shape ``(*table)``
-
-        Raises
-        ------
-        ValueError
-            If there is none: "no nonnegative integer table satisfies the exact values: total = 3; county=Alpha >= 5"; all that are
-            named are needed for the contradiction, unless the table is very large.
-        TimeoutError
-            If an integer program has found none in five minutes.
         """
         guide = np.zeros(self.frame.size) if near is None else np.asarray(near, dtype=np.float64).reshape(-1)
         return find_point(self.system, self.moving_invariants, guide, gaps).reshape(self.frame.shape)

@@ -36,12 +36,6 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
         A member of the fiber with the least sum of distances ``|x - values|``. Of several such tables, the one that the
         program meets first.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the values have another shape or are not finite, or no table has these answers.
-    ArithmeticError
-        If the integer program is given up.
 
     Notes
     -----

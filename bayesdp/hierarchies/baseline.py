@@ -42,10 +42,6 @@ def onto_total(values: npt.ArrayLike, total: npt.ArrayLike, weights: npt.ArrayLi
     numpy.ndarray
         Of the shape of `values`.
 
-    Raises
-    ------
-    ValueError
-        If a weight is not positive, the weights have another shape, or a total is negative.
 
     Examples
     --------
@@ -80,10 +76,6 @@ def round_to_total(values: npt.ArrayLike, total: npt.ArrayLike) -> npt.NDArray[n
         Tables that add up to `total`, up to the errors of floating point.
     total : array_like of int, shape (...)
 
-    Raises
-    ------
-    ValueError
-        If they do not.
 
     Examples
     --------

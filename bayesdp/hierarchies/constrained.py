@@ -72,10 +72,6 @@ def nonnegative_least_squares(
     -------
     float64 array, shape (n,)
 
-    Raises
-    ------
-    NoTable
-        If there is no such x.
 
     Notes
     -----
@@ -177,11 +173,6 @@ def round_within(x: Floats, constraints: Constraints | None = None) -> npt.NDArr
     int64 array, shape (n,)
         Each less than 1 from `x`, whole numbers as they are; of all such tables one with the least sum of distances.
 
-    Raises
-    ------
-    NoTable
-        If no such rounding keeps the sums. For sums in two families, each of which counts an unknown at most once, as in a
-        two-way table with both margins, there always is one.
 
     Examples
     --------

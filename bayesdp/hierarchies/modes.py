@@ -96,9 +96,6 @@ def missed_modes(
         False alarms: the share of runs, of chains that agree, in which any group is reported, at most. It rests on `ess`: where these
         are too large, as those of short chains can be, there are more.
 
-    Returns
-    -------
-    MissedModes
 
     Notes
     -----

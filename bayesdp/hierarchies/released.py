@@ -23,18 +23,6 @@ def target_of(release: Release, family: str) -> Target:
     family : {"flat", "poisson", "negbin"}
         Of the prior of a cell, see `bayesdp.fibers.Target`.
 
-    Returns
-    -------
-    Target
-
-    Raises
-    ------
-    TypeError
-        If `release` is no release.
-    ValueError
-        If the release is about statistics, or the prior is flat and nothing bounds a cell from above: the posterior is improper.
-    NotImplementedError
-        If noise is not normal and independent, or a query is no sum of cells; it names the law or the query.
 
     Examples
     --------

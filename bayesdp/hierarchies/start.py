@@ -166,10 +166,6 @@ def start_table(
     int64 array, shape (T, C)
         In the order of the tree.
 
-    Raises
-    ------
-    ValueError
-        If no table has the exact answers and limits.
 
     Notes
     -----

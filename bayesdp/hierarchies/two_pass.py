@@ -208,12 +208,6 @@ def tree_estimate(axes: Sequence[Axis], levels: Sequence[LevelData]) -> list[Lev
     list of LevelEstimate
         In the same order.
 
-    Raises
-    ------
-    Unidentified
-        If the answers of a leaf leave a sum of its cells open: then there is no estimate, or none that this finds.
-    Contradiction
-        If exact sums contradict one another.
 
     Notes
     -----

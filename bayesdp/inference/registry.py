@@ -34,10 +34,6 @@ def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: b
     Release
         The same one where nothing is there twice.
 
-    Raises
-    ------
-    ValueError
-        If a cell has two values, or nothing of the release is new.
 
     Warns
     -----

@@ -42,10 +42,6 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
     int64 array, shape (m, cells)
         One of each pair z, -z (the first entry other than zero is positive), without zero, in ascending order.
 
-    Raises
-    ------
-    ValueError
-        If there are too many multisets, pairs, or vectors to list.
 
     Examples
     --------

@@ -70,14 +70,6 @@ def moves_for(
         Whether a Markov basis is computed where none is known in closed form. Not of use for vectors that may be negative, which
         every set of directions connects that generates them.
 
-    Returns
-    -------
-    Moves
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `fixed` is not a boolean array with one entry a cell; if general invariants have too many cells.
 
     Notes
     -----

@@ -50,9 +50,6 @@ def leaving_probability(n: int, chains: int, width: float) -> float:
     width : float
         Half the width of the band, in standard deviations.
 
-    Returns
-    -------
-    float
 
     Examples
     --------

@@ -34,12 +34,6 @@ class LatticeNoiseGibbs(TableGibbs):
     model, initial_point, compile_kwargs, blocked, rng
         Supplied by PyMC.
 
-    Raises
-    ------
-    TypeError
-        If a variable is not lattice noise.
-    ValueError
-        If it is a batch of tables, or its location depends on other variables.
 
     Notes
     -----

@@ -61,13 +61,6 @@ class RowNoiseGibbs(BlockedStep):
     model, initial_point, compile_kwargs, blocked, rng
         Supplied by PyMC.
 
-    Raises
-    ------
-    TypeError
-        If a variable is not a `RowSpaceNoise`.
-    ValueError
-        If it does not stand in exactly one `ProjectedLaplaceGivenRows` of the same invariants, or anything else in the
-        model depends on it: its conditional law would be another.
 
     Examples
     --------

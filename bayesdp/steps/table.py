@@ -43,10 +43,6 @@ class CountTable:
     compile_kwargs : mapping
         As in ``pm.sample``.
 
-    Raises
-    ------
-    ValueError
-        If the fiber is empty, a multinomial's n contradicts the exact answers, or the posterior would be improper.
 
     Warns
     -----

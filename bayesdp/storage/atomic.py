@@ -18,16 +18,7 @@ from bayesdp._interrupts import uninterrupted
 
 
 def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Check that a path can be written to, before any long work starts.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder that it should go into does not exist.
-    FileExistsError
-        If something is there already and `overwrite` is False, or it is neither a file nor a folder: links and devices are
-        never replaced.
-    """
+    """Check that a path can be written to, before any long work starts."""
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {str(target.parent)!r} does not exist; create it first")
@@ -81,14 +72,6 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         and the others fail: the last step is a hard link, which does not replace anything. On file systems without hard links
         an empty file takes the name first; a process that is killed in that instant leaves it.
 
-    Raises
-    ------
-    FileNotFoundError, FileExistsError
-        See `check_output`.
-    IsADirectoryError
-        If the path is a folder.
-    OSError
-        If the file cannot be written, as on a full disk; what was there is there still, and no temporary file.
 
     Examples
     --------

@@ -37,10 +37,6 @@ def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = No
     asked : str, optional
         The variable. By default what the group ``fiber`` says, else ``x``, else the only candidate.
 
-    Raises
-    ------
-    ValueError
-        If there is no such variable, or several and no way to choose.
 
     Examples
     --------

@@ -67,13 +67,6 @@ def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: b
     path : path
     overwrite : bool
         Whether an existing file may be replaced.
-
-    Raises
-    ------
-    FileNotFoundError, FileExistsError, OSError
-        If the file cannot be written, as on a full disk; see `bayesdp.storage.replacing`. No temporary file remains.
-    MemoryError
-        If there is not enough memory for the bytes of the file.
     """
     check_output(path, overwrite=overwrite)
     write_bytes(path, _readable_image(tree), overwrite=overwrite)
@@ -100,14 +93,6 @@ def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, ov
     """The same as `write_draws` for a process that ends afterwards: draws that cannot be written to `path` go elsewhere.
 
     Elsewhere is a file of a new name, ``NAME-xxxx.nc``, in the folder for temporary files (``TMPDIR``), that nobody else may read.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written. The message says why, and where the draws are, or that they could not be written there
-        either.
-    MemoryError
-        If there is not enough memory for the bytes of the file.
     """
     image = _readable_image(tree)
     try:

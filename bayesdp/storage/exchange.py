@@ -78,12 +78,6 @@ def replacing_folder(
         none. By default the marker alone. A folder that holds anything else is not replaced, and one in which a file
         was changed or added while it was being replaced is kept beside the new one, with a warning that says where.
 
-    Raises
-    ------
-    FileNotFoundError, FileExistsError
-        See `check_output`; also if the folder to replace holds no release, or files or links that are no parts of it.
-    OSError
-        If the folder cannot be written, as on a full disk; what was there is there still, and nothing temporary.
 
     Warns
     -----

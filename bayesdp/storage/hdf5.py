@@ -267,15 +267,6 @@ def check_hdf5(
         Whether there may be groups, as in a saved posterior.
     release : bool
         Whether it is to hold a release, which is not compressed; a posterior or a table may be.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is no HDF5 file or a damaged one, or holds links, references, objects, filters other than
-        deflate and shuffle, variables that declare more than `max_cells` values or far more than the file
-        could hold, or all together more than its `Budget`.
     """
     target = Path(path)
     if not target.is_file():

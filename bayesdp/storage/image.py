@@ -110,10 +110,6 @@ def netcdf_image(data: xr.Dataset | xr.DataTree, encoding: Mapping[str, Any] | N
     list of memoryview
         They take as much memory as the file will take on the disk: the numbers of `data` are compressed bit by bit.
 
-    Raises
-    ------
-    MemoryError
-        If there is not that much memory; `data` is as it was.
 
     Examples
     --------

@@ -57,12 +57,6 @@ def read_noise_csv(
     max_cells : int, optional
         As for `bayesdp.Release.from_netcdf`.
 
-    Raises
-    ------
-    FileNotFoundError
-        If one of the files is not there.
-    ValueError
-        If one is not right; the message names the file, and the place in it: a JSON path, or line and column.
 
     Warns
     -----

@@ -49,10 +49,6 @@ def check_noise_json(description: Any) -> None:
     description : dict
         What a file ``noise.json`` holds.
 
-    Raises
-    ------
-    ValueError
-        If they do not; the message names the place as a JSON path, such as ``$.measured[0].law``.
 
     Examples
     --------

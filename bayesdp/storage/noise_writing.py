@@ -59,13 +59,6 @@ def write_noise_csv(
         Where ``noise.json`` goes; see `noise_path`.
     overwrite : bool
         Whether existing files are replaced.
-
-    Raises
-    ------
-    FileExistsError
-        If one of them exists and `overwrite` is False.
-    ValueError
-        If one CSV file would not keep the labels apart.
     """
     release.check_stated()
     target, sidecar = Path(path), noise_path(path) if noise is None else Path(noise)

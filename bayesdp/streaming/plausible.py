@@ -50,12 +50,6 @@ class TableWriter:
     overwrite : bool
         Whether an existing file may be replaced.
 
-    Raises
-    ------
-    ImportError
-        If pyarrow, which the extra ``census`` installs, is missing.
-    FileNotFoundError, FileExistsError
-        As `bayesdp.storage.atomic.check_output`.
 
     Notes
     -----

@@ -89,9 +89,6 @@ def summarise(
     determined_cells : bool array, shape ``(*table)``, optional
         Cells with one possible value; those of the release's fiber by default.
 
-    Returns
-    -------
-    Answers
 
     Notes
     -----

@@ -80,11 +80,6 @@ def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
         no ``ess_tail``.
     prob : float
         Probability of the equal-tailed intervals.
-
-    Raises
-    ------
-    ValueError
-        If draws of the answers were not kept, or no quantiles of cells for this probability.
     """
     level, release = probability(prob, "prob"), own.release
     if not query.is_identity:

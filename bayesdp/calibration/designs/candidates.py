@@ -38,13 +38,7 @@ class Candidate:
     function: Function | None = None
 
     def release(self, table: xr.DataArray, rng: np.random.Generator) -> Releases:
-        """Release a table, and check what a function gives back.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a function gives back something else than releases of that table with noise and a guarantee.
-        """
+        """Release a table, and check what a function gives back."""
         if self.function is None:
             return tuple(own.release(table, rng) for own in self.mechanisms)
         given = self.function(table, rng)
@@ -68,13 +62,7 @@ class Candidate:
         return found
 
     def check(self, frame: Frame) -> None:
-        """Check that the mechanisms are about the cells of a frame.
-
-        Raises
-        ------
-        ValueError
-            If one is not.
-        """
+        """Check that the mechanisms are about the cells of a frame."""
         for own in self.mechanisms:
             self._check_frame(own.frame, frame)
 

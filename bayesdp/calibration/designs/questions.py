@@ -50,10 +50,6 @@ def answers(questions: Mapping[str, Question], counts: xr.DataArray) -> dict[str
         A question with several answers has a label for each: ``by county[Alpha]``. Where an answer is not a number, such as the share
         of an empty group, it is NaN or infinite.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a function gives back something else than a DataArray with chain and draw.
 
     Examples
     --------

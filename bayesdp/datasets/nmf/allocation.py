@@ -39,11 +39,6 @@ LEVELS = tuple(_SHARES)
 def share_of(level: str, query: str) -> Fraction:
     """The share of the loss that a query at a level of geography has; 0 where it was not measured.
 
-    Raises
-    ------
-    ValueError
-        If there is no such level or query; those that there are are listed.
-
     Examples
     --------
     >>> float(share_of("State", "total")), share_of("US", "total")
@@ -67,10 +62,6 @@ def sigma_squared(level: str, query: str) -> Fraction | None:
     query : str
         Such as ``"hispanic * cenrace"``.
 
-    Raises
-    ------
-    ValueError
-        If there is no such level or query; those that there are are listed.
 
     Examples
     --------

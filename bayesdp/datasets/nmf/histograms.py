@@ -47,13 +47,7 @@ class Histogram:
         raise ValueError(f"{name!r} is no axis of the histogram; its axes are {shown(self.names)}")
 
     def named(self, query: str) -> tuple[str, ...]:
-        """The binning of each axis that the name of a query states: its factors are names of binnings, in any order.
-
-        Raises
-        ------
-        ValueError
-            If a factor is no binning of any axis.
-        """
+        """The binning of each axis that the name of a query states: its factors are names of binnings, in any order."""
         if query == "total":
             return ("*",) * len(self.axes)
         if query == "detailed":

@@ -100,10 +100,6 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
     -------
     int64 array, shape (T, C)
 
-    Raises
-    ------
-    ValueError
-        If the prior is flat, or a rate is 2**53 or more.
 
     Examples
     --------

@@ -90,10 +90,6 @@ class FixedPoisson(_Fixed):
         One for all cells, for the cells of a leaf (the frame's shape without its leaves), or for all cells (the frame's
         shape), in the order of the frame.
 
-    Raises
-    ------
-    ValueError
-        When weights are asked for, if a mean is not finite and positive, or the shape is none of these.
 
     Examples
     --------
@@ -125,10 +121,6 @@ class FixedNegativeBinomial(_Fixed):
         One for all cells, for the cells of a leaf (the frame's shape without its leaves), or for all cells (the frame's
         shape), in the order of the frame. The variance of a cell is ``mean + mean**2 / shape``.
 
-    Raises
-    ------
-    ValueError
-        When weights are asked for, if a number is not finite and positive, or the shape is none of these.
 
     Examples
     --------

@@ -43,14 +43,6 @@ class DrawJournal:
     resume : bool
         Go on with the draws that are there. Without it, a file that has draws is an error.
 
-    Raises
-    ------
-    FileExistsError
-        If there are draws, and `resume` is False.
-    BlockingIOError
-        If another process is writing to the file.
-    ValueError
-        If the file is no journal, or of another run; both sides are named.
 
     Attributes
     ----------
@@ -178,13 +170,7 @@ class DrawJournal:
         return RecordedStep(step, replays, recorded.SECONDS)
 
     def keep(self, draw: Any) -> None:
-        """Note a draw; it is written with the next state of its chain.
-
-        Raises
-        ------
-        RuntimeError
-            If PyMC has not asked for the journal before it samples.
-        """
+        """Note a draw; it is written with the next state of its chain."""
         if not self._attached:
             raise RuntimeError(
                 "this version of PyMC samples in another way, in which draws cannot be kept; leave out journal="

@@ -30,13 +30,6 @@ class JournalFile:
     ----------
     path : Path
         Created where it does not exist; its folder must exist.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder does not exist.
-    BlockingIOError
-        If another process is writing to the file.
     """
 
     def __init__(self, path: Path) -> None:

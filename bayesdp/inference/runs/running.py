@@ -100,11 +100,6 @@ def sampled(
         The context that this is called in.
     journal : DrawJournal, optional
         Where draws are written as they come; the sampler must be PyMC's own.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C was pressed before a chain had draws to keep.
     """
     given = dict(kwargs)
     with warnings.catch_warnings():
