@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from inspect import cleandoc, signature
 from typing import Any
 
-_ORDER = ("Parameters", "Returns", "Raises", "See Also", "Notes", "References", "Examples")
+_ORDER = ("Parameters", "Attributes", "Returns", "Raises", "See Also", "Notes", "References", "Examples")
 _HEADING = re.compile(rf"^({'|'.join(_ORDER)})\n-+\n", re.MULTILINE)
 
 
@@ -24,10 +24,16 @@ def sections_of(doc: str | None) -> dict[str, str]:
     return {"": head.strip(), **{title: text.strip() for title, text in zip(rest[::2], rest[1::2], strict=True)}}
 
 
-def parameters_of(function: Callable[..., Any], section: str) -> str:
-    """What a section *Parameters* says of the parameters of a function, in its order; one entry may be about several."""
+def entries_of(section: str) -> dict[str, str]:
+    """The entries of a section *Parameters* by name; one of several parameters stands under the name of each."""
     entries = {}
     for entry in re.split(r"\n(?=\S)", section):
         for name in entry.split(" : ")[0].split(", "):
             entries[name] = entry
+    return entries
+
+
+def parameters_of(function: Callable[..., Any], section: str) -> str:
+    """What a section *Parameters* says of the parameters of a function, in its order."""
+    entries = entries_of(section)
     return "\n".join(dict.fromkeys(entries[name] for name in signature(function).parameters if name in entries))

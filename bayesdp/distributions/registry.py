@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
-from inspect import Parameter, Signature, cleandoc
+from inspect import Parameter, Signature
 from typing import Any
 
 import pymc as pm
 
+from bayesdp._docs import entries_of, sections_of
 from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
@@ -167,8 +168,6 @@ def made(
 
 _OF_THE_FIRST = ("__dict__", "__weakref__", "_abc_impl", "rv_op", "rv_type")
 
-_HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
-
 _OF_THE_DISTRIBUTION = {
     "mu": "mu : tensor_like of float or int\n    Location: what the noise was added to.",
     "invariants": "invariants : Invariants\n    What the noise does not change.",
@@ -194,11 +193,11 @@ def distribution_doc(
     # `example` and `raises`: what stands in these sections if nothing is written there. `scale_shape`: added to the type of the scale.
     # `notes`: for that section, after what is written there. Sections are in the order of numpydoc. *Raises* and *Notes* of the law
     # are left out: they are about its constructor and its methods.
-    said, of_law = _sections(own), _sections(law.__doc__)
+    said, of_law = sections_of(own), sections_of(law.__doc__)
     summary, _, description = said[""].partition("\n\n")
     of_summary, _, of_description = of_law[""].partition("\n\n")
     of_description = re.sub(r"^Mean      0$", "Mean      mu", of_description, flags=re.MULTILINE)
-    written, entries = _entries(said.get("Parameters", "")), _entries(of_law.get("Parameters", ""))
+    written, entries = entries_of(said.get("Parameters", "")), entries_of(of_law.get("Parameters", ""))
     scale = parameters[1] if len(parameters) > 1 else ""
     entries[scale] = "\n".join(
         [f"{scale} : tensor_like of float, positive{scale_shape}", *entries.get(scale, "").split("\n")[1:]]
@@ -215,21 +214,6 @@ def distribution_doc(
     head = f"{summary or of_summary}\n\n{description or of_description}".strip()
     parts = [head, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _sections(doc: str | None) -> dict[str, str]:
-    """The text of each section by its heading; what stands before all of them under the empty one."""
-    first, *rest = _HEADING.split(cleandoc(doc or ""))
-    return {"": first.strip(), **{title: text.strip("\n") for title, text in zip(rest[::2], rest[1::2], strict=True)}}
-
-
-def _entries(section: str) -> dict[str, str]:
-    """The entries of a section *Parameters* by name; one of several parameters stands under the name of each."""
-    found = {}
-    for entry in re.split(r"\n(?=\S)", section):
-        for name in entry.split(" : ")[0].split(", "):
-            found[name] = entry
-    return found
 
 
 def _see_also(law: type[NoiseLaw], name: str, of_law: str) -> str:

@@ -55,6 +55,11 @@ class LaplaceStatistics(StatisticMechanism):
     convention : {"exact", "paper"}
         The paper's scale is kept with ``"paper"``; the guarantee states the true epsilon. Clipped noise differs only where the
         paper has another sensitivity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid: bounds reversed, equal or both infinite, a `Sensitivity` of one statistic for several.
     """
 
     epsilon: float
@@ -252,6 +257,12 @@ class GaussianStatistics(StatisticMechanism):
         Names of the statistics of a vector.
     neighbours : {"substitution", "add-remove"}
         What `sensitivity` refers to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the loss is not stated in exactly one way, or a parameter is not valid: bounds reversed, equal or both infinite, a
+        `Sensitivity` of one statistic for several.
     """
 
     sensitivity: Any
