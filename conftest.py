@@ -27,7 +27,7 @@ _COMPILED = (
             "moves",
             "fibers",
             "lattices",
-            "hulls",
+            "polytopes",
             "noise",
             "distributions",
             "hierarchies",

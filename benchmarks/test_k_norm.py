@@ -8,15 +8,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bayesdp.hulls import (
+from bayesdp.invariants import Invariants
+from bayesdp.polytopes import (
     SymmetricHull,
     choose_hull_sampler,
     sample_hull,
     sample_lattice,
     sensitivity_hull,
 )
-from bayesdp.hulls.base import gauge_program
-from bayesdp.invariants import Invariants
+from bayesdp.polytopes.base import gauge_program
 from bayesdp.queries import Margins
 
 _RATES: dict[tuple[int, int], float] = {}

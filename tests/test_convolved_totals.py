@@ -17,7 +17,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import PairLoss, rho_to_epsilon
-from bayesdp.privacy.pairs import Apart, Convolved, Kept, Neighbours, relation_from
+from bayesdp.privacy.pairs import Convolved, Kept, Neighbours, SemiAdjacent, relation_from
 from bayesdp.queries import LinearQuery
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
@@ -41,7 +41,7 @@ def convolved(both: Composition) -> dict[str, PairLoss]:
                 "neighbours"
                 if isinstance(of, Neighbours)
                 else "apart"
-                if isinstance(of, Apart)
+                if isinstance(of, SemiAdjacent)
                 else of.difference.relation
             )
             found[name] = row

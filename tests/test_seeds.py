@@ -10,11 +10,11 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import mechanisms, significance
-from bayesdp.hulls import SymmetricHull, sample_hull, sample_lattice, sensitivity_hull
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.polytopes import SymmetricHull, sample_hull, sample_lattice, sensitivity_hull
 from bayesdp.privacy import approximate_dp, mean_sensitivity
 from bayesdp.queries import Margins, Totals
 

@@ -26,11 +26,11 @@ from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, Guarantee, P
 from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, LossAt, PureDP, loss_from
-from bayesdp.privacy.pairs import Apart, ApartWithin, Convolved, Kept, Neighbours, Relation
+from bayesdp.privacy.pairs import Convolved, Kept, Neighbours, Relation, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import Statement
 from bayesdp.queries import SumPart, Totals
 from bayesdp.release import Release
 from bayesdp.sensitivities.difference_lengths import difference_lengths
@@ -398,14 +398,14 @@ def adjacent_row(release: Release) -> tuple[int, PairLoss] | None:
     adjacency = (release.mechanism or {}).get("adjacency")
     if release.guarantee is None or not isinstance(adjacency, int):
         return None
-    about = Apart(adjacency), ApartWithin(adjacency)
+    about = SemiAdjacent(adjacency), SemiAdjacentWithin(adjacency)
     return next(((adjacency, row) for row in release.guarantee.pairs if row.about in about), None)
 
 
 def _within_adjacency(release: Release, difference: Difference) -> Known | None:
     """Semi-DP in a norm that a difference is not measured in: its worst loss, up to the number of records that it is for."""
     found = adjacent_row(release)
-    if found is None or difference.l1 > 2.0 * found[0] or isinstance(found[1].about, ApartWithin):
+    if found is None or difference.l1 > 2.0 * found[0] or isinstance(found[1].about, SemiAdjacentWithin):
         return None  # under the published answers not all differences of the kind need occur
     assert release.guarantee is not None  # `adjacent_row` found a row of it
     return Known.of_row(release.guarantee.kind, found[1].loss)
@@ -503,9 +503,14 @@ def total_guarantee(
         # One norm, or the number of records, of which each is at most 2 in l1.
         one = len({found[1].norm for found in apart_by}) == 1
         size, norm = (row.size, row.norm) if one else (2.0 * nearest, "l1")
-        within = any(isinstance(found[1].about, ApartWithin) for found in apart_by)
+        within = any(isinstance(found[1].about, SemiAdjacentWithin) for found in apart_by)
         add(
-            PairLoss((ApartWithin if within else Apart)(nearest, joint=True), size, norm, total(worst, kind, delta)),
+            PairLoss(
+                (SemiAdjacentWithin if within else SemiAdjacent)(nearest, joint=True),
+                size,
+                norm,
+                total(worst, kind, delta),
+            ),
             worst,
         )
     sums = is_nested(joint.invariants, Invariants(Totals(joint.frame)))
@@ -525,7 +530,7 @@ def total_guarantee(
     if at_delta is not None:
         convolved = convolved_rows(noisy, by_sums, joint.invariants, at_delta, all_rows=all_rows)
     samplers = list(dict.fromkeys(own.sampler for own in stated if not own.sampler.exact))
-    caveats: list[Words] = [Composed(len(releases)), *_caveats(releases)]
+    caveats: list[Statement] = [Composed(len(releases)), *_caveats(releases)]
     if at_delta is not None and convolved:
         caveats.insert(1, Convolution(at_delta))
     if len(samplers) > 1:
@@ -544,7 +549,7 @@ def total_guarantee(
     return with_person(whole, joint.invariants, relation, reach), None
 
 
-def _caveats(releases: Sequence[Release]) -> list[Words]:
+def _caveats(releases: Sequence[Release]) -> list[Statement]:
     """The caveats of all releases, each with the numbers of those that have it; caveats on arithmetic that all have stand alone."""
     of = {k: own.guarantee.caveats for k, own in enumerate(releases, start=1) if own.guarantee is not None}
     lines = dict.fromkeys(line for own in of.values() for line in own)

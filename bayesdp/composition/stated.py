@@ -19,7 +19,7 @@ from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.stated.statistics import alike, check_person, words
 from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN, check_parts, number_of_releases, possible_guarantees, rebuilt
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
-from bayesdp.privacy.pairs import Apart, Convolved, Kept, Neighbours, Relation, Sentence
+from bayesdp.privacy.pairs import Convolved, Kept, Neighbours, Relation, SemiAdjacent, Sentence
 from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
@@ -142,7 +142,7 @@ def _check_itself(stated: Guarantee) -> None:
 def _check_person(stated: Guarantee, release: Release) -> None:
     """Check that what is said of one person's record follows from the invariants and the rows."""
     relation = next((row.about.change for row in stated.pairs if isinstance(row.about, Neighbours)), None)
-    reach = next((row.about.adjacency for row in stated.pairs if isinstance(row.about, Apart)), None)
+    reach = next((row.about.adjacency for row in stated.pairs if isinstance(row.about, SemiAdjacent)), None)
     true = with_person(stated, release.invariants, relation, reach).person
     check_person(stated.person, [true], "what follows from the invariants and the rows of the guarantee")
 
@@ -212,7 +212,7 @@ def _check_row(row: PairLoss, least: Guarantee, most: Guarantee | None, *, compl
                 f"{claim}, but it needs {name} beside it: the mechanisms together have {words(mine[0].loss)}"
             )
         above = None if most is None else _of(row, most)
-        if most is not None and not above and isinstance(row.about, (Apart, Neighbours)):
+        if most is not None and not above and isinstance(row.about, (SemiAdjacent, Neighbours)):
             above = mine
         high = max((one.loss[name] for one in above), default=None) if above else None
         if (value < low and not alike(value, low)) or (high is not None and value > high and not alike(value, high)):

@@ -28,7 +28,6 @@ from pytensor.tensor.special import logsumexp
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions.parameters import in_python
-from bayesdp.hulls import Hull, SensitivityHull
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.sums.l1_series import L1Series
 from bayesdp.lattices.sums.sums import Multiples, ThetaSeries, ZeroSum, l1_sums, l2_sums
@@ -42,6 +41,7 @@ from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
 from bayesdp.noise.subspace.base import CoordinateLaw
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace, blocks_density, components_of
 from bayesdp.noise.tables import TableLaw
+from bayesdp.polytopes import Hull, SensitivityHull
 
 _ENTRIES = 4_000_000
 """Largest dense matrix, dimensions times cells, that is put into a graph."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.pairs import Apart, Kept, Neighbours, Relation
+from bayesdp.privacy.pairs import Kept, Neighbours, Relation, SemiAdjacent
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, column_groups, kept_differences
@@ -111,7 +111,7 @@ def _of_move(stated: Guarantee, neighbours: str | None) -> Loss | None:
     """The loss of one record that moves: the row on it, else that of tables of Semi-DP, else that of neighbours."""
     row = _row(stated, _kept(DIFFERENCES["substitution"]))
     if row is None:
-        row = _row(stated, lambda about: isinstance(about, Apart))
+        row = _row(stated, lambda about: isinstance(about, SemiAdjacent))
     if row is not None or neighbours is None:
         return row
     # A record that moves is one that is removed and one that is added.

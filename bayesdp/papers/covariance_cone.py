@@ -55,7 +55,7 @@ from bayesdp.privacy import (
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
 from bayesdp.privacy.pairs import Neighbours
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
@@ -604,7 +604,7 @@ class _MatrixMechanism(DescribedMechanism):
         return self._guarantee(simulated=True, published=False)
 
     @abstractmethod
-    def _stated(self) -> tuple[float, str, float, tuple[Words, ...]]:
+    def _stated(self) -> tuple[float, str, float, tuple[Statement, ...]]:
         """Norm and length of the largest change, the loss, and reservations."""
 
     def _guarantee(self, simulated: bool, published: bool = True) -> StatisticGuarantee:
@@ -769,7 +769,7 @@ class CovarianceMatrix(_MatrixMechanism):
         scales = np.array([0.0 if own is None else own.scale for own in elements])
         return element_law(self.rule, scales, released, self.largest)
 
-    def _stated(self) -> tuple[float, str, float, tuple[Words, ...]]:
+    def _stated(self) -> tuple[float, str, float, tuple[Statement, ...]]:
         l1 = math.fsum(own.l1 for own in self._sensitivities.values())
         paper = (PaperElements(self.true_epsilon),) if self.convention == "paper" else ()
         return l1, "l1", self.true_epsilon, (*paper, Fixed("elements added up"))
@@ -987,7 +987,7 @@ class JointCovariance(_MatrixMechanism):
             "statistics",
         )
 
-    def _stated(self) -> tuple[float, str, float, tuple[Words, ...]]:
+    def _stated(self) -> tuple[float, str, float, tuple[Statement, ...]]:
         return float(self.sensitivities.max()), "linf", self.epsilon, ()
 
     @classmethod

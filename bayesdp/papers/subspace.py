@@ -95,8 +95,8 @@ from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
-from bayesdp.privacy.pairs import Apart, Kept, Neighbours
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.pairs import Kept, Neighbours, SemiAdjacent
+from bayesdp.privacy.words import Statement
 from bayesdp.queries import Query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.differences import NEIGHBOURS
@@ -246,7 +246,7 @@ def given_guarantee(
     loss: Loss,
     neighbours: str,
     invariants: Invariants,
-    caveats: tuple[Words, ...],
+    caveats: tuple[Statement, ...],
     determined: tuple[str, ...] = (),
     **how: bool,
 ) -> Guarantee:
@@ -270,18 +270,18 @@ def semi_given_guarantee(
     loss: Loss,
     adjacency: int,
     invariants: Invariants,
-    caveats: tuple[Words, ...],
+    caveats: tuple[Statement, ...],
     determined: tuple[str, ...] = (),
     **how: bool,
 ) -> Guarantee:
     """The guarantee of Semi-DP that is a stated loss for tables at most `adjacency` substituted records apart."""
     size = 2.0 * adjacency
-    rows = (PairLoss(Apart(adjacency), size, "l1", loss),)
+    rows = (PairLoss(SemiAdjacent(adjacency), size, "l1", loss),)
     return with_person(_as_given(LossAt(loss, size), rows, caveats, determined, **how), invariants, adjacency=adjacency)
 
 
 def _as_given(
-    at: LossAt, rows: tuple[PairLoss, ...], caveats: tuple[Words, ...], determined: tuple[str, ...],
+    at: LossAt, rows: tuple[PairLoss, ...], caveats: tuple[Statement, ...], determined: tuple[str, ...],
     *, trusted_sampler: bool, simulated: bool = False,
 ) -> Guarantee:  # fmt: skip
     """A guarantee of noise that this package draws from a law of its own (`trusted_sampler`), or that somebody's function draws."""

@@ -8,7 +8,7 @@ from typing import Any
 from bayesdp import _validate
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.smooth import SmoothDP
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import Statement
 
 __all__ = [
     "FLOATING_POINT_CAVEAT", "GENERATOR_CAVEAT", "SENTENCES", "AdjacencyEnough", "AdjacencyEnoughHere", "AdjacencyOpen",
@@ -114,7 +114,7 @@ SENTENCES: Mapping[str, str] = {
 """What they say. The sentences are in files, where those of earlier versions are known by them: they must not change."""
 
 
-class Fixed(Words):
+class Fixed(Statement):
     """A caveat without numbers: `which` is a key of `SENTENCES`.
 
     Examples
@@ -146,14 +146,14 @@ A cryptographic one for real noise was weighed and not taken: bits of the operat
 (`FLOATING_POINT_CAVEAT`). Integer laws with an exact sampler have both protections."""
 
 
-class Sentence(Words):
+class Sentence(Statement):
     """A caveat that only its author can say; nothing follows from it."""
 
     text: str
     template = "{text}"
 
 
-class Rounded(Words):
+class Rounded(Statement):
     """Released values are multiples of ``2**exponent``, a public grid; whether bounds are kept (`within`), or invariants."""
 
     exponent: int
@@ -165,14 +165,14 @@ class Rounded(Words):
         return f"Released values are rounded to multiples of 2**{own.exponent}{kept}."
 
 
-class Drawn(Words):
+class Drawn(Statement):
     """How noise is drawn exactly."""
 
     how: str
     template = "How noise is drawn: {how}."
 
 
-class IntegersOnly(Words):
+class IntegersOnly(Statement):
     """The noise is drawn with integer arithmetic only.
 
     By that version of `opendp`, or, where that is "", by this package's own sampler; whether OpenDP could draw it (`extra`), and
@@ -202,7 +202,7 @@ class IntegersOnly(Words):
         )
 
 
-class AdjacencyEnough(Words):
+class AdjacencyEnough(Statement):
     """The adjacency of Semi-DP gives every record a protected alternative, whatever the totals are."""
 
     bound: int
@@ -212,7 +212,7 @@ class AdjacencyEnough(Words):
     )
 
 
-class AdjacencyEnoughHere(Words):
+class AdjacencyEnoughHere(Statement):
     """The adjacency of Semi-DP gives every record a protected alternative under the totals that are published."""
 
     bound: int
@@ -222,7 +222,7 @@ class AdjacencyEnoughHere(Words):
     )
 
 
-class ForPublished(Words):
+class ForPublished(Statement):
     """The noise of Semi-DP is made for the differences that occur under the published totals, the largest in the norm `unit`."""
 
     unit: str
@@ -235,7 +235,7 @@ class ForPublished(Words):
     )
 
 
-class AdjacencyOpen(Words):
+class AdjacencyOpen(Statement):
     """Whether the adjacency of Semi-DP is enough depends on the totals."""
 
     adjacency: int
@@ -245,14 +245,14 @@ class AdjacencyOpen(Words):
     )
 
 
-class InUnits(Words):
+class InUnits(Statement):
     """Answers are multiples of a unit (a number or a fraction), and so are distances between them and the scale of the noise."""
 
     unit: str
     template = "Answers, noise and sensitivities are counted in units of {unit}."
 
 
-class PaperSpace(Words):
+class PaperSpace(Statement):
     """The noise is made for the sensitivity space that Proposition 32 of Cho and Awan prints, not for that of the definition."""
 
     unit: str
@@ -275,7 +275,7 @@ class PaperSpace(Words):
         )
 
 
-class PaperScale(Words):
+class PaperScale(Statement):
     """The noise, on counts or on statistics, has the scale of Liu (2019), which states another epsilon than it has."""
 
     scale: float
@@ -293,7 +293,7 @@ class PaperScale(Words):
         return f"Paper convention: {start}. The true epsilon is {own.true_epsilon:.6g}. See docs/CORRECTIONS.md."
 
 
-class PaperElements(Words):
+class PaperElements(Statement):
     """All elements of a covariance matrix have noise of the scale of Liu (2019), and together another epsilon than stated."""
 
     true_epsilon: float
@@ -303,7 +303,7 @@ class PaperElements(Words):
     )
 
 
-class CanonicalSteps(Words):
+class CanonicalSteps(Statement):
     """Canonical noise for tables whole steps apart: levels of tests between tables one step apart, and the least error at each."""
 
     type_one: tuple[float, ...]
@@ -319,7 +319,7 @@ class CanonicalSteps(Words):
         )
 
 
-class Composed(Words):
+class Composed(Statement):
     """The guarantee is that of several releases."""
 
     parts: int
@@ -330,7 +330,7 @@ class Composed(Words):
     )
 
 
-class Convolution(Words):
+class Convolution(Statement):
     """Some rows of a composition state an epsilon at `delta`, by convolution of the losses."""
 
     delta: float
@@ -341,18 +341,18 @@ class Convolution(Words):
     )
 
 
-class OfReleases(Words):
+class OfReleases(Statement):
     """What is `said` of some of the releases of a composition, by their numbers from 1."""
 
     releases: tuple[int, ...]
-    said: Words
+    said: Statement
 
     @classmethod
     def _words(cls, own: Any) -> str:
         return f"Release {', '.join(map(str, own.releases))}: {own.said}"
 
 
-class OtherSamplers(Words):
+class OtherSamplers(Statement):
     """How the noise of other releases of a composition was drawn."""
 
     samplers: tuple[str, ...]
@@ -362,7 +362,7 @@ class OtherSamplers(Words):
         return f"The noise of other releases: {'; '.join(own.samplers)}."
 
 
-class Smooth(Words):
+class Smooth(Statement):
     """The loss grows with the distance of two tables, as `SmoothDP` states it.
 
     Examples

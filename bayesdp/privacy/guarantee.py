@@ -16,7 +16,7 @@ from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
 from bayesdp.privacy.pairs import UNITS, Neighbours, PairLoss, relation_from
-from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Words, described_from, loss_words
+from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Statement, described_from, loss_words
 
 GROWTH: Mapping[str, str] = {
     "pure": (
@@ -70,9 +70,9 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
 _CAVEATS = [kind for kind in map(vars(caveats).get, caveats.__all__) if isinstance(kind, type)]
 
 
-def caveat_from(description: Any) -> Words:
-    """Read what `Words.describe` wrote of a caveat."""
-    found: Words = described_from(description, _CAVEATS, "a caveat")
+def caveat_from(description: Any) -> Statement:
+    """Read what `Statement.describe` wrote of a caveat."""
+    found: Statement = described_from(description, _CAVEATS, "a caveat")
     return found
 
 
@@ -207,7 +207,7 @@ class Guarantee:
     determined_cells: tuple[str, ...] = ()
     sampler: SamplerStatement = EXACT_SAMPLER
     simulated: bool = False
-    caveats: tuple[Words, ...] = ()
+    caveats: tuple[Statement, ...] = ()
     person: str = ""
     determined_complete: bool | None = None
 
@@ -226,7 +226,7 @@ class Guarantee:
                 raise TypeError(f"{name} must be a sequence of {expected.__name__}, got {items!r}")
             object.__setattr__(self, name, tuple(items))
         caveats: Any = self.caveats
-        typed = tuple(item if isinstance(item, Words) else Sentence(item) for item in caveats)
+        typed = tuple(item if isinstance(item, Statement) else Sentence(item) for item in caveats)
         object.__setattr__(self, "caveats", typed)
         object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")

@@ -3,9 +3,9 @@
 With fixed invariants, two tables can only differ by a ``u`` that changes none of them. How much a mechanism reveals about the
 difference depends on the size of ``u``, so a guarantee is a list of rows: a relation of two tables, the size of ``u`` in the
 mechanism's norm, and the loss. They can be neighbouring tables (`Neighbours`), tables that agree on all invariants and differ in
-a named way (`Kept`), any tables that agree on all invariants and are so many records apart (`Apart`; `ApartWithin` where they
-have the published answers), or something that only its author can say (`Sentence`). A row may also be of a loss that was worked
-out in another way (`Convolved`).
+a named way (`Kept`), any tables that agree on all invariants and are so many records apart (`SemiAdjacent`; `SemiAdjacentWithin`
+where they have the published answers), or something that only its author can say (`Sentence`). A row may also be of a loss that
+was worked out in another way (`Convolved`).
 """
 
 from __future__ import annotations
@@ -111,19 +111,21 @@ class Kept(Relation):
 
 
 @dataclass(frozen=True)
-class Apart(Relation):
+class SemiAdjacent(Relation):
     """Any tables that agree on all invariants and are at most so many substituted records apart (Semi-DP, A_a).
 
     They are `joint` where the invariants are those of several releases, and the loss the sum of theirs.
 
     Examples
     --------
-    >>> Apart(1).words
+    >>> SemiAdjacent(1).words
     'any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst'
     """
 
     adjacency: int
     joint: bool = False
+
+    name = "apart"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", _validate.positive_integer(self.adjacency, "adjacency"))
@@ -145,14 +147,16 @@ class Apart(Relation):
 
 
 @dataclass(frozen=True)
-class ApartWithin(Apart):
+class SemiAdjacentWithin(SemiAdjacent):
     """The same of tables with the answers to the invariants that are published, and of no others.
 
     Examples
     --------
-    >>> ApartWithin(2).words
+    >>> SemiAdjacentWithin(2).words
     'any two tables with the published exact answers, at most 2 substituted records apart (Semi-DP, A_2), at worst'
     """
+
+    name = "apart within"
 
     @property
     def words(self) -> str:
@@ -198,7 +202,7 @@ class Convolved(Relation):
         of: Any = self.of
         if isinstance(of, Convolved):
             raise ValueError("the relation of a row by convolution must not be by convolution itself")
-        if not isinstance(of, Neighbours | Kept | Apart):
+        if not isinstance(of, Neighbours | Kept | SemiAdjacent):
             raise TypeError(f"of must be the relation of a row that losses are added in, got {self.of!r}")
         object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
 
@@ -215,10 +219,10 @@ def relation_from(description: Any) -> Relation:
 
     Examples
     --------
-    >>> relation_from(Apart(3).describe())
-    Apart(adjacency=3, joint=False)
+    >>> relation_from(SemiAdjacent(3).describe())
+    SemiAdjacent(adjacency=3, joint=False)
     """
-    known = (Neighbours, Kept, Apart, ApartWithin, Convolved, Sentence)
+    known = (Neighbours, Kept, SemiAdjacent, SemiAdjacentWithin, Convolved, Sentence)
     found: Relation = described_from(description, known, "a relation")
     return found
 

@@ -31,7 +31,7 @@ class Described:
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Words(str, Described):
+class Statement(str, Described):
     """A text, and as attributes what it is made from.
 
     It is a string, so that guarantees can be read as text; code asks for the class and the attributes. Subclasses are frozen
@@ -134,7 +134,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
 _CHAINS = ("Gibbs", "hit-and-run")
 
 
-class SamplerStatement(Words):
+class SamplerStatement(Statement):
     """How the noise was drawn; as text, what a guarantee says of it.
 
     Parameters
@@ -219,7 +219,7 @@ def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
 _UNPROTECTED = "changes an exact value and is not protected at all"
 
 
-class OnePerson(Words):
+class OnePerson(Statement):
     """In which cells one record can change while all exact values stay, and at what loss.
 
     Parameters

@@ -23,10 +23,10 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.frames import Frame
-from bayesdp.hulls import SymmetricHull
 from bayesdp.invariants import Invariants
 from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.moves.listed import distinct_up_to_sign
+from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Identity, Query, SumPart, Totals
 from bayesdp.sensitivities.differences import NEIGHBOURS, Features
 from bayesdp.sensitivities.norms import (

@@ -17,7 +17,7 @@ PUBLIC = tuple(name for name in bayesdp.__all__ if isinstance(getattr(bayesdp, n
 """Packages that `bayesdp` names as its own: the public interface, with its own names."""
 
 BLOCKS = (
-    "composition", "fibers", "frames", "hulls", "invariants", "lattices", "measurements", "queries", "release",
+    "composition", "fibers", "frames", "polytopes", "invariants", "lattices", "measurements", "queries", "release",
     "papers.bounded_statistics", "papers.covariance_cone", "papers.integer_subspace", "papers.models", "papers.semi_dp",
     "papers.subspace",
     "steps", "storage", "streaming", "summaries",

@@ -11,7 +11,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.hulls.base import gauge_program
+from bayesdp.polytopes.base import gauge_program
 from tests.inference.oracle import assert_posterior, log_poisson, posterior_of, sample, tables_of
 
 SQUARE = {"row": ["p", "q", "r"], "column": ["low", "mid", "high"]}

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import norm
 
 from bayesdp.fibers import Fiber, enumerate_fiber, nearest_table
-from bayesdp.hulls import SymmetricHull, containment_order
 from bayesdp.measurements import Exact
 from bayesdp.papers.semi_dp import full_characterization, margin_guarantee, private_test, semi_guarantee
+from bayesdp.polytopes import SymmetricHull, containment_order
 from bayesdp.privacy import SensitivitySpace, approximate_dp, conforming_pairs, gaussian_dp, semi_adjacency
 from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff
 from bayesdp.queries import LinearQuery, Margins, Totals

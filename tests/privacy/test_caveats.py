@@ -13,7 +13,7 @@ from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, hit_and_run
 from bayesdp.privacy import caveats as own
 from bayesdp.privacy.guarantee import caveat_from, person_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
-from bayesdp.privacy.words import OnePerson, SamplerStatement, Words
+from bayesdp.privacy.words import OnePerson, SamplerStatement, Statement
 
 CAVEATS = [
     *map(own.Fixed, own.SENTENCES),
@@ -48,7 +48,7 @@ def told(*caveats: str, **fields: object) -> Guarantee:
 
 
 @pytest.mark.parametrize("caveat", CAVEATS, ids=lambda caveat: caveat[:40])
-def test_a_caveat_is_its_sentence_and_survives_files(caveat: Words) -> None:
+def test_a_caveat_is_its_sentence_and_survives_files(caveat: Statement) -> None:
     written = json.loads(json.dumps(told(caveat).to_dict()))
     assert written["caveats"] == [str(caveat)]
     [read] = Guarantee.from_dict(written).caveats

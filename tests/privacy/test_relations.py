@@ -7,14 +7,14 @@ import json
 import pytest
 
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
-from bayesdp.privacy.pairs import Apart, Difference, Kept, Neighbours, Relation, Sentence, relation_from
+from bayesdp.privacy.pairs import Difference, Kept, Neighbours, Relation, SemiAdjacent, Sentence, relation_from
 from bayesdp.sensitivities.kept import ADDED
 
 RELATIONS: list[Relation] = [
     *(Neighbours(change, among) for change in ("substitution", "add-remove") for among in ("", "all", "joint", "data")),
     Neighbours("substitution", "all", "at most"),
     *(Kept(difference, bound) for difference in (*DIFFERENCES.values(), ADDED) for bound in ("", "largest", "upper")),
-    *(Apart(a, joint) for a in (1, 2, 3, 40) for joint in (False, True)),
+    *(SemiAdjacent(a, joint) for a in (1, 2, 3, 40) for joint in (False, True)),
     Sentence("some pair"),
     Kept(Difference("the smallest change found", 5.0, 3.0, found=True)),
 ]
@@ -35,17 +35,17 @@ def test_different_relations_have_different_words() -> None:
 
 
 def test_nothing_follows_from_a_row_that_has_words_only() -> None:
-    row = {"relation": Apart(3).words, "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0}}
+    row = {"relation": SemiAdjacent(3).words, "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0}}
     description = Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict()
-    assert Guarantee.from_dict({**description, "pairs": [row]}).pairs[0].about == Sentence(Apart(3).words)
+    assert Guarantee.from_dict({**description, "pairs": [row]}).pairs[0].about == Sentence(SemiAdjacent(3).words)
     with pytest.raises(TypeError, match="relation must be a sentence"):
         Guarantee.from_dict({**description, "pairs": [{**row, "relation": 3}]})
 
 
 def test_what_a_row_is_about_counts_and_not_its_words() -> None:
-    row = PairLoss(Apart(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
+    row = PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
     description = {**Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict(), "pairs": [{**row, "relation": "all is well"}]}
-    assert Guarantee.from_dict(description).pairs[0].relation == Apart(3).words
+    assert Guarantee.from_dict(description).pairs[0].relation == SemiAdjacent(3).words
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_what_a_row_is_about_counts_and_not_its_words() -> None:
     ],
 )
 def test_bad_descriptions_are_named(about: object, message: str) -> None:
-    row = {**PairLoss(Apart(3), 6.0, "l1", {"epsilon": 1.0}).to_dict(), "about": about}
+    row = {**PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict(), "about": about}
     with pytest.raises((TypeError, ValueError), match=message):
         Guarantee.from_dict({**Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict(), "pairs": [row]})

@@ -19,7 +19,7 @@ from bayesdp.privacy.bounded import truncated_normal_sigma
 from bayesdp.privacy.caveats import Fixed, PaperScale
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, PureDP, all_of
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import Statement
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.statistics import stated_sensitivity
 
@@ -124,7 +124,7 @@ class LaplaceStatistics(StatisticMechanism):
         return self.true_loss
 
     @property
-    def _reservations(self) -> tuple[Words, ...]:
+    def _reservations(self) -> tuple[Statement, ...]:
         if self.convention != "paper":
             return ()
         return (PaperScale(self._paper_scale, self.epsilon, self.true_epsilon),)
@@ -187,7 +187,7 @@ class TruncatedLaplace(LaplaceStatistics):
         return truncated_epsilon(size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
 
     @property
-    def _reservations(self) -> tuple[Words, ...]:
+    def _reservations(self) -> tuple[Statement, ...]:
         own = () if math.prod(self.shape) == 1 else (Fixed("largest over sensitivities"),)
         return (*super()._reservations, *own)
 

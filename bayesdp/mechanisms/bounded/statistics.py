@@ -25,7 +25,7 @@ from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, Rounded
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import LossAt
 from bayesdp.privacy.pairs import Neighbours
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.statistics import StatedSensitivity
 
@@ -291,7 +291,7 @@ class StatisticMechanism(DescribedMechanism):
         """What the mechanism protects, in words and numbers, and with what reservations."""
         return self._guarantee(())
 
-    def _guarantee(self, more: tuple[Words, ...], simulated: bool = False) -> StatisticGuarantee:
+    def _guarantee(self, more: tuple[Statement, ...], simulated: bool = False) -> StatisticGuarantee:
         grid = Rounded(round(math.log2(self.grid)), within=True)
         return StatisticGuarantee(
             self._stated.kind,
@@ -308,7 +308,7 @@ class StatisticMechanism(DescribedMechanism):
         """The loss by the definition that the guarantee is about."""
 
     @property
-    def _reservations(self) -> tuple[Words, ...]:
+    def _reservations(self) -> tuple[Statement, ...]:
         """What has to be said of the stated loss."""
         return ()
 

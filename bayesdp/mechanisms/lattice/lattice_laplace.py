@@ -33,7 +33,7 @@ from bayesdp.privacy import (
 from bayesdp.privacy.caveats import IntegersOnly, Smooth
 from bayesdp.privacy.losses import LossAt, PureDP, stated_loss
 from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
-from bayesdp.privacy.words import Words
+from bayesdp.privacy.words import Statement
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class LatticeGaussian(AdditiveMechanism):
     def _guarantee(self, method: str) -> Guarantee:
         sampler = sampler_for(self.invariants, "gaussian", self.sigma, method, self.sweeps)
         stated = stated_loss({name: getattr(self, name) for name in self._stated()})
-        grows: tuple[Words, ...] = ()
+        grows: tuple[Statement, ...] = ()
         if self.epsilon is not None:
             smooth = self.smooth(self.epsilon / self.sensitivity)
             grows = (Smooth(smooth.epsilon, smooth.delta, "l2"),) if smooth is not None else ()

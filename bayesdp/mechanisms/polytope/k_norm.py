@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import positive_integer
-from bayesdp.hulls import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
-from bayesdp.hulls.sums import MAX_AXES, NormSum, least_sum
 from bayesdp.mechanisms._shared import on_grid
 from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import KNorm as Law
 from bayesdp.noise.arrays import positive_rate
+from bayesdp.polytopes import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
+from bayesdp.polytopes.sums import MAX_AXES, NormSum, least_sum
 from bayesdp.privacy import (
     Guarantee,
     hit_and_run_sampler,
@@ -172,7 +172,7 @@ class WideKNorm(KNorm):
 
     The hull K of `KNorm` is the smallest ball that hides all neighbours. Where neighbours differ much more in some directions than in
     others, a larger ball has less error: the norm is a sum of norms of projections of K onto ranges of the principal axes of the
-    differences, cut where that lessens the expected squared error (`bayesdp.hulls.sums`). Noise is drawn exactly, also in
+    differences, cut where that lessens the expected squared error (`bayesdp.polytopes.sums`). Noise is drawn exactly, also in
     more dimensions than `KNorm` can, as long as the pieces have at most nine each.
 
     It is never worse than `KNorm` where that states its error. Where all axes are equally long, as for the cells of a table

@@ -44,8 +44,8 @@ from bayesdp.privacy.caveats import (
 )
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import LossAt
-from bayesdp.privacy.pairs import Apart, ApartWithin, Kept
-from bayesdp.privacy.words import SamplerStatement, Words
+from bayesdp.privacy.pairs import Kept, SemiAdjacent, SemiAdjacentWithin
+from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import Identity, Query, shown_unit
 from bayesdp.release import Exact, Release
 from bayesdp.sensitivities.cliques import Cliques
@@ -284,14 +284,14 @@ class SemiMechanism(AdditiveMechanism):
         """The guarantee as the triple (D_t, A_a, f), to compare with others by `bayesdp.papers.semi_dp.compare`; the true one."""
         return SemiGuarantee(self.tradeoff, self.adjacency, self.invariants)
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         """The sampler's line in the guarantee, and sentences about it."""
         return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT,)
 
     def _guarantee(self, method: str) -> Guarantee:
         sampler, sentences = self._how(method)
         stated = self._loss_at(self.sensitivity)
-        apart = Apart(self.adjacency) if self.published is None else ApartWithin(self.adjacency)
+        apart = SemiAdjacent(self.adjacency) if self.published is None else SemiAdjacentWithin(self.adjacency)
         rows = [PairLoss(apart, self.true_sensitivity, self._unit, self._loss_at(self.true_sensitivity))]
         for difference in self.differences if self.released_query.is_identity else ():
             size = self._size_of(difference)
@@ -312,7 +312,7 @@ class SemiMechanism(AdditiveMechanism):
             ),
         )
 
-    def _published_caveats(self) -> tuple[Words, ...]:
+    def _published_caveats(self) -> tuple[Statement, ...]:
         return () if self.published is None else (ForPublished(self._unit, self.sensitivity),)
 
     def release(self, table: Any, rng: Seed = None, method: str = "auto") -> Release:
@@ -337,7 +337,7 @@ class SemiMechanism(AdditiveMechanism):
             return AdjacencyEnoughHere(enough)
         return AdjacencyOpen(self.adjacency) if bound is None or self.adjacency < bound else AdjacencyEnough(bound)
 
-    def _query_caveats(self) -> tuple[Words, ...]:
+    def _query_caveats(self) -> tuple[Statement, ...]:
         """What is said where the noise is not on the cells."""
         query = self.released_query
         if query.is_identity:
@@ -345,7 +345,7 @@ class SemiMechanism(AdditiveMechanism):
         counted = () if query.unit in (None, 1) else (InUnits(shown_unit(query.unit)),)
         return (Fixed("exact answers"), *counted)
 
-    def _convention_caveats(self) -> tuple[Words, ...]:
+    def _convention_caveats(self) -> tuple[Statement, ...]:
         if self.convention == "definition":
             return ()
         printed, true = self._loss_at(self.sensitivity), self._loss_at(self.true_sensitivity)
@@ -375,7 +375,7 @@ class SemiRealMechanism(SemiMechanism):
         relations = self.answer_invariants
         return np.asarray(self.law.draw(rng, relations.frame.shape, size, relations))
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         drawn_exactly(method)
         return EXACT_SAMPLER, (FLOATING_POINT_CAVEAT, grid_caveat(self.grid))
 

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, positive_integer
-from bayesdp.hulls import (
+from bayesdp.lattices.samplers import Sampler
+from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat
+from bayesdp.mechanisms.semi.base import SemiMechanism, SemiQueryMechanism
+from bayesdp.noise import KNorm as ListedLaw
+from bayesdp.noise import LatticeKNorm as LatticeKNormLaw
+from bayesdp.noise import SemiKNorm as SemiKNormLaw
+from bayesdp.noise.arrays import positive_rate
+from bayesdp.polytopes import (
     DEFAULT_SWEEPS,
     HULL_METHODS,
     Hull,
@@ -26,17 +33,10 @@ from bayesdp.hulls import (
     sample_lattice,
     sensitivity_hull,
 )
-from bayesdp.lattices.samplers import Sampler
-from bayesdp.mechanisms._shared import drawn_exactly, grid_caveat
-from bayesdp.mechanisms.semi.base import SemiMechanism, SemiQueryMechanism
-from bayesdp.noise import KNorm as ListedLaw
-from bayesdp.noise import LatticeKNorm as LatticeKNormLaw
-from bayesdp.noise import SemiKNorm as SemiKNormLaw
-from bayesdp.noise.arrays import positive_rate
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, hit_and_run_sampler
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.words import SamplerStatement, Words
+from bayesdp.privacy.words import SamplerStatement, Statement
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class SemiKNorm(SemiHullMechanism, SemiQueryMechanism):
         """How noise is drawn, before any is."""
         return choose_hull_sampler(self.hull, self.answer_invariants, method, self.sweeps)
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         choice(method, HULL_METHODS, "method")
         found = self.sampler(method)
         label = EXACT_SAMPLER if found.exact else hit_and_run_sampler(self.sweeps)
@@ -291,7 +291,7 @@ class SemiLatticeKNorm(SemiHullMechanism):
         """How noise is drawn, before any is."""
         return choose_lattice_sampler(self.hull, self.invariants, self.epsilon)
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         drawn_exactly(method)
         return EXACT_SAMPLER, (Drawn(self.sampler().words), FLOATING_POINT_CAVEAT)
 

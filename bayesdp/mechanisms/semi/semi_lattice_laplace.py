@@ -15,7 +15,7 @@ from bayesdp.mechanisms.semi.base import SemiMechanism
 from bayesdp.noise import LatticeLaplace as Law
 from bayesdp.privacy.caveats import Drawn, IntegersOnly
 from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.words import SamplerStatement, Words
+from bayesdp.privacy.words import SamplerStatement, Statement
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class SemiLatticeLaplace(SemiMechanism):
     def _loss_at(self, size: float) -> PureDP:
         return PureDP(self._plain.rate * size)
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         plain = self._plain._guarantee(method)
         words = sampler_for(self.invariants, self.norm, self._plain.rate, method, self.sweeps).words
         return plain.sampler, (Drawn(words), *plain.caveats)

@@ -16,7 +16,7 @@ from bayesdp.noise.subspace.subspace_norm import SubspaceNorm as SubspaceNormLaw
 from bayesdp.privacy import DIFFERENCES, Difference, TradeOff, gaussian_dp, gaussian_sigma_for_mu
 from bayesdp.privacy.caveats import Drawn
 from bayesdp.privacy.losses import GaussianDP, PureDP
-from bayesdp.privacy.words import SamplerStatement, Words
+from bayesdp.privacy.words import SamplerStatement, Statement
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class SemiNorm(SemiQueryMechanism):
             return 1.0 if difference in DIFFERENCES.values() else None
         return difference.size(self.norm)
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         sampler, sentences = super()._how(method)
         return sampler, (Drawn(self.law.sampler(self.answer_invariants).words), *sentences)
 

@@ -9,7 +9,7 @@ from bayesdp.mechanisms.semi.base import SemiRealMechanism
 from bayesdp.noise import ProjectedLaplace as Law
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.losses import PureDP
-from bayesdp.privacy.words import SamplerStatement, Words
+from bayesdp.privacy.words import SamplerStatement, Statement
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class SemiProjectedLaplace(SemiRealMechanism):
     def _loss_at(self, size: float) -> PureDP:
         return PureDP(size / self.b)
 
-    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Words, ...]]:
+    def _how(self, method: str) -> tuple[SamplerStatement, tuple[Statement, ...]]:
         sampler, sentences = super()._how(method)
         return sampler, (Fixed("projected"), *sentences)
 

@@ -26,7 +26,7 @@ from bayesdp.mechanisms.stated.statistics import LOSS, alike, check_loss, check_
 from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
 from bayesdp.privacy.caveats import Smooth
-from bayesdp.privacy.pairs import Apart
+from bayesdp.privacy.pairs import SemiAdjacent
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
 
@@ -264,7 +264,7 @@ def _check_asked(description: Mapping[str, Any], kind: type[Mechanism], release:
         return
     rows = [(row.about, dict(row.loss.parameters)) for row in release.guarantee.pairs]
     if [(about, alike(loss, {"epsilon": mechanism.epsilon})) for about, loss in rows] != [
-        (Apart(mechanism.adjacency), True)
+        (SemiAdjacent(mechanism.adjacency), True)
     ]:
         raise ValueError(
             f"the mechanism {kind.name!r} states one loss, epsilon = {mechanism.epsilon!r} for tables at most "

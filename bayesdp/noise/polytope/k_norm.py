@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
-from bayesdp.hulls import Hull, SymmetricHull, choose_hull_sampler, sample_hull, shared
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.base import CoordinateLaw, SubspaceLaw, cell_variances
 from bayesdp.noise.tables import TableLaw
+from bayesdp.polytopes import Hull, SymmetricHull, choose_hull_sampler, sample_hull, shared
 
 
 def adjacency_of(value: Any) -> int:
@@ -62,7 +62,7 @@ class HullDensity(HullLaw, SubspaceLaw):
         return invariants.dimension * xp.log(scale) - constant - scale * measured
 
     def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn, before any is, exactly or by hit-and-run: see `bayesdp.hulls.choose_hull_sampler`."""
+        """How noise is drawn, before any is, exactly or by hit-and-run: see `bayesdp.polytopes.choose_hull_sampler`."""
         return choose_hull_sampler(self.ball(invariants), invariants)
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
@@ -115,7 +115,7 @@ class KNorm(HullDensity, CoordinateLaw):
     --------
     bayesdp.distributions.KNorm : the same law as a PyMC distribution.
     bayesdp.KNorm : the mechanism that adds this noise; it takes privacy parameters.
-    bayesdp.hulls : norms, volumes and samplers.
+    bayesdp.polytopes : norms, volumes and samplers.
 
     References
     ----------

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
-from bayesdp.hulls import (
+from bayesdp.invariants import Invariants
+from bayesdp.lattices.samplers import Sampler
+from bayesdp.lattices.sums.sums import l1_log_sum
+from bayesdp.noise.arrays import positive_rate
+from bayesdp.noise.base import Ints
+from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.polytope.k_norm import HullLaw, adjacency_of
+from bayesdp.polytopes import (
     Hull,
     SensitivityHull,
     SymmetricHull,
@@ -18,13 +25,6 @@ from bayesdp.hulls import (
     sensitivity_hull,
     shared,
 )
-from bayesdp.invariants import Invariants
-from bayesdp.lattices.samplers import Sampler
-from bayesdp.lattices.sums.sums import l1_log_sum
-from bayesdp.noise.arrays import positive_rate
-from bayesdp.noise.base import Ints
-from bayesdp.noise.lattice.base import LatticeLaw
-from bayesdp.noise.polytope.k_norm import HullLaw, adjacency_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class LatticeKNorm(HullLaw, LatticeLaw):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the sum of ``exp(-epsilon ||z||_K)`` over the lattice, or None where it is not known.
 
-        Known where the norm is a multiple of the l1 norm (see `bayesdp.hulls.SensitivityHull`).
+        Known where the norm is a multiple of the l1 norm (see `bayesdp.polytopes.SensitivityHull`).
         """
         multiple = self.l1_multiple(invariants)
         return None if multiple is None else l1_log_sum(invariants, self.epsilon * multiple)
@@ -126,7 +126,7 @@ class LatticeKNorm(HullLaw, LatticeLaw):
         return 1.0 / hull.reach if isinstance(hull, SensitivityHull) and hull.is_l1 else None
 
     def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn, before any is: see `bayesdp.hulls.choose_lattice_sampler`."""
+        """How noise is drawn, before any is: see `bayesdp.polytopes.choose_lattice_sampler`."""
         return choose_lattice_sampler(self.hull(invariants), invariants, self.epsilon)
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayesdp.hulls import SensitivityHull, sensitivity_hull
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.polytope.k_norm import HullDensity, adjacency_of
+from bayesdp.polytopes import SensitivityHull, sensitivity_hull
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +16,7 @@ class SemiKNorm(HullDensity):
 
     K is the hull of all integer tables z with ``A z = 0`` and ``||z||_1 <= 2 adjacency``: of all that so many records can
     change without changing an invariant. Tables that differ by one of these are told apart with a loss of at most epsilon.
-    The adjacency and the invariants fix K (`bayesdp.hulls.SensitivityHull`): a file needs no list of vertices, which for
+    The adjacency and the invariants fix K (`bayesdp.polytopes.SensitivityHull`): a file needs no list of vertices, which for
     three records and a 10 x 10 table has 88,425 pairs.
 
     ========  =====================================================================================

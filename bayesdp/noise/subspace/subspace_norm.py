@@ -20,15 +20,15 @@ import scipy.linalg
 from scipy.spatial import HalfspaceIntersection
 
 from bayesdp import _validate
-from bayesdp.hulls import SymmetricHull, sensitivity_hull
-from bayesdp.hulls.base import is_quick
-from bayesdp.hulls.sensitivity import Proposal, proposal_for
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances, share_of_projection
 from bayesdp.noise.tables import norm_of
+from bayesdp.polytopes import SymmetricHull, sensitivity_hull
+from bayesdp.polytopes.base import is_quick
+from bayesdp.polytopes.sensitivity import Proposal, proposal_for
 from bayesdp.queries import Query
 
 __all__ = ["NormSampler", "norm_sampler"]

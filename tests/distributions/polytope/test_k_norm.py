@@ -14,8 +14,8 @@ from pytensor.compile.mode import Mode
 from bayesdp import noise
 from bayesdp.distributions import KNorm
 from bayesdp.distributions.densities import GaugeOp, table_gauge
-from bayesdp.hulls import SymmetricHull
-from tests.hulls.polytopes import both_margins, moves, substitutions
+from bayesdp.polytopes import SymmetricHull
+from tests.polytopes.examples import both_margins, moves, substitutions
 
 # The same graphs without numba's seconds of compilation.
 PYTHON = Mode(linker="py", optimizer="fast_compile")

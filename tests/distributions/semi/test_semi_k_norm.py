@@ -11,7 +11,7 @@ from pytensor.compile.mode import Mode
 
 from bayesdp import noise
 from bayesdp.distributions import LatticeKNorm, SemiKNorm
-from tests.hulls.polytopes import both_margins, substitutions
+from tests.polytopes.examples import both_margins, substitutions
 
 # The same graphs without numba's seconds of compilation.
 PYTHON = Mode(linker="py", optimizer="fast_compile")

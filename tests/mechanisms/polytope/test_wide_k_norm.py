@@ -10,9 +10,9 @@ import pytest
 from scipy.optimize import minimize
 
 import bayesdp as bdp
-from bayesdp.hulls import SymmetricHull
-from bayesdp.hulls.sums import NormSum, least_sum
 from bayesdp.mechanisms import ExtendedLaplace, KNorm, Mechanism, ProjectedLaplace, WideKNorm
+from bayesdp.polytopes import SymmetricHull
+from bayesdp.polytopes.sums import NormSum, least_sum
 from bayesdp.queries import LinearQuery, Margins, Totals
 
 LINE = {"cell": range(4)}

@@ -23,7 +23,7 @@ from bayesdp.mechanisms import (
     SemiProjectedLaplace,
 )
 from bayesdp.mechanisms.semi.base import SemiMechanism
-from bayesdp.privacy.pairs import Apart, ApartWithin
+from bayesdp.privacy.pairs import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from tests.comparison.variation import assert_close_in_variation
@@ -83,7 +83,7 @@ def test_the_largest_loss_of_all_pairs_is_stated_and_attained(
     tables = enumerate_fiber(bdp.fibers.Fiber.of(published))
     assert losses(mechanism, tables, apart) == pytest.approx(0.6, rel=1e-9)
     row = mechanism.guarantee.pairs[0]
-    assert row.about == ApartWithin(apart)
+    assert row.about == SemiAdjacentWithin(apart)
     assert row.loss == {"epsilon": pytest.approx(0.6)}
     # Made for any totals, the loss of these pairs is less than what is stated, and the noise larger, or as large.
     anyhow = kind(query, 0.6, adjacency=apart, **parameters)
@@ -180,7 +180,7 @@ def test_a_release_reads_back_and_a_reader_refuses_other_totals() -> None:
             own["published"] = changes["published"]
         if "about" in changes:
             guarantee["pairs"][0]["about"]["is"] = changes["about"]
-            guarantee["pairs"][0]["relation"] = Apart(3).words
+            guarantee["pairs"][0]["relation"] = SemiAdjacent(3).words
         return Release.from_dataset(data.assign_attrs(mechanism=json.dumps(own), guarantee=json.dumps(guarantee)))
 
     other = json.loads(data.attrs["mechanism"])["published"]
@@ -230,8 +230,8 @@ def test_several_releases_state_what_tables_with_the_published_answers_lose() ->
     anyhow = SemiGaussian(BLOCKS, 0.4).release(ONES, rng=2)
     both = bdp.compose(made_for, anyhow)
     assert both.guarantee is not None
-    [row] = [own for own in both.guarantee.pairs if isinstance(own.about, ApartWithin)]
-    assert row.about == ApartWithin(2, joint=True)
+    [row] = [own for own in both.guarantee.pairs if isinstance(own.about, SemiAdjacentWithin)]
+    assert row.about == SemiAdjacentWithin(2, joint=True)
     assert row.loss == {"mu": pytest.approx(0.5)}
     assert Release.from_dataset(both.release.to_dataset()) == both.release
 

@@ -12,7 +12,7 @@ from scipy.stats import chi2, laplace
 from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, NoiseLaw
 from bayesdp.queries import LinearQuery, Totals
-from tests.hulls.polytopes import both_margins, moves, substitutions
+from tests.polytopes.examples import both_margins, moves, substitutions
 
 
 def test_two_cells_are_one_laplace_variable() -> None:

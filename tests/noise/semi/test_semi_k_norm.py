@@ -9,11 +9,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesdp.hulls.base import gauge_program
 from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, LatticeKNorm, LatticeLaplace, NoiseLaw, SemiKNorm, parse_law
+from bayesdp.polytopes.base import gauge_program
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.hulls.polytopes import both_margins
+from tests.polytopes.examples import both_margins
 
 MOVE = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
 CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])

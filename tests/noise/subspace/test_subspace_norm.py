@@ -17,7 +17,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw, SubspaceNorm, parse_law
 from bayesdp.noise.subspace.subspace_norm import _Pivots, norm_sampler
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.hulls.polytopes import both_margins
+from tests.polytopes.examples import both_margins
 
 CROSSED = Invariants(LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"]))
 GROUPED = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.hulls import SymmetricHull
-from bayesdp.hulls.sums import least_sum
+from bayesdp.polytopes import SymmetricHull
+from bayesdp.polytopes.sums import least_sum
 
 RECTANGLE = np.array([[100.0, 1.0], [100.0, -1.0]])
 NEEDLE = np.array([[50.0, 1.0, 0.0], [50.0, -1.0, 0.4], [50.0, 0.3, -0.4], [49.0, -0.2, 0.3], [10.0, 2.0, 0.1]])

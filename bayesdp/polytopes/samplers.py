@@ -29,12 +29,12 @@ from scipy.spatial import cKDTree
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
-from bayesdp.hulls.base import Boundary, Hull, draw_cones
-from bayesdp.hulls.generators import SOLVED, Generators, differences, solve
-from bayesdp.hulls.lattice import envelope_of
-from bayesdp.hulls.sensitivity import Proposal
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
+from bayesdp.polytopes.base import Boundary, Hull, draw_cones
+from bayesdp.polytopes.generators import SOLVED, Generators, differences, solve
+from bayesdp.polytopes.lattice import envelope_of
+from bayesdp.polytopes.sensitivity import Proposal
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -288,7 +288,7 @@ def draw_cube(hull: Hull, epsilon: float, rng: np.random.Generator, size: int) -
 
     Examples
     --------
-    >>> from bayesdp.hulls import SymmetricHull
+    >>> from bayesdp.polytopes import SymmetricHull
     >>> draw_cube(SymmetricHull([[1, 1], [1, -1]]), 0.5, np.random.default_rng(1), 3).shape
     (3, 2)
     """
@@ -337,7 +337,7 @@ def choose_hull_sampler(
 
     Examples
     --------
-    >>> from bayesdp.hulls import SymmetricHull
+    >>> from bayesdp.polytopes import SymmetricHull
     >>> choose_hull_sampler(SymmetricHull(np.eye(3))).name
     'cones'
     """
@@ -412,7 +412,7 @@ def sample_hull(
 
     Examples
     --------
-    >>> from bayesdp.hulls import SymmetricHull
+    >>> from bayesdp.polytopes import SymmetricHull
     >>> square = SymmetricHull([[1, 1], [1, -1]])
     >>> draws = sample_hull(square, 0.5, np.random.default_rng(1), 10_000)
     >>> print(f"{square.gauge(draws).mean():.1f}")  # dimension / epsilon

@@ -11,9 +11,9 @@ import pytest
 from scipy.spatial import ConvexHull
 
 import bayesdp as bdp
-from bayesdp.hulls.sums import least_sum
 from bayesdp.mechanisms import ExtendedLaplace, KNorm, WideKNorm
 from bayesdp.papers.subspace import private_error_bound
+from bayesdp.polytopes.sums import least_sum
 from bayesdp.privacy import neighbour_differences, optimal_factorization
 
 type Floats = npt.NDArray[np.float64]

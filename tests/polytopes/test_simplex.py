@@ -7,10 +7,10 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from bayesdp.hulls import sensitivity_hull
-from bayesdp.hulls.base import gauge_program
-from bayesdp.hulls.generators import ABOVE, BELOW, SOLVED, Generators, circuits, differences, listed, solve
-from tests.hulls.polytopes import Floats, both_margins, moves
+from bayesdp.polytopes import sensitivity_hull
+from bayesdp.polytopes.base import gauge_program
+from bayesdp.polytopes.generators import ABOVE, BELOW, SOLVED, Generators, circuits, differences, listed, solve
+from tests.polytopes.examples import Floats, both_margins, moves
 
 
 def units(rows: int, columns: int) -> Floats:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, kstest
 
-from bayesdp.hulls import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
-from bayesdp.hulls.base import draw_cones
-from bayesdp.hulls.lattice import envelope_of
-from bayesdp.hulls.samplers import _chain, draw_cube, draw_hit_and_run, lift_of, substitutions_of
-from bayesdp.hulls.sensitivity import proposal_for
 from bayesdp.invariants import Invariants
+from bayesdp.polytopes import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
+from bayesdp.polytopes.base import draw_cones
+from bayesdp.polytopes.lattice import envelope_of
+from bayesdp.polytopes.samplers import _chain, draw_cube, draw_hit_and_run, lift_of, substitutions_of
+from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.hulls.polytopes import Floats, both_margins, cube, moves, substitutions
+from tests.polytopes.examples import Floats, both_margins, cube, moves, substitutions
 
 HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
 # Every test below makes at most 40 comparisons at this level.

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from bayesdp.hulls.base import is_small
-from bayesdp.hulls.hull import SymmetricHull
-from bayesdp.hulls.samplers import sample_hull
+from bayesdp.polytopes.base import is_small
+from bayesdp.polytopes.hull import SymmetricHull
+from bayesdp.polytopes.samplers import sample_hull
 
 type Floats = npt.NDArray[np.float64]
 

@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from bayesdp.hulls.base import Hull
-from bayesdp.hulls.hull import ContainmentOrder, SymmetricHull, containment_order, shared
-from bayesdp.hulls.lattice import choose_lattice_sampler, sample_lattice
-from bayesdp.hulls.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
-from bayesdp.hulls.sensitivity import SensitivityHull, sensitivity_hull
+from bayesdp.polytopes.base import Hull
+from bayesdp.polytopes.hull import ContainmentOrder, SymmetricHull, containment_order, shared
+from bayesdp.polytopes.lattice import choose_lattice_sampler, sample_lattice
+from bayesdp.polytopes.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
+from bayesdp.polytopes.sensitivity import SensitivityHull, sensitivity_hull
 
 __all__ = [
     "DEFAULT_SWEEPS",

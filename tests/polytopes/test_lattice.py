@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesdp.hulls import Hull, SymmetricHull, choose_lattice_sampler, sample_lattice, sensitivity_hull
-from bayesdp.hulls.base import gauge_program
 from bayesdp.invariants import Invariants
+from bayesdp.polytopes import Hull, SymmetricHull, choose_lattice_sampler, sample_lattice, sensitivity_hull
+from bayesdp.polytopes.base import gauge_program
 from bayesdp.queries import LinearQuery, Totals
 from tests.comparison.chi_square import draws_pvalue
-from tests.hulls.polytopes import both_margins, substitutions
+from tests.polytopes.examples import both_margins, substitutions
 
 # Nine chi-square tests at this level: false alarms in fewer than 1 run in 10,000.
 LEVEL = 1e-5

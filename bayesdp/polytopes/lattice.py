@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import Seed, generator_of, positive_real
-from bayesdp.hulls.base import Hull
-from bayesdp.hulls.sensitivity import Proposal, SensitivityHull, proposal_for
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact.exact import Exact, exact_sampler
 from bayesdp.lattices.samplers import Sampler
+from bayesdp.polytopes.base import Hull
+from bayesdp.polytopes.sensitivity import Proposal, SensitivityHull, proposal_for
 
 __all__ = ["choose_lattice_sampler", "sample_lattice"]
 
@@ -151,7 +151,7 @@ def choose_lattice_sampler(hull: Hull, invariants: Invariants, epsilon: float) -
 
     Examples
     --------
-    >>> from bayesdp.hulls import sensitivity_hull
+    >>> from bayesdp.polytopes import sensitivity_hull
     >>> from bayesdp.queries import Margins
     >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
     >>> margins = Invariants(Margins(table, ["county"], ["education"]))

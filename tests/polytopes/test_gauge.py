@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pytest
 
-from bayesdp.hulls import SymmetricHull
-from bayesdp.hulls.base import POINTS, boundary_of
-from tests.hulls.polytopes import Floats, cube, moves, substitutions
+from bayesdp.polytopes import SymmetricHull
+from bayesdp.polytopes.base import POINTS, boundary_of
+from tests.polytopes.examples import Floats, cube, moves, substitutions
 
 BOTH = ("facets", "program")
 

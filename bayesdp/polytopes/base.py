@@ -22,8 +22,8 @@ from scipy.spatial import ConvexHull, QhullError
 
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
-from bayesdp.hulls.generators import Generators
 from bayesdp.invariants import Invariants
+from bayesdp.polytopes.generators import Generators
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int32]
@@ -265,7 +265,7 @@ class Hull(ABC):
     """A symmetric polytope K, and the norm ``||v||_K``: the least r with v in r K (its gauge).
 
     A gauge is a maximum of linear forms where the facets are to be had in about a second, and a linear program elsewhere
-    (`bayesdp.hulls.generators`, in compiled code; exact to a relative 1e-10).
+    (`bayesdp.polytopes.generators`, in compiled code; exact to a relative 1e-10).
 
     Parameters
     ----------

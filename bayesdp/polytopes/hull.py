@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, finite_array
-from bayesdp.hulls.base import Boundary, Hull, boundary_of, is_quick, is_small
-from bayesdp.hulls.generators import Generators, listed
+from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_quick, is_small
+from bayesdp.polytopes.generators import Generators, listed
 
 type Floats = npt.NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class SymmetricHull(Hull):
         One of each pair v, -v (both do no harm). Points inside the hull may be among them.
     method : {"auto", "facets", "program"}
         By facets, a gauge is a maximum of linear forms, and the volume is known; they are found when first
-        needed (see `bayesdp.hulls.base.POINTS` for what `auto` tries). A linear program a point takes
+        needed (see `bayesdp.polytopes.base.POINTS` for what `auto` tries). A linear program a point takes
         microseconds to milliseconds, in any dimension.
 
 
@@ -192,7 +192,7 @@ def containment_order(first: Hull, second: Hull, differences: npt.ArrayLike | No
 
     Examples
     --------
-    >>> from bayesdp.hulls import SymmetricHull
+    >>> from bayesdp.polytopes import SymmetricHull
     >>> diamond, square = SymmetricHull([[1, 0], [0, 1]]), SymmetricHull([[1, 1], [1, -1]])
     >>> print(containment_order(diamond, square))
     preferred in the containment order: first (the first ball is inside 1 times the second, the second inside 2 times the first)

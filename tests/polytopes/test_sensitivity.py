@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesdp.hulls import SensitivityHull, SymmetricHull, sensitivity_hull
 from bayesdp.invariants import Invariants
+from bayesdp.polytopes import SensitivityHull, SymmetricHull, sensitivity_hull
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.hulls.polytopes import both_margins
+from tests.polytopes.examples import both_margins
 
 
 def totals(*sizes: int) -> Invariants:

@@ -25,9 +25,9 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import positive_integer
-from bayesdp.hulls.base import Boundary, Hull, boundary_of, is_quick, is_small
-from bayesdp.hulls.generators import Generators, circuits, listed
 from bayesdp.invariants import Invariants
+from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_quick, is_small
+from bayesdp.polytopes.generators import Generators, circuits, listed
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

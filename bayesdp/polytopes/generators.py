@@ -17,7 +17,7 @@ The gauge of a polytope by the simplex method, in compiled code, with bounds fro
 
 The gauge of v is the least ``sum lambda`` with ``lambda >= 0`` and ``sum lambda_c c = v`` over the vertices c. Every basis
 of n vertices, with signs, gives an upper bound; its form y, which is 1 on all of them, gives the lower bound ``y @ v / h``
-with h the greatest value of y on a vertex (`bayesdp.hulls.generators`). A step puts the vertex of that value into the basis.
+with h the greatest value of y on a vertex (`bayesdp.polytopes.generators`). A step puts the vertex of that value into the basis.
 
 Many questions are answered before the last step: noise is kept if its gauge is below a limit, and it is settled as soon as
 one of the bounds is on one side of it.
@@ -125,7 +125,7 @@ def solve(
     Parameters
     ----------
     kind, vectors, shape
-        The vertices, see `bayesdp.hulls.generators`; entries of order 1.
+        The vertices, see `bayesdp.polytopes.generators`; entries of order 1.
     corners : float array, shape (n, n)
         A basis of vertices, one a row. Overwritten by the last basis, as are the next two.
     inverse : float array, shape (n, n)
@@ -267,7 +267,7 @@ class Basis(NamedTuple):
 class Generators:
     """Vertices by what compiled code needs to know of them. Made by `listed`, `differences` and `circuits`."""
 
-    kind: int  # see `bayesdp.hulls.generators`
+    kind: int  # see `bayesdp.polytopes.generators`
     vectors: Floats  # one in each column, divided by `scale`, shape (n, count)
     shape: Ints  # shape (3,)
     start: Basis  # vertices, divided by `scale`
