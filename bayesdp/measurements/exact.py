@@ -20,6 +20,7 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import MatrixPart, Query, shown_unit
+from bayesdp.queries.query import checked_query
 
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -273,8 +274,7 @@ class Exact:
     assumption: str | None
 
     def __init__(self, query: Query, values: Any, sign: str = "=", assumption: str | None = None) -> None:
-        if not isinstance(query, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+        checked_query(query)
         choice(sign, SIGNS, "sign")
         told: Any = assumption  # callers may pass anything
         if told is not None and not (isinstance(told, str) and told.strip()):

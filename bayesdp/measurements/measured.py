@@ -27,6 +27,7 @@ from bayesdp.measurements.exact import (
 )
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
+from bayesdp.queries.query import checked_query
 
 
 def held_back(measured: Measured) -> list[str]:
@@ -197,8 +198,7 @@ class Measured:
         unmeasured: Any = None,
         postprocessing: str | None = None,
     ) -> None:
-        if not isinstance(query, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+        checked_query(query)
         if not isinstance(law, NoiseLaw):
             raise TypeError(
                 f"law must be a noise law such as DiscreteGaussian(sigma=5) or parse_law(...), got {law!r}; "

@@ -26,6 +26,7 @@ from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import censored_counts
 from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.queries import LinearQuery, Query
+from bayesdp.queries.query import checked_query
 
 type Floats = npt.NDArray[np.float64]
 
@@ -318,8 +319,7 @@ def top_coded(query: Query, published: Any, *, at_least: int, coded: Any) -> tup
 
 def _counts(query: Query, published: Any) -> tuple[npt.NDArray[np.float64], Mask]:
     """Published answers and where they are; fractions are refused when exact parts are made of them."""
-    if not isinstance(query, Query):
-        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+    checked_query(query)
     return published_answers(query, published)
 
 
@@ -407,8 +407,7 @@ def thresholded(
     >>> views.published
     array([214.,  nan,  nan,  96.])
     """
-    if not isinstance(query, Query):
-        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+    checked_query(query)
     if candidates is None:
         raise ValueError(_WHY)
     censored: NoiseLaw

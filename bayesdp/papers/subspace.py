@@ -98,6 +98,7 @@ from bayesdp.privacy.losses import LossAt, stated_loss
 from bayesdp.privacy.pairs import Kept, Neighbours, SemiAdjacent
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Query
+from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.kept import kept_differences
@@ -339,9 +340,7 @@ class FrameworkMechanism(ABC):
     grid: float = field(default=GRID, kw_only=True)
 
     def __post_init__(self) -> None:
-        asked: Any = self.query
-        if not isinstance(asked, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(asked).__name__}")
+        asked = checked_query(self.query)
         given: Any = self.invariants
         own = given if isinstance(given, Invariants) else Invariants(given, asked.frame)
         object.__setattr__(self, "invariants", own)

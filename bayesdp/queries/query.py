@@ -339,3 +339,12 @@ def sets_of_records(query: Query) -> npt.NDArray[np.bool_]:
         else:
             found.append(np.ones(part.rows, dtype=np.bool_))
     return np.concatenate(found)
+
+
+def checked_query(query: Any, frame: Frame | None = None, about: str = "the table of the invariants") -> Query:
+    """Accept a query; of the table that has this frame, if one is given."""
+    if not isinstance(query, Query):
+        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+    if frame is not None and not query.frame.same_cells(frame):
+        raise ValueError(f"query must be about {about} (same dimensions and labels)")
+    return query

@@ -32,6 +32,7 @@ from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
 from bayesdp.queries import Query, SumPart
+from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.helmert import block_l1, helmert_l1
 from bayesdp.sensitivities.norms import (
@@ -455,8 +456,7 @@ def neighbour_differences(query: Query, invariants: Invariants, neighbours: str 
 
 
 def _check(query: Query, norm: str, neighbours: str, invariants: Invariants | None = None) -> None:
-    if not isinstance(query, Query):
-        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+    checked_query(query)
     _validate.choice(norm, NORMS, "norm")
     _validate.choice(neighbours, RECORDS, "neighbours")
     if invariants is not None and not isinstance(invariants, Invariants):

@@ -28,6 +28,7 @@ from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Identity, Query, SumPart, Totals
+from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.differences import NEIGHBOURS, Features
 from bayesdp.sensitivities.norms import (
     basis_of,
@@ -288,8 +289,7 @@ class SensitivitySpace:
     @classmethod
     def group(cls, query: Query, size: int, neighbours: str = "substitution") -> SensitivitySpace:
         """``S_Group``: any two databases that differ in at most `size` records."""
-        if not isinstance(query, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(query).__name__}")
+        checked_query(query)
         return cls(query, Invariants(None, query.frame), positive_integer(size, "size"), neighbours)
 
     @property

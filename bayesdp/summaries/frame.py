@@ -29,6 +29,7 @@ from bayesdp.composition import (
 from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.measurements import described
 from bayesdp.queries import Identity, Query, SumPart
+from bayesdp.queries.query import checked_query
 from bayesdp.release import Release
 from bayesdp.summaries.answers import Answers, labelled, summarise, summarise_answers
 from bayesdp.summaries.variables import summarise_variable, variable_names
@@ -172,9 +173,8 @@ def summary(
         raise ValueError(f"posterior lacks the group 'posterior'; it has {shown(posterior.children) or 'none'}")
     if var is not None and query is not None:
         raise ValueError("give either var, a variable, or query, answers of the counts")
-    wanted: Any = query
-    if query is not None and not isinstance(wanted, Query):
-        raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(wanted).__name__}")
+    if query is not None:
+        checked_query(query)
     check_posterior(posterior)
     source: _Source | _StreamedSource = _StreamedSource(posterior) if is_streamed(posterior) else _Source(posterior)
     if var is not None:

@@ -21,6 +21,7 @@ from bayesdp.privacy.caveats import IntegersOnly
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.pairs import Neighbours
 from bayesdp.queries import Identity, Query
+from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
 
@@ -55,11 +56,9 @@ class AnswersMechanism(Mechanism):
             raise ValueError(
                 f"{type(self).__name__} publishes nothing exactly; for invariants there is {self._for_invariants}"
             )
-        asked = Identity(invariants.frame) if query is None else query
-        if not isinstance(asked, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(asked).__name__}")
-        if not asked.frame.same_cells(invariants.frame):
-            raise ValueError("query must be about the same table (same dimensions and labels)")
+        asked = checked_query(
+            Identity(invariants.frame) if query is None else query, invariants.frame, "the same table"
+        )
         choice(neighbours, tuple(NEIGHBOURS), "neighbours")
         for name, value in (("invariants", invariants), ("query", asked), ("neighbours", neighbours)):
             object.__setattr__(self, name, value)

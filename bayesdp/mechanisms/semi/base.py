@@ -47,6 +47,7 @@ from bayesdp.privacy.losses import LossAt
 from bayesdp.privacy.pairs import Kept, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import Identity, Query, shown_unit
+from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Release
 from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.differences import Features
@@ -405,11 +406,7 @@ class SemiQueryMechanism(SemiRealMechanism):
         return query
 
     def _check_query(self) -> None:
-        asked = Identity(self.frame) if self.query is None else self.query
-        if not isinstance(asked, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(asked).__name__}")
-        if not asked.frame.same_cells(self.frame):
-            raise ValueError("query must be about the table of the invariants (same dimensions and labels)")
+        asked = checked_query(Identity(self.frame) if self.query is None else self.query, self.frame)
         if self.convention == "paper" and not asked.is_identity:
             raise ValueError(
                 "convention='paper' is Proposition 32, about the cells of a table: leave out query, or take convention='definition'"

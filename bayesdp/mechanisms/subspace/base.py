@@ -19,6 +19,7 @@ from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.pairs import Kept, Neighbours
 from bayesdp.queries import Identity, Query
+from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
 from bayesdp.sensitivities.norms import DifferenceNorm
@@ -44,11 +45,7 @@ class SubspaceMechanism(AdditiveMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
-        asked = Identity(self.frame) if self.query is None else self.query
-        if not isinstance(asked, Query):
-            raise TypeError(f"query must be Identity, Margins, Totals or LinearQuery, got {type(asked).__name__}")
-        if not asked.frame.same_cells(self.frame):
-            raise ValueError("query must be about the table of the invariants (same dimensions and labels)")
+        asked = checked_query(Identity(self.frame) if self.query is None else self.query, self.frame)
         object.__setattr__(self, "query", asked)
         if not self.answer_invariants.dimension:
             raise ValueError(
