@@ -50,17 +50,6 @@ system_bits: Bits = secrets.randbits
 """Entropy of the operating system."""
 
 
-def exact_fraction(value: float) -> Fraction:
-    """Give the fraction that a float is; nothing is rounded.
-
-    Examples
-    --------
-    >>> exact_fraction(0.1)
-    Fraction(3602879701896397, 36028797018963968)
-    """
-    return Fraction(value)
-
-
 def uniform_integer(bits: Bits, n: int) -> int:
     """Draw from 0 .. n-1, uniformly: bit patterns that are too large are drawn again."""
     size = (n - 1).bit_length()
@@ -196,18 +185,11 @@ def draw_discrete_gaussian(bits: Bits, variance: Fraction) -> int:
     """Draw an integer with mass proportional to ``exp(-k**2 / (2 variance))`` (Algorithm 3)."""
     # Rejection from the discrete Laplace law of scale `t = floor(sigma) + 1`; more than a third of the proposals is kept.
     # `variance`: sigma squared, greater than 0: sigma itself need not be a fraction.
-    t = _floor_root(variance) + 1
+    t = math.isqrt(variance.numerator // variance.denominator) + 1
     while True:
         k = draw_discrete_laplace(bits, Fraction(t))
         if bernoulli_exp(bits, (abs(k) - variance / t) ** 2 / (2 * variance)):
             return k
-
-
-def _floor_root(value: Fraction) -> int:
-    """The whole part of a square root: that of the whole part's root."""
-    from math import isqrt
-
-    return isqrt(value.numerator // value.denominator)
 
 
 type Ints = npt.NDArray[np.int64]
@@ -282,7 +264,7 @@ def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, b
     parts = _parts(invariants, law)
     if parts is None:
         raise NotImplementedError(f"no integers-only sampler of {law} noise under {invariants!r} is known")
-    exact = exact_fraction(float(scale))
+    exact = Fraction(float(scale))
     out = np.zeros((size, invariants.frame.size), dtype=np.int64)
     for row in out:
         for part in parts:

@@ -7,6 +7,7 @@ noise. OpenDP is Rust code that others have reviewed; it comes with the extra ``
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import choice
-from bayesdp.lattices.secure import draw_discrete_gaussian, draw_discrete_laplace, exact_fraction, system_bits
+from bayesdp.lattices.secure import draw_discrete_gaussian, draw_discrete_laplace, system_bits
 from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Ints, NoiseLaw
 from bayesdp.privacy.caveats import IntegersOnly
@@ -60,7 +61,7 @@ def laplace_by_integers(b: float, size: int, engine: str) -> list[int]:
     """Discrete Laplace noise of one scale around zero, by ``opendp`` or by our own ``integers``."""
     if engine == "opendp":
         return _by_opendp("make_laplace", "l1_distance", "i64", b, size)
-    exact = exact_fraction(b)
+    exact = Fraction(b)
     return [draw_discrete_laplace(system_bits, exact) for _ in range(size)]
 
 
@@ -68,7 +69,7 @@ def gaussian_by_integers(sigma: float, size: int, engine: str) -> list[int]:
     """Discrete Gaussian noise of one scale around zero, by ``opendp`` or by our own ``integers``."""
     if engine == "opendp":
         return _by_opendp("make_gaussian", "l2_distance", "f64", sigma, size)
-    exact = exact_fraction(sigma)
+    exact = Fraction(sigma)
     return [draw_discrete_gaussian(system_bits, exact**2) for _ in range(size)]
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.lattices.secure import bernoulli_exp, exact_fraction, system_bits, uniform_integer
+from bayesdp.lattices.secure import bernoulli_exp, system_bits, uniform_integer
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundaryInflated, BoundedLaw, Moments
@@ -296,7 +296,7 @@ def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
 
 def _by_acceptance(mu: int, low: int, high: int, scale: float, rate: Callable[[int, Fraction], Fraction]) -> int:
     """Uniform proposals, accepted with the ratio of the masses of the proposal and of mu."""
-    exact = exact_fraction(scale)
+    exact = Fraction(scale)
     while True:
         k = low + uniform_integer(system_bits, high - low + 1)
         if bernoulli_exp(system_bits, rate(k - mu, exact)):

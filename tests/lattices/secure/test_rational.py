@@ -18,7 +18,6 @@ from bayesdp.lattices.secure import (
     bernoulli_exp,
     draw_discrete_gaussian,
     draw_discrete_laplace,
-    exact_fraction,
     exp_bounds,
     geometric_exp,
     odds_exp,
@@ -84,7 +83,7 @@ def test_geometric(rate):
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 0.1 + 0.2, 7.0])
 def test_discrete_laplace(scale):
     bits = Counted(3)
-    draws = [draw_discrete_laplace(bits, exact_fraction(scale)) for _ in range(20_000)]
+    draws = [draw_discrete_laplace(bits, Fraction(scale)) for _ in range(20_000)]
     assert all(type(k) is int for k in draws)
     assert fits(draws, DiscreteLaplace(scale).log_mass)
 
@@ -92,7 +91,7 @@ def test_discrete_laplace(scale):
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 2.0, 3.7])
 def test_discrete_gaussian(sigma):
     bits = Counted(4)
-    draws = [draw_discrete_gaussian(bits, exact_fraction(sigma) ** 2) for _ in range(10_000)]
+    draws = [draw_discrete_gaussian(bits, Fraction(sigma) ** 2) for _ in range(10_000)]
     assert fits(draws, DiscreteGaussian(sigma).log_mass)
 
 
@@ -141,7 +140,7 @@ def test_fractions_stay_fractions(monkeypatch):
 
     monkeypatch.setattr(Fraction, "__float__", refuse)
     bits = Counted(6)
-    rate = exact_fraction(0.192)
+    rate = Fraction(0.192)
     assert sum(secure.zero_sum_laplace(bits, 20, rate)) == 0
     assert sum(secure.zero_sum_gaussian(bits, 5, rate)) == 0
     assert bits.used > 500
