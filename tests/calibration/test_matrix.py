@@ -12,6 +12,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp import mechanisms
 from bayesdp.noise import law_names
+from bayesdp.papers import bounded_statistics, covariance_cone
 from benchmarks.calibration.cases import CASES, INVARIANTS, LEARNT, STATISTICS, Case
 from benchmarks.calibration.matrix import beside, main, run_matrix
 from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
@@ -46,8 +47,9 @@ def test_mechanisms_of_the_matrix_are_all_that_are_exported():
     used = {type(case._made).__name__ for case in CASES}
     known = {
         name
-        for name in mechanisms.__all__
-        if isinstance(getattr(mechanisms, name), type) and hasattr(getattr(mechanisms, name), "release")
+        for module in (mechanisms, bounded_statistics, covariance_cone)
+        for name in module.__all__
+        if isinstance(getattr(module, name), type) and hasattr(getattr(module, name), "release")
     }
     abstract = {"AdditiveMechanism", "Mechanism", "StatisticMechanism", "SemiProjectedMechanism", "ProportionMechanism"}
     # These publish statistics by rules, not a table: their posteriors are tested against enumeration and quadrature.
