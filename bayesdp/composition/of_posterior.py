@@ -275,6 +275,11 @@ class Streamed:
         ----------
         prob : float
             Probability of the equal-tailed intervals.
+
+        Raises
+        ------
+        ValueError
+            If the quantiles at their ends were not kept; it says for which probabilities there are.
         """
         level = probability(prob, "prob")
         cells, dims = self.tree[CELLS].to_dataset(), self.release.dims

@@ -116,8 +116,9 @@ def of_tables(law: Any, example: str | None = None, notes: str = "") -> Any:
 def _table(law: Any, own: Any, example: str | None) -> Any:
     on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
     first = rest.pop(law.scale_name, None)
-    # Parameters that are not given are left to the law and the invariants.
-    keywords = {name: Parameter.empty if item.default is MISSING else None for name, item in rest.items()}
+    # What is None unless it is given is left to the law, and the coordinates to the invariants.
+    keywords = {name: Parameter.empty if item.default is MISSING else item.default for name, item in rest.items()}
+    keywords |= {"coordinates": None} if "coordinates" in keywords else {}
     parameters = {law.scale_name: Parameter.empty if first else 1.0, **keywords, "invariants": Parameter.empty}
     body: dict[str, Any] = {}
     if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
@@ -127,7 +128,8 @@ def _table(law: Any, own: Any, example: str | None) -> Any:
     def variables(mu: Any, invariants: Invariants, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
         value = scale(stated.pop(law.scale_name), law.scale_name)
         centre = checked_location(mu, invariants)
-        unit = law.unit(invariants, **{name: given for name, given in stated.items() if given is not None})
+        left = [name for name, given in stated.items() if given is None and keywords[name] is None]
+        unit = law.unit(invariants, **{name: given for name, given in stated.items() if name not in left})
         if on_lattice:
             # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
             connected("register step methods")()

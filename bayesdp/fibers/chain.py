@@ -132,6 +132,11 @@ class Chain:
         Returns
         -------
         int64 array, shape (draws, cells)
+
+        Raises
+        ------
+        ValueError
+            If the posterior is improper along a direction.
         """
         tables = np.empty((draws, len(self.counts)), dtype=np.int64)
         if self.looks:

@@ -75,7 +75,13 @@ class System:
 
     @classmethod
     def of(cls, frame: Frame, equal: Answers, below: Answers, above: Answers) -> System:
-        """Gather rows; rows over a single cell become limits of that cell."""
+        """Gather rows; rows over a single cell become limits of that cell.
+
+        Raises
+        ------
+        ValueError
+            If statements about one cell contradict each other or allow no whole number >= 0.
+        """
         lower = np.zeros(frame.size, dtype=np.int64)
         upper = np.full(frame.size, UNBOUNDED, dtype=np.int64)
         kept: dict[str, list[tuple[sp.csr_array, Ints, list[str]]]] = {"=": [], ">=": [], "<=": []}
@@ -127,7 +133,13 @@ class System:
         return np.asarray(self.totals - self.sums(fixed), dtype=np.int64)
 
     def sums(self, table: Ints) -> Ints:
-        """What the equality rows are for a table of shape ``(cells,)``, exactly."""
+        """What the equality rows are for a table of shape ``(cells,)``, exactly.
+
+        Raises
+        ------
+        ValueError
+            If int64 might not hold a sum.
+        """
         return _sums(self.matrix, table, self.names)
 
     def limit_sums(self, table: Ints) -> Ints:

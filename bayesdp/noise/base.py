@@ -417,7 +417,7 @@ class IndependentLaw(NoiseLaw):
         """Draw independent values around a location (zero by default). See `NoiseLaw.draw`."""
         centre, count = located(location, shape), 1 if size is None else count_of(size)
         drawn = self._drawn(_validate.generator_of(rng), centre, count)
-        return drawn.reshape(shape if size is None else (count, *shape))
+        return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
 
 
 def _described(value: Any) -> Any:

@@ -1125,6 +1125,13 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
     prior : float or array_like, shape (categories,)
         Parameters of the Dirichlet prior.
 
+    Raises
+    ------
+    NotImplementedError
+        If there are too many tables.
+    ValueError
+        If the prior is not positive, or no table can have led to the release.
+
     Examples
     --------
     >>> from bayesdp.papers.bounded_statistics import RescaledProportions

@@ -83,7 +83,7 @@ class BoxNorm(NoiseLaw):
     Parameters
     ----------
     b : float or array_like, shape (statistics,)
-        Scale of each entry, in the unit of the statistic.
+        Scale of each entry, in the unit of the statistic, from 2**-400 to 2**46.
 
     See Also
     --------

@@ -470,6 +470,12 @@ class FrameworkMechanism(ABC):
         rng : int, numpy.random.Generator or None
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one: do that
             to publish. With one the values are marked as simulated.
+
+        Raises
+        ------
+        ValueError
+            If labels do not match, a count is not valid, an answer is 2**53 steps of the grid or more (the message names the cell or
+            the answer, and shows no value), or the mechanism returns something else than finite numbers of the right shape.
         """
         frame: Frame = self.query.frame
         counts = confidential_counts(table, frame)

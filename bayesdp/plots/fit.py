@@ -106,6 +106,14 @@ class Fit:
         posterior : xarray.DataTree
         var : str, optional
             The table, by its name in the model; the first one by default.
+
+        Raises
+        ------
+        TypeError
+            If it is no DataTree.
+        ValueError
+            If a group is missing, or there are no counts with the dimensions of the release's table: whole numbers, or
+            real ones that the posterior declares to be a continuous relaxation. If there is no table of that name.
         """
         tables = cls.all(posterior)
         if var is None:

@@ -83,7 +83,13 @@ class Loss(Mapping[str, float]):
 
     @abstractmethod
     def compose(self, other: Loss) -> Loss:
-        """The loss of two releases together, the noise of the second one independent of that of the first."""
+        """The loss of two releases together, the noise of the second one independent of that of the first.
+
+        Raises
+        ------
+        ValueError
+            If the two are stated by definitions of which neither contains the other; the message names them and what to do.
+        """
 
     @abstractmethod
     def at(self, delta: float) -> Loss:
@@ -93,6 +99,11 @@ class Loss(Mapping[str, float]):
         ----------
         delta : float
             Strictly between 0 and 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If delta is not between 0 and 1, or no epsilon follows at it.
         """
 
     @abstractmethod

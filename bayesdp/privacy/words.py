@@ -65,7 +65,7 @@ class Statement(str, Described):
 def described_from(description: Any, known: Iterable[type[Described]], what: str, levels: int = 20) -> Any:
     """Read what `Described.describe` wrote, of one of the classes `known`; `what` is what an error calls it."""
     if not levels:
-        raise ValueError("a caveat must not stand in more than 20 others")
+        raise ValueError(f"{what} must not stand in more than 20 others")
     kinds = {kind.name: kind for kind in known}
     if not isinstance(description, Mapping):
         raise TypeError(f"{what} must be a mapping, got {description!r}")

@@ -162,6 +162,11 @@ class Query:
             Answers, labelled if the values were, of shape ``(..., *query.shape)``. Those of integers and booleans are exact
             int64; those of real numbers are rounded as float64 rounds.
 
+        Raises
+        ------
+        ValueError
+            If dimensions or labels do not match, or the terms of an answer of integers may add up to 2**63 or more in absolute
+            value: int64 would wrap. The message names the answer, and no value.
 
         Examples
         --------

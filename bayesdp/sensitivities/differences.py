@@ -54,6 +54,11 @@ class Features:
 
         Bounds and structural zeros are of another kind, and so is a fiber without exact answers: its databases
         have no fixed number of records.
+
+        Raises
+        ------
+        ValueError
+            If the answers contradict one another: no table has them.
         """
         if fiber.bounds_below or fiber.bounds_above or not fiber.equalities:
             return None

@@ -102,7 +102,13 @@ class TableGibbs(BlockedStep):
             table.sums = sums
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step moves the table to a feasible start."""
+        """Take the generator of a chain; its first step moves the table to a feasible start.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If `bayesdp.sample` was asked to stop: a chain that has not begun does not begin.
+        """
         stop_request.obey()
         super().setup_chain(rng, tune, draws)
         self.fresh, self.tuning = True, tune > 0

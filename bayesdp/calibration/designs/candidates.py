@@ -38,7 +38,13 @@ class Candidate:
     function: Function | None = None
 
     def release(self, table: xr.DataArray, rng: np.random.Generator) -> Releases:
-        """Release a table, and check what a function gives back."""
+        """Release a table, and check what a function gives back.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a function gives back something else than releases of that table with noise and a guarantee.
+        """
         if self.function is None:
             return tuple(own.release(table, rng) for own in self.mechanisms)
         given = self.function(table, rng)

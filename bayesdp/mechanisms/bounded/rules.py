@@ -57,7 +57,14 @@ class DescribedMechanism(ABC):
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
-        """Rebuild a mechanism from `describe`."""
+        """Rebuild a mechanism from `describe`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a value is not
+            valid.
+        """
         found = cls._described(description)
         parameters = {key: value for key, value in description.items() if key != "mechanism"}
         own = fields(found)  # type: ignore[arg-type]

@@ -154,7 +154,7 @@ class Laplace(_OfLaplace, RealLaw):
     Parameters
     ----------
     b : float or array_like
-        Scale in counts. An array has one scale per cell of the query, or a shape that broadcasts to it.
+        Scale in counts, below 2**46. An array has one scale per cell of the query, or a shape that broadcasts to it.
     epsilon, sensitivity : float or array_like
         In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
     variance, standard_deviation : float or array_like
@@ -225,7 +225,7 @@ class Gaussian(_OfGaussian, RealLaw):
     Parameters
     ----------
     sigma : float or array_like
-        Standard deviation in counts. An array has one per cell of the query, or a shape that broadcasts to it.
+        Standard deviation in counts, below 2**46. An array has one per cell of the query, or a shape that broadcasts to it.
     rho, sensitivity : float or array_like
         In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that
         it is for. ``sigma = sensitivity / sqrt(2 rho)``.
@@ -292,7 +292,7 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
     Parameters
     ----------
     b : float or array_like
-        Scale in counts: a change of one count costs ``epsilon = 1/b``. An array has one scale per cell of the
+        Scale in counts, below 2**46: a change of one count costs ``epsilon = 1/b``. An array has one scale per cell of the
         query, or a shape that broadcasts to it.
     epsilon, sensitivity : float or array_like
         In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
@@ -382,7 +382,7 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
     Parameters
     ----------
     sigma : float or array_like
-        Scale in counts. It is not the standard deviation, but close to it from 1 on. An array has one scale
+        Scale in counts, below 2**46. It is not the standard deviation, but close to it from 1 on. An array has one scale
         per cell of the query, or a shape that broadcasts to it.
     rho, sensitivity : float or array_like
         In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that

@@ -91,6 +91,13 @@ class LatticeLaw(TableLaw):
 
         ``exp(-a s) Z(rate - a) / Z(rate)`` with the best a on a grid, where the mass is ``exp(-rate s) / Z(rate)``: s is the norm, or
         its square for Gaussian noise. It holds for every t, and needs no count of vectors.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If t is negative or not finite, or the law does not fit the invariants.
+        NotImplementedError
+            If the normaliser is not computed for these invariants.
         """
         t, invariants = _validate.nonnegative_real(t, "t"), self.needed(invariants)
         whole = self.log_normaliser(invariants)
@@ -120,6 +127,10 @@ class LatticeLaw(TableLaw):
             Zero or more.
         invariants : Invariants
 
+        Raises
+        ------
+        TypeError, ValueError, NotImplementedError
+            As `tail_bound`.
 
         Examples
         --------
@@ -149,6 +160,13 @@ class LatticeLaw(TableLaw):
 
     def quantile(self, p: float, invariants: Invariants) -> float:
         """The smallest size s with ``P(||noise|| <= s) >= p``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If p is not in (0, 1), or the law does not fit the invariants.
+        NotImplementedError
+            If the normaliser is not known, or the vectors are too many to be counted (then `tail_bound` is what there is).
 
         Examples
         --------
@@ -181,6 +199,15 @@ class LatticeLaw(TableLaw):
         invariants : Invariants
         cell : sequence of int
             Its position on each dimension of the table.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If t is negative, or there is no such cell.
+        NotImplementedError
+            If the law of a cell is not known here. Gaussian noise: known but for very large parts without structure, with bounds that
+            agree to many digits from a scale of about two counts on. l1 noise: known for disjoint totals, free cells, 2 x 2
+            and 2 x c tables.
         """
         t, invariants = _validate.nonnegative_real(t, "t"), self.needed(invariants)
         shape = invariants.frame.shape
