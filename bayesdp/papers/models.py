@@ -46,7 +46,7 @@ class RescaledLaplaceRV(VectorRV):
     """Random variable of `RescaledLaplace`, which holds the rule."""
 
     name = "rescaled_laplace"
-    __props__ = (*PROPS, "rule")
+    __props__ = (*PROPS, "rule")  # type: ignore[assignment]  # PyTensor's has four
     rule: str
     law_type = bounded_statistics.RescaledLaplace
 

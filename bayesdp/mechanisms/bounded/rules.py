@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from bayesdp._validate import shown
 from bayesdp._wiring import named, names
@@ -53,7 +53,7 @@ class DescribedMechanism(ABC):
         if not issubclass(found, cls):
             wanted = repr(cls.name) if hasattr(cls, "name") else f"a {cls.__name__}"
             raise ValueError(f"the description is of the mechanism {found.name!r}, not of {wanted}")
-        return cast("type[Self]", found)
+        return found
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
