@@ -228,14 +228,13 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
             )
             continue
         grid = 0.0 if law.integer else grid_of(values[sure])
-        start, keyed = 0, repr(law.describe()) if law.same_cell_same_value else ""
-        for part in measured.query.parts:
-            own = slice(start, start := start + part.rows)
+        keyed = repr(law.describe()) if law.same_cell_same_value else ""
+        for part, rows in measured.query.placed_parts:
             called = named + (described(measured.query) if alone else f"sums by {' × '.join(part.keep) or 'nothing'}")
             found.append(
                 Answers(
-                    source, called, part, values[own], low[own], high[own], sure[own], counted[own], tuple(terms), which[own],
-                    None if variance is None else variance[own], grid, finely, keyed,
+                    source, called, part, values[rows], low[rows], high[rows], sure[rows], counted[rows], tuple(terms), which[rows],
+                    None if variance is None else variance[rows], grid, finely, keyed,
                 )
             )  # fmt: skip
     for place, item in enumerate(exact):

@@ -106,14 +106,8 @@ _MOST_NAMED = 600
 
 def equalities(exact: Iterable[Exact]) -> list[ExactPart]:
     """The parts of all equalities, each with its own values."""
-    found: list[ExactPart] = []
-    for item in exact:
-        if item.sign == "=":
-            start, values = 0, item.values.reshape(-1)
-            for part in item.query.parts:
-                found.append((part, values[start : start + part.rows]))
-                start += part.rows
-    return found
+    equal = [item for item in exact if item.sign == "="]
+    return [(part, item.values.reshape(-1)[rows]) for item in equal for part, rows in item.query.placed_parts]
 
 
 def distinct_columns(matrix: sp.csr_array) -> Ints:

@@ -201,13 +201,12 @@ def perturbed_adding_up(measurements: Iterable[Measured], exact: Iterable[ExactP
     sums = [(part, values) for part, values in exact if isinstance(part, SumPart)]
     sets = [_counts(part, values, np.ones(part.rows, dtype=np.bool_), None) for part, values in sums]
     for measured in measurements:
-        start, law, values = 0, measured.law, measured.values.reshape(-1)
+        law, values = measured.law, measured.values.reshape(-1)
         unknown = not isinstance(law, PerturbedLaw) or isinstance(law, UnknownPerturbation)
         known = ~np.any([measured.unmeasured, *law.withheld(measured.values).values()], axis=0).reshape(-1)
-        for part in () if unknown else measured.query.parts:
-            own = slice(start, start := start + part.rows)
+        for part, rows in () if unknown else measured.query.placed_parts:
             if isinstance(part, SumPart):
-                sets.append(_counts(part, values[own], known[own], law))
+                sets.append(_counts(part, values[rows], known[rows], law))
     totals = [_totals(sets, place) for place in range(len(sets))]
     coarse = {id(total.counts) for own in totals for total in own}
     finest = [bool(own) and id(base) not in coarse for base, own in zip(sets, totals, strict=True)]

@@ -166,10 +166,8 @@ def _variances(terms: Sequence[NoiseTerm]) -> dict[Part, Floats]:
             # The length of d residuals with density exp(-rate r) is Gamma(d) distributed: d (d + 1) / rate^2 on average.
             precision = np.square(scale) / (int(term.measured.sum()) + 1)
         precision = np.where(term.measured, precision, 0.0)
-        start = 0
-        for part in term.query.parts:
-            found[part] = found.get(part, 0.0) + precision[start : start + part.rows]
-            start += part.rows
+        for part, rows in term.query.placed_parts:
+            found[part] = found.get(part, 0.0) + precision[rows]
     return {part: np.divide(1.0, own, out=np.full(len(own), np.inf), where=own > 0.0) for part, own in found.items()}
 
 

@@ -408,8 +408,8 @@ def _noisy(measured: Measured) -> tuple[Query, Floats, Floats]:
 
 def _by_part(query: Query, *answers: Floats) -> Iterable[tuple[Any, ...]]:
     """Answers part by part; NoStructure if there are weights."""
-    ends = np.cumsum([part.rows for part in query.parts])[:-1]
-    return zip(sum_parts([query]), *(np.split(own, ends) for own in answers), strict=True)
+    sum_parts([query])
+    return [(part, *(numbers[rows] for numbers in answers)) for part, rows in query.placed_parts]
 
 
 def _says_zero(exact: Exact) -> bool:

@@ -102,12 +102,9 @@ def published_sums(release: Release, leaves: str | None = None) -> PublishedSums
         missing = measured.unmeasured.reshape(-1)
         values = np.where(missing, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
         weights = np.where(missing, 0.0, 1.0 / spread)
-        start = 0
-        for part in own:
+        for part, (_, rows) in zip(own, measured.query.placed_parts, strict=True):
             codes, place = _sums_of(tree, part)
-            level = tree.level_of(part)
-            answers[level].append(NoisySums(codes, values[start + place], weights[start + place]))
-            start += part.rows
+            answers[tree.level_of(part)].append(NoisySums(codes, values[rows][place], weights[rows][place]))
 
     limits: list[list[Limits]] = [[] for _ in range(depth)]
     for part, sign, bounds in stated:
@@ -133,9 +130,8 @@ def _exact_parts(release: Release) -> tuple[list[tuple[SumPart, str, Ints]], Mas
     found: list[tuple[SumPart, str, Ints]] = []
     zero = np.zeros(release.frame.size, dtype=np.bool_)
     for exact in release.exact:
-        parts = exact.query.parts
-        values = np.split(exact.values.reshape(-1), np.cumsum([part.rows for part in parts])[:-1])
-        for part, own in zip(parts, values, strict=True):
+        for part, rows in exact.query.placed_parts:
+            own = exact.values.reshape(-1)[rows]
             if isinstance(part, SumPart):
                 found.append((part, exact.sign, own))
             elif exact.sign != ">=" and not own.any() and part.matrix.data.min(initial=1) > 0:

@@ -199,12 +199,10 @@ class _Cut:
 
     def pieces(self, query: Query) -> Iterator[tuple[Label, Piece]]:
         """The places of the answers of a query, each with a query of the table there and the numbers of these answers."""
-        start = 0
-        for part in query.parts:
+        for part, places in query.placed_parts:
             found = self._sums(part) if isinstance(part, SumPart) else self._weighted(part)
-            for place, (own, rows) in found:
-                yield place, (own, start + rows)
-            start += part.rows
+            for place, (there, rows) in found:
+                yield place, (there, places.start + rows)
 
     def _above(self, codes: Ints) -> bool:
         """Whether groups of leaves are unions of parts."""

@@ -200,12 +200,9 @@ def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float)
         sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
         values = np.where(term.measured, term.values, 0.0) + scatter * sd * rng.standard_normal(len(sd))
         precision = np.where(term.measured, 1.0 / np.square(sd), 0.0)
-        start = 0
-        for part in term.query.parts:
+        for part, rows in term.query.placed_parts:
             assert isinstance(part, SumPart)
-            own = slice(start, start + part.rows)
-            found.append(Noisy(part, values[own], precision[own]))
-            start += part.rows
+            found.append(Noisy(part, values[rows], precision[rows]))
     return found
 
 
@@ -213,10 +210,9 @@ def _known(target: Target) -> list[Known]:
     """Exact sums; what only says what a single cell is, is in the limits of the cells."""
     found = []
     for query, values in target.fiber.equalities:
-        ends = np.cumsum([part.rows for part in query.parts])[:-1]
-        for part, own in zip(query.parts, np.split(values.reshape(-1), ends), strict=True):
+        for part, rows in query.placed_parts:
             if isinstance(part, SumPart):
-                found.append(Known(part, own.astype(np.float64)))
+                found.append(Known(part, values.reshape(-1)[rows].astype(np.float64)))
     return found
 
 

@@ -160,10 +160,9 @@ def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
         for query, values in queries:
             if _cell_by_cell(query):
                 continue
-            parts = sum_parts([query])
-            ends = np.cumsum([part.rows for part in parts])[:-1]
-            for part, own in zip(parts, np.split(np.asarray(values).reshape(-1), ends), strict=True):
-                found.append((part, own.astype(np.int64), above))
+            flat = np.asarray(values).reshape(-1).astype(np.int64)
+            for part, (_, rows) in zip(sum_parts([query]), query.placed_parts, strict=True):
+                found.append((part, flat[rows], above))
     return found
 
 

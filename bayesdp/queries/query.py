@@ -71,6 +71,13 @@ class Query:
         return sum(part.rows for part in self.parts)
 
     @property
+    def placed_parts(self) -> Iterator[tuple[Part, slice]]:
+        """The parts, each with the places of its answers among all answers, flat."""
+        start = 0
+        for part in self.parts:
+            yield part, slice(start, start := start + part.rows)
+
+    @property
     def dims(self) -> tuple[str, ...]:
         """Dimensions of the answer: the kept labels of a single sum, else ``("answer",)``."""
         return self._only.keep if self._only is not None else ("answer",)
@@ -211,10 +218,9 @@ class Query:
         array = np.asarray(answers)
         if self._only is not None:
             return self._only.adjoint(array)
-        ends = np.cumsum([part.rows for part in self.parts])[:-1]
-        pieces = np.split(array, ends, axis=-1)
-        shaped = [p.reshape(*array.shape[:-1], *part.shape) for part, p in zip(self.parts, pieces, strict=True)]
-        spread = [part.adjoint(p) for part, p in zip(self.parts, shaped, strict=True)]
+        spread = [
+            part.adjoint(array[..., rows].reshape(*array.shape[:-1], *part.shape)) for part, rows in self.placed_parts
+        ]
         if all(own.dtype == np.int64 for own in spread) and sum(map(largest_size, spread)) >= 2**63:
             raise ValueError(
                 "answers are too large: what they add up to in a cell may be 2**63 or more, and int64 would wrap"
@@ -235,11 +241,15 @@ class Query:
 
     def answer_name(self, position: int) -> str:
         """The name of one answer, given its position, as it may be shown."""
-        for part in self.parts:
-            if position < part.rows:
-                return printable(part.name(position))
-            position -= part.rows
-        raise IndexError(f"position must be below {self.rows}")
+        part, place = self._part_of(position)
+        return printable(part.name(place))
+
+    def _part_of(self, row: int) -> tuple[Part, int]:
+        """The part that an answer is of, and its place in it."""
+        for part, rows in self.placed_parts:
+            if rows.start <= row < rows.stop:
+                return part, row - rows.start
+        raise IndexError(f"row must be from 0 to {self.rows - 1}, got {row}")
 
     def __add__(self, other: Query) -> Query:
         if not isinstance(other, Query):
@@ -288,7 +298,7 @@ def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
     >>> answer_labels(query, [1, 2])
     [('2, 3',), ('total',)]
     """
-    return [_labels(*_part(query, int(row))) for row in rows]
+    return [_labels(*query._part_of(int(row))) for row in rows]
 
 
 def _labels(part: Part, place: int) -> tuple[Label, ...]:
@@ -296,16 +306,6 @@ def _labels(part: Part, place: int) -> tuple[Label, ...]:
         index = np.unravel_index(place, part.shape)
         return tuple(own[int(i)] for own, i in zip(part.answer_labels, index, strict=True))
     return (part.names[place],)
-
-
-def _part(query: Query, row: int) -> tuple[Part, int]:
-    """The part that an answer is of, and its place in it."""
-    place = row
-    for part in query.parts:
-        if 0 <= place < part.rows:
-            return part, place
-        place -= part.rows
-    raise IndexError(f"row must be from 0 to {query.rows - 1}, got {row}")
 
 
 def rows_of(matrix: sp.csr_array) -> Iterator[tuple[bytes, bytes]]:

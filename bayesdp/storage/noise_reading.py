@@ -325,14 +325,12 @@ class _Values:
         if not stated:
             return hidden
         where: dict[Any, int] = {}
-        start = 0
-        for part in query.parts:
+        for part, rows in query.placed_parts:
             if isinstance(part, SumPart):
                 names = [frozenset(zip(part.keep, labels, strict=True)) for labels in product(*part.answer_labels)]
-                where |= {own: start + i for i, own in enumerate(names)}
+                where |= {labels: rows.start + i for i, labels in enumerate(names)}
             else:
-                where |= {own: start + i for i, own in enumerate(part.names)}
-            start += part.rows
+                where |= {name: rows.start + i for i, name in enumerate(part.names)}
         for i, own in enumerate(stated):
             key = own["answer"] if "answer" in own else frozenset(own["by"].items())
             if key not in where:

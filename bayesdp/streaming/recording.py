@@ -78,13 +78,11 @@ class Recorder:
         self.answers = np.zeros((draws, query.rows), dtype=np.int64)
         self._sums: list[tuple[slice, Ints, Ints]] = []
         self._rows: list[tuple[int, Ints, Ints, Ints]] = []
-        start = 0
-        for part in query.parts:
+        for part, rows in query.placed_parts:
             if isinstance(part, SumPart):
-                self._sums.append((slice(start, start + part.rows), *_row_of(part, tree)))
+                self._sums.append((rows, *_row_of(part, tree)))
             else:
-                self._rows.append((start, *_entries(part, tree)))
-            start += part.rows
+                self._rows.append((rows.start, *_entries(part, tree)))
 
     def take(self, counts: Ints, draw: int, cells: Occupied | None = None) -> None:
         """Keep the answers for a table, leaves by cells; `cells` is `occupied(counts)`, where several queries need it."""

@@ -47,15 +47,13 @@ def has_walls(target: Target, structure: Structure, smallest: int = _SMALLEST) -
             return False
         if np.isfinite([own.below, own.above]).any() or own.length.max(initial=0) > LONGEST:
             return False
-        begin = 0
-        for part in sum_parts([term.query]):
+        for part, (_, answers) in zip(sum_parts([term.query]), term.query.placed_parts, strict=True):
             level, query, rows = structure.where(part)
             if (level, query) in seen:
                 return False
             seen.add((level, query))
             if level == 0 and rows.shape[1] == structure.free.shape[1]:
-                cells = bool((term.measured[begin + rows] | ~structure.free).all())
-            begin += part.rows
+                cells = bool((term.measured[answers][rows] | ~structure.free).all())
     return cells
 
 
@@ -74,12 +72,11 @@ def walls_of(target: Target, structure: Structure) -> Walls:
         assert term.windows is not None
         own, place = term.windows, np.cumsum(term.measured) - 1
         curved = np.array([np.ptp(own.log_mass[a : a + n]) > 0.0 for a, n in zip(own.start, own.length, strict=True)])
-        begin = 0
-        for part in sum_parts([term.query]):
+        for part, (_, among) in zip(sum_parts([term.query]), term.query.placed_parts, strict=True):
             level, query, where = structure.where(part)
             published[level, query] = True
             at = slice(int(structure.query_start[query]), int(structure.query_start[query + 1]))
-            nodes, where = structure.nodes_of(level), where + begin
+            nodes, where = structure.nodes_of(level), where + among.start
             known, which = term.measured[where], place[where]
             rows[nodes, at, 1] = np.where(known, own.length[which] - 1, _OPEN)
             rows[nodes, at, 2] = np.where(known & curved[which], own.start[which] + before, -1)
@@ -91,7 +88,6 @@ def walls_of(target: Target, structure: Structure) -> Walls:
                 rows[nodes, at, 2] += np.where(rows[nodes, at, 2] >= 0, first - low[nodes, at], 0)
                 rows[nodes, at, 1] = np.minimum(low[nodes, at] + rows[nodes, at, 1], most) - first
                 low[nodes, at] = first
-            begin += part.rows
         masses.append(without_infinities(own.log_mass))
         before += len(own.log_mass)
     rows[..., 0] = -low

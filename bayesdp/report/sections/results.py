@@ -195,6 +195,4 @@ def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[st
 def _parts(released: Query, values: Any, query: Query) -> list[npt.NDArray[Any]]:
     """The answers of those parts of a released query that ask the same as `query`."""
     flat = np.asarray(values).reshape(-1)
-    ends = np.cumsum([part.rows for part in released.parts])[:-1]
-    pieces = zip(released.parts, np.split(flat, ends), strict=True)
-    return [answers for part, answers in pieces if same_part(part, query.parts[0])]
+    return [flat[rows] for part, rows in released.placed_parts if same_part(part, query.parts[0])]

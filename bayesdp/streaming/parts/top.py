@@ -117,10 +117,8 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
     for number, measured in enumerate(release.measurements):
         term = noise_term(measured)
         scale = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.values.shape)
-        start = 0
-        parts = sum_parts([measured.query])
-        for part in parts:
-            own = slice(start, start + part.rows)
+        sums = sum_parts([measured.query])
+        for part, (_, rows) in zip(sums, measured.query.placed_parts, strict=True):
             name = measured.name or ("by_" + "_".join(part.keep) if part.keep else "total")
             if any(name == other.name for other in noisy):
                 name = f"{name}_{number}"
@@ -128,19 +126,16 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
                 NoisyAbove(
                     name,
                     *_rows(part, axis),
-                    np.asarray(term.values, dtype=np.float64)[own],
-                    scale[own],
-                    term.measured[own],
+                    np.asarray(term.values, dtype=np.float64)[rows],
+                    scale[rows],
+                    term.measured[rows],
                     part.names,
                 )
             )
-            start += part.rows
     for exact in release.exact:
-        start = 0
-        for part in sum_parts([exact.query]):
-            values = exact.values.reshape(-1)[start : start + part.rows]
-            known.append(KnownAbove(*_rows(part, axis), values.astype(np.int64), exact.sign, part.names))
-            start += part.rows
+        for part, (_, rows) in zip(sum_parts([exact.query]), exact.query.placed_parts, strict=True):
+            values = exact.values.reshape(-1)[rows].astype(np.int64)
+            known.append(KnownAbove(*_rows(part, axis), values, exact.sign, part.names))
     return noisy, known
 
 
