@@ -5,8 +5,9 @@ Checks of what is published, and words for it; shared by noisy and exact answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import choice, finite_array, integer_array, nearest, no_table
+from bayesdp._validate import choice, finite_array, integer_array, nearest, no_table, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
@@ -43,22 +44,27 @@ def on_frame(query: Query, frame: Frame) -> Query:
     return query if query.frame == frame else Query.from_description(query.describe(), frame)
 
 
-def _position(query: Query, item: Any, argument: str) -> int:
-    """Where one answer stands, given its name or its labels."""
-    if isinstance(item, str) and item in query.names:
-        found = [i for i, name in enumerate(query.names) if name == item]
-        if len(found) > 1:
-            raise ValueError(f"{argument} names {item!r}, and {len(found)} answers have that name; give a mask")
-        return found[0]
-    labels = item if isinstance(item, tuple) else (item,)
+def places_of(query: Query, items: Iterable[Any], argument: str) -> list[int]:
+    """Where answers stand that are given by their names, or by their labels: a tuple, or one alone."""
+    places: dict[Any, int | None] = {}
+    for position, name in enumerate(query.names):
+        places[name] = None if name in places else position
     frame = query.answer_frame
-    if frame is not None and len(labels) == len(frame.dims):
-        places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
-        if len(places) == len(labels):
-            return int(np.ravel_multi_index(places, frame.shape))
-    raise ValueError(
-        f"{argument} names {item!r}, which is no answer of the query; answers are {nearest(item, query.names)}"
-    )
+    for position, labels in enumerate(product(*frame.labels) if frame is not None else ()):
+        places[labels] = position
+        if len(labels) == 1:
+            places[labels[0]] = position
+    unknown, found = [], []
+    for item in items:
+        place = places.get(item, -1) if isinstance(item, Hashable) else -1
+        if place is None:
+            raise ValueError(f"{argument} names {item!r}, which is the name of several answers; give a mask")
+        (unknown if place < 0 else found).append(item if place < 0 else place)
+    if unknown:
+        raise ValueError(
+            f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
+        )
+    return found
 
 
 def unmeasured_mask(query: Query, stated: Any) -> Mask:
@@ -69,7 +75,9 @@ def unmeasured_mask(query: Query, stated: Any) -> Mask:
 
 
 def answers_stated(query: Query, stated: Any, argument: str) -> Mask:
-    """A mask of the query's shape, or a list of answers, as a boolean array."""
+    """True or False for all, a mask of the query's shape, or a list of answers, as a boolean array."""
+    if isinstance(stated, bool | np.bool_):
+        return np.full(query.shape, bool(stated))
     labelled = isinstance(stated, (xr.DataArray, pd.Series, pd.DataFrame))
     if labelled or (isinstance(stated, np.ndarray) and stated.dtype == np.bool_):
         mask = query.align(stated, argument)
@@ -82,8 +90,7 @@ def answers_stated(query: Query, stated: Any, argument: str) -> Mask:
             f"tuples; got {stated!r}"
         )
     mask = np.zeros(query.shape, dtype=np.bool_)
-    for item in stated:
-        mask.flat[_position(query, item, argument)] = True
+    mask.flat[places_of(query, stated, argument)] = True
     return mask
 
 

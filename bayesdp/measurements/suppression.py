@@ -7,7 +7,8 @@ Noisy answers that are published only where they reach a threshold.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ import scipy.sparse as sp
 import xarray as xr
 
 from bayesdp._pandas_tables import as_data_array
-from bayesdp._validate import boolean, choice, finite_array, nearest, positive_integer, shown
+from bayesdp._validate import boolean, choice, finite_array, positive_integer, shown
 from bayesdp.frames import Frame
-from bayesdp.measurements.exact import Exact, Mask, answers_stated
+from bayesdp.measurements.exact import Exact, Mask, answers_stated, places_of
 from bayesdp.measurements.measured import Measured
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.perturbed.base import PerturbedLaw
@@ -63,19 +64,25 @@ def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
     if isinstance(published, pd.DataFrame):
         published = as_data_array(published, "published")
     if isinstance(published, xr.DataArray):
-        found = _of_rows(query, _rows_of_array(query, published))
+        rows = _rows_of_array(query, published)
     elif isinstance(published, pd.Series):
-        found = _of_rows(query, _rows_of_series(query, published))
+        rows = _rows_of_series(query, published)
     elif isinstance(published, Mapping):
-        found = _of_rows(query, list(published.items()))
+        rows = list(published.items())
     else:
         if query.answer_frame is None and published is None:
             published = np.nan
         given = np.array(query.align(published, "published"), dtype=object).reshape(-1)
-        found = [(i, number) for i, number in enumerate(given.tolist()) if not _missing(number)]
+        rows = list(zip(range(query.rows), given.tolist(), strict=True))
+    labelled = isinstance(published, xr.DataArray | pd.Series | Mapping)
+    positions = [key for key, _ in rows]
+    if labelled:
+        positions = places_of(query, positions, "published")
     values = np.zeros(query.rows)
     there: Mask = np.zeros(query.rows, dtype=np.bool_)
-    for position, number in found:
+    for position, (_, number) in zip(positions, rows, strict=True):
+        if _missing(number):
+            continue
         if isinstance(number, bool | np.bool_ | str | bytes | complex):
             raise TypeError(f"published must hold numbers, but {query.answer_name(position)} is {number!r}")
         if there[position]:
@@ -85,66 +92,14 @@ def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
     return numbers.reshape(query.shape), there.reshape(query.shape)
 
 
-def chosen(query: Query, stated: Any, argument: str) -> Mask:
-    """Answers that a caller states: True for all, a mask of the query's shape, or a list of names or label tuples."""
-    if isinstance(stated, bool | np.bool_):
-        return np.full(query.shape, bool(stated))
-    if not isinstance(stated, list | tuple | set | frozenset | pd.Index):
-        return answers_stated(query, stated, argument)
-    places, mask = _places(query), np.zeros(query.rows, dtype=np.bool_)
-    unknown = [item for item in stated if not isinstance(item, Hashable) or item not in places]
-    if unknown:
-        raise ValueError(
-            f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
-        )
-    mask[[places[item] for item in stated]] = True
-    return mask.reshape(query.shape)
-
-
-def _places(query: Query) -> dict[Any, int]:
-    """Positions of answers by their names, and by their labels: a tuple, or one alone."""
-    frame = query.answer_frame
-    places: dict[Any, int] = {}
-    for position, name in enumerate(query.names):
-        places.setdefault(name, position)
-    if frame is not None:
-        for position, labels in enumerate(_product(frame)):
-            places[labels] = position
-            if len(labels) == 1:
-                places[labels[0]] = position
-    return places
-
-
-def _of_rows(query: Query, rows: Iterable[tuple[Any, Any]]) -> list[tuple[int, Any]]:
-    """Positions of labelled numbers; missing numbers are left out, unknown labels refused."""
-    places = _places(query)
-    found, unknown = [], []
-    for key, number in rows:
-        position = places.get(key) if isinstance(key, Hashable) else None
-        if position is None:
-            unknown.append(key)
-        elif not _missing(number):
-            found.append((position, number))
-    if unknown:
-        raise ValueError(
-            f"published has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
-        )
-    return found
-
-
-def _product(frame: Frame) -> Iterable[tuple[Any, ...]]:
-    return pd.MultiIndex.from_product(frame.labels) if len(frame.dims) > 1 else ((label,) for label in frame.labels[0])
-
-
 def _rows_of_array(query: Query, array: xr.DataArray) -> list[tuple[Any, Any]]:
     dims = query.dims
     if set(array.dims) != set(dims):
         raise ValueError(f"published must have the dimensions {shown(dims)}, got {shown(array.dims)}")
     if not dims:
         return [(query.names[0], array.item())]
-    return list(
-        zip(_product(Frame.of(array.transpose(*dims))), array.transpose(*dims).values.reshape(-1).tolist(), strict=True)
-    )
+    ordered = array.transpose(*dims)
+    return list(zip(product(*Frame.of(ordered).labels), ordered.values.reshape(-1).tolist(), strict=True))
 
 
 def _rows_of_series(query: Query, series: pd.Series) -> list[tuple[Any, Any]]:
@@ -239,7 +194,7 @@ def suppressed(
         raise ValueError(f'marked goes with assumption="marked" and with no other, got assumption={assumption!r}')
     small = ~there if assumption == "primary" else np.zeros(query.shape, dtype=np.bool_)
     if assumption == "marked":
-        small = chosen(query, marked, "marked")
+        small = answers_stated(query, marked, "marked")
         _refuse(query, small & there, values, "marked says that {} was suppressed, but it is published as {}")
     why = (
         "published has {} = {}, which would have been suppressed: counts from "
@@ -298,7 +253,7 @@ def top_coded(query: Query, published: Any, *, at_least: int, coded: Any) -> tup
     """
     limit = positive_integer(at_least, "at_least")
     values, there = _counts(query, published)
-    high = chosen(query, coded, "coded")
+    high = answers_stated(query, coded, "coded")
     _refuse(
         query,
         high & there,
@@ -425,7 +380,7 @@ def thresholded(
             f"below has shape {low.shape}, which does not fit the answers of the query, of shape {query.shape}"
         ) from None
     values, there = published_answers(query, published)
-    possible = chosen(query, candidates, "candidates")
+    possible = answers_stated(query, candidates, "candidates")
     flat, limit = values.reshape(-1), low.reshape(-1)
     odd = np.flatnonzero(there & ~possible)
     if odd.size:

@@ -113,7 +113,7 @@ def test_one_dimensional_answers_are_stated_by_their_label():
 @pytest.mark.parametrize(
     ("stated", "error", "message"),
     [
-        (["county=Gamma"], ValueError, "'county=Gamma', which is no answer"),
+        (["county=Gamma"], ValueError, "no answers of the query: 'county=Gamma'"),
         ([("Alpha",)], ValueError, "no answer"),
         ("county=Alpha", TypeError, "list of answer names"),
         (np.array([True, False]), ValueError, "shape"),
