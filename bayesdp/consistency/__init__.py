@@ -64,8 +64,8 @@ def check_consistent(exact: Iterable[Exact]) -> None:
     """
     parts = equalities(exact)
     sums = [(part, values) for part, values in parts if isinstance(part, SumPart)]
-    for (one, own), (other, theirs) in combinations(sums, 2):
-        check_pair(one, own, other, theirs)
+    for (one, ours), (other, theirs) in combinations(sums, 2):
+        check_pair(one, ours, other, theirs)
     # Nested sums that agree in pairs have a table. The space of tables is the orthogonal sum of one component
     # for each combination of levels (see NestedSums); the sums at levels g determine exactly the components
     # s <= g. Two parts both determine s just when s <= meet(g, h), so agreement of their sums at the meet is
@@ -119,8 +119,8 @@ def _of_table(part: SumPart | MatrixPart, query: Query) -> SumPart | MatrixPart:
             f"the weights of the exact values ({shown(part.names, 3)}) times those of the query that they are about are 2**53 or "
             "more, which are not held exactly: state the exact values with smaller weights"
         )
-    [own] = LinearQuery(query.frame, part.matrix @ query.matrix, part.names).parts
-    return own
+    [combination] = LinearQuery(query.frame, part.matrix @ query.matrix, part.names).parts
+    return combination
 
 
 def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool_]:
@@ -131,13 +131,13 @@ def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool
     known = equalities(exact)
     found = [np.full(part.rows, implied(part, known, combine=False) is not None) for part in query.parts]
     open_parts = [
-        (part, own)
-        for part, own in zip(query.parts, found, strict=True)
-        if isinstance(part, MatrixPart) and not own.all()
+        (part, answers)
+        for part, answers in zip(query.parts, found, strict=True)
+        if isinstance(part, MatrixPart) and not answers.all()
     ]
     wanted = {row for part, _ in open_parts for row in rows_of(part.matrix)}
     if wanted:
         published = {row for stated, _ in known for row in rows_of(stated.matrix) if row in wanted}
-        for part, own in open_parts:
-            own |= np.array([row in published for row in rows_of(part.matrix)], dtype=np.bool_)
+        for part, answers in open_parts:
+            answers |= np.array([row in published for row in rows_of(part.matrix)], dtype=np.bool_)
     return np.concatenate(found)

@@ -137,8 +137,8 @@ class Term:
         if not self.bounded:
             return float(np.max(self.law.variance(()))), 0.0
         at = np.arange(self.law.lowest, self.law.highest + 1.0)
-        own = [(mass @ at**2 - (mass @ at) ** 2, abs(mass @ at)) for mass in self.masses]
-        return float(max(own)[0]), float(max(mean for _, mean in own))
+        moments = [(mass @ at**2 - (mass @ at) ** 2, abs(mass @ at)) for mass in self.masses]
+        return float(max(moments)[0]), float(max(mean for _, mean in moments))
 
     def on_grid(self, largest: bool, step: float, points: int) -> Floats:
         if not self.bounded:
@@ -165,8 +165,8 @@ def _law(terms: tuple[Term, ...], counts: tuple[int, ...], step: float, points: 
     for largest in (True, False):
         wave = np.ones(points // 2 + 1, dtype=np.complex128)
         for term, count in zip(terms, counts, strict=True):
-            own = _wave(term, largest == (count > 0), step, points)
-            wave *= (own if count > 0 else own.conj()) ** abs(count)
+            transform = _wave(term, largest == (count > 0), step, points)
+            wave *= (transform if count > 0 else transform.conj()) ** abs(count)
         masses.append(np.maximum(np.fft.fftshift(np.fft.irfft(wave, points)), 0.0))
     half = points // 2
     both = masses[0][half:] + masses[1][half:0:-1]
@@ -290,11 +290,11 @@ def differences_of(answers: list[Answers]) -> tuple[list[Differences], list[str]
         common: Any = meet(left.part, right.part) if sums else left.part if left.part == right.part else None
         if common is not None:
             pairs.append((common, left, right))
-    pairs.sort(key=lambda own: -own[0].rows)
+    pairs.sort(key=lambda pair: -pair[0].rows)
     sizes = np.cumsum([left.part.rows + right.part.rows for _, left, right in pairs])
     most = min(_GROUPS, int(np.searchsorted(sizes, _MOST_ANSWERS, side="right")))
     few = len(pairs) - most
-    return [_compared(*own) for own in pairs[:most]], [f"{few} of {len(pairs)} groups of sums"] * (few > 0)
+    return [_compared(*pair) for pair in pairs[:most]], [f"{few} of {len(pairs)} groups of sums"] * (few > 0)
 
 
 def agreeing(groups: Iterable[Differences], fewest: int = 1) -> list[tuple[float, str]]:
@@ -313,8 +313,8 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
     terms, counts = list[Term](), list[Ints]()
     for i, side in enumerate(sides):
         rows = row_map(side.part, common) if isinstance(common, SumPart) else np.arange(many)
-        sums[i], filled[i] = (np.bincount(rows, own, many) for own in (side.values, side.low > 0.0))
-        ends[i] = [np.bincount(rows, own, many) for own in (side.low, side.high)]
+        sums[i], filled[i] = (np.bincount(rows, numbers, many) for numbers in (side.values, side.low > 0.0))
+        ends[i] = [np.bincount(rows, numbers, many) for numbers in (side.low, side.high)]
         np.logical_and.at(sure, rows, side.sure)
         np.logical_and.at(counted, rows, side.counted)
         if side.which is not None:
@@ -385,20 +385,20 @@ def _chances(
     expected = np.zeros((2, 2 * half + 1))
     if not sure.any() or (step > 1.0 and widest):
         return chances, bins, unit, np.full_like(expected, np.nan)
-    sizes = np.array([np.bincount(sort_of, own, len(first)) for own in masks])
+    sizes = np.array([np.bincount(sort_of, mask, len(first)) for mask in masks])
     looked = np.flatnonzero(sizes[1])
     if len(looked) > _SORTS:  # the others count as nothing, which makes no contradiction more likely
         away = np.zeros(len(first))
         np.maximum.at(away, sort_of, np.where(sure, np.abs(gap) / np.maximum(sd, 1e-300), 0.0))
         looked, expected = np.argsort(-away)[:_SORTS], np.full_like(expected, np.nan)
     for sort in looked:
-        column, own = counts[:, first[sort]], sort_of == sort
+        column, alike = counts[:, first[sort]], sort_of == sort
         used = np.flatnonzero(column)
         mass, far, near = _law(tuple(terms[k] for k in used), tuple(int(column[k]) for k in used), step, points)
         # Noise that is rounded may be one step off, and half the grid in each of the numbers that were published.
-        steps, slack = np.abs(gap[own]) / step, 2.0 + 0.5 * grid * np.abs(column).sum() / step
-        chances[0, own] = far[np.clip(np.ceil(steps - (1e-6 if whole else 1.0)), 0, end).astype(np.int64)]
-        chances[1, own] = near[np.minimum(np.floor(steps + (1e-6 if whole else slack)), end - 1).astype(np.int64)]
+        steps, slack = np.abs(gap[alike]) / step, 2.0 + 0.5 * grid * np.abs(column).sum() / step
+        chances[0, alike] = far[np.clip(np.ceil(steps - (1e-6 if whole else 1.0)), 0, end).astype(np.int64)]
+        chances[1, alike] = near[np.minimum(np.floor(steps + (1e-6 if whole else slack)), end - 1).astype(np.int64)]
         if not whole:  # differences are multiples of the grid, or any number
             ends, below = (np.arange(points) - end + 0.5) * step, np.cumsum(mass)
             edges = (np.arange(-half, half) + 0.5) * width[first[sort]]

@@ -49,10 +49,10 @@ def row_map(part: SumPart, coarse: SumPart) -> Ints:
     target = np.zeros(sizes, dtype=np.int64)
     for place, axis in enumerate(kept):
         if coarse.levels[axis] is not None:
-            own = np.empty(sizes[place], dtype=np.int64)
-            own[part.codes[axis]] = coarse.codes[axis]
+            labels = np.empty(sizes[place], dtype=np.int64)
+            labels[part.codes[axis]] = coarse.codes[axis]
             target *= int(coarse.codes[axis].max()) + 1
-            target += own.reshape([-1 if other == axis else 1 for other in kept])
+            target += labels.reshape([-1 if other == axis else 1 for other in kept])
     return target.reshape(-1)
 
 
@@ -78,12 +78,12 @@ def _told(part: SumPart, common: SumPart, row: int, value: int) -> str:
     return f"by {_kept(part)}, {' + '.join(terms[:3])}{more} is {value}"
 
 
-def check_pair(one: SumPart, own: Ints, other: SumPart, theirs: Ints) -> None:
+def check_pair(one: SumPart, ours: Ints, other: SumPart, theirs: Ints) -> None:
     """Check that two parts agree on what both are sums of; labels that cross are not compared."""
     common = meet(one, other)
     if common is None:
         return
-    first, second = summed(one, own, common), summed(other, theirs, common)
+    first, second = summed(one, ours, common), summed(other, theirs, common)
     wrong = np.flatnonzero(first != second)
     if wrong.size:
         row = int(wrong[0])
@@ -116,8 +116,8 @@ def distinct_columns(matrix: sp.csr_array) -> Ints:
     columns.sort_indices()
     found: dict[bytes, int] = {}
     for j in range(columns.shape[1]):
-        own = slice(columns.indptr[j], columns.indptr[j + 1])
-        found.setdefault(columns.indices[own].tobytes() + b"|" + columns.data[own].tobytes(), j)
+        entries = slice(columns.indptr[j], columns.indptr[j + 1])
+        found.setdefault(columns.indices[entries].tobytes() + b"|" + columns.data[entries].tobytes(), j)
     if len(found) * columns.shape[0] > _LARGEST_KERNEL:
         return np.zeros((0, 0), dtype=np.int64)
     return np.asarray(columns[:, list(found.values())].toarray(), dtype=np.int64)
@@ -145,7 +145,7 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
     columns = distinct_columns(matrix)
     if not columns.size:
         return
-    values = np.concatenate([own for _, own in parts])
+    values = np.concatenate([answers for _, answers in parts])
     augmented = np.column_stack([columns, values]).tolist()
     if fmpz_mat(columns.tolist()).rank() == fmpz_mat(augmented).rank():
         return
@@ -168,13 +168,13 @@ def check_kernel(parts: Sequence[ExactPart]) -> None:
 def implied(part: SumPart | MatrixPart, known: Sequence[ExactPart], *, combine: bool = True) -> Ints | None:
     """The exact answers of a part as they follow from the exact values, or None where they do not."""
     # Without `combine`, only from a single exact part: quick, and enough for display.
-    for own, values in known:
-        if own == part:
+    for stated, values in known:
+        if stated == part:
             return values
-        if isinstance(own, SumPart) and isinstance(part, SumPart):
-            common = meet(own, part)
+        if isinstance(stated, SumPart) and isinstance(part, SumPart):
+            common = meet(stated, part)
             if common is not None and common.rows == part.rows:
-                return summed(own, values, part)
+                return summed(stated, values, part)
     return _combined(part, known) if combine else None
 
 
@@ -184,11 +184,11 @@ def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | 
         return np.zeros(part.rows, dtype=np.int64)
     if not known:
         return None
-    own = sp.csr_array(sp.vstack([p.matrix for p, _ in known], format="csr"))
+    stated = sp.csr_array(sp.vstack([p.matrix for p, _ in known], format="csr"))
     values = np.concatenate([t for _, t in known])
     answers = []
     for row in range(part.rows):
-        columns = distinct_columns(sp.csr_array(sp.vstack([own, part.matrix[[row]]], format="csr")))
+        columns = distinct_columns(sp.csr_array(sp.vstack([stated, part.matrix[[row]]], format="csr")))
         y = next((y for y in left_kernel(columns) if y[-1]), None) if columns.size else None
         if y is None:
             return None
@@ -238,9 +238,9 @@ def unseen_tables(frame: Frame, exact: Iterable[Exact], known: Mask | None = Non
 def unmoved(query: Query, tables: Floats, cells: Mask) -> Mask:
     """Which answers random tables do not move, or are about known cells only."""
     found = [np.zeros(0, dtype=np.bool_)]
-    for own in query.parts:
-        moved = np.abs(_answers(own, tables)).max(axis=1)
-        squares = _answers(own, np.stack([np.ones(cells.size), ~cells]), 2)
+    for part in query.parts:
+        moved = np.abs(_answers(part, tables)).max(axis=1)
+        squares = _answers(part, np.stack([np.ones(cells.size), ~cells]), 2)
         found.append((moved <= _ZERO * np.sqrt(squares[:, 0])) | (squares[:, 1] == 0.0))
     return np.concatenate(found)
 
@@ -276,6 +276,6 @@ def _unseen(stated: Query, known: bytes) -> Floats:
         lengths = np.sqrt(matrix.multiply(matrix).sum(axis=1))
         back = sp.csr_array((sp.diags_array(1.0 / np.where(lengths > 0.0, lengths, 1.0)) @ matrix[:, open_]).T)
         for _ in range(2):  # the second time takes away what rounding left
-            seen = [lsqr(back, own, atol=1e-13, btol=1e-13)[0] for own in flat[:, open_]]
+            seen = [lsqr(back, table, atol=1e-13, btol=1e-13)[0] for table in flat[:, open_]]
             flat[:, open_] -= (back @ np.stack(seen, axis=1)).T
     return np.where(open_, flat, 0.0)

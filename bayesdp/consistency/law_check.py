@@ -53,27 +53,26 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     stands for the upper tail and a normal one for the lower where they are nearly normal (skewness up to 0.5); else there is no
     p-value, and the exact laws of differences decide alone.
     """
-    used = [own for own in answers if own.source < 0 or own.variance is not None]
-    noisy = [own for own in used if own.variance is not None]
+    used = [each for each in answers if each.source < 0 or each.variance is not None]
+    noisy = [each for each in used if each.variance is not None]
     if (
         not noisy
         or len(used) * used[0].part.frame.size > _MOST_ENTRIES
-        or any((own.sure != own.counted).any() for own in used)
+        or any((each.sure != each.counted).any() for each in used)
     ):
         return None
-    rank, known = _rank(used), _rank([own for own in used if own.variance is None])
-    df = sum(int(own.sure.sum()) for own in noisy) - (rank or 0) + (known or 0)
+    rank, known = _rank(used), _rank([each for each in used if each.variance is None])
+    df = sum(int(each.sure.sum()) for each in noisy) - (rank or 0) + (known or 0)
     if rank is None or known is None or df <= 0:
         return None
-    least = _EXACTLY**2 * min(float(own.variance.min()) for own in noisy if own.variance is not None)
-    sure = np.concatenate([own.sure for own in used])
-    variance = [np.full(own.part.rows, least) if own.variance is None else own.variance for own in used]
+    least = _EXACTLY**2 * min(float(each.variance.min()) for each in noisy if each.variance is not None)
+    sure = np.concatenate([each.sure for each in used])
+    variance = [np.full(each.part.rows, least) if each.variance is None else each.variance for each in used]
     weight = 1.0 / np.sqrt(np.concatenate(variance)[sure])
-    values = np.concatenate([own.values for own in used])[sure]
+    values = np.concatenate([each.values for each in used])[sure]
     rows = _rows(used)
-    for _ in range(
-        3
-    ):  # of large counts little is left of the residual but rounding: whole counts near by are taken away first
+    # Of large counts little is left of the residual but rounding: whole counts near by are taken away first.
+    for _ in range(3):
         found = lsqr(sp.diags_array(weight) @ rows, weight * values, atol=1e-9, btol=1e-9, iter_lim=2000)
         if np.abs(near := np.rint(found[0])).max() < 1e6:
             break
@@ -84,7 +83,7 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     if found[1] not in (0, 1, 2) or (k4 + k6 > 0.0 and skew > _SKEWEST):
         return LeastSquares(statistic if found[1] in (0, 1, 2) else np.nan, df, np.nan)
     # Numbers on a grid may come out closer than the law of real ones says: by a random vector of variance 1 / 12, here 1.
-    coarse = max((own.grid or 1.0) / float(own.variance.min()) ** 0.5 for own in noisy if own.variance is not None)
+    coarse = max((each.grid or 1.0) / float(each.variance.min()) ** 0.5 for each in noisy if each.variance is not None)
     above = (statistic**0.5 + df**0.5 * coarse) ** 2
     low = stats.norm.cdf((above - df) / sd) if k4 + k6 > 0.0 else stats.chi2.cdf(above, df)
     return LeastSquares(statistic, df, min(1.0, 2.0 * float(min(low, stats.pearson3.sf(z, skew)))))
@@ -92,16 +91,16 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
 
 def _rows(used: Sequence[Answers]) -> sp.csr_array:
     """The published sums as rows of a matrix."""
-    stacked = sp.csr_array(sp.vstack([own.part.matrix for own in used], format="csr"))
-    return stacked[np.flatnonzero(np.concatenate([own.sure for own in used]))].astype(np.float64)
+    stacked = sp.csr_array(sp.vstack([each.part.matrix for each in used], format="csr"))
+    return stacked[np.flatnonzero(np.concatenate([each.sure for each in used]))].astype(np.float64)
 
 
 def _rank(used: Sequence[Answers]) -> int | None:
     """The number of independent sums among those published; None where it is not worked out."""
-    sums = [own.part for own in used if isinstance(own.part, SumPart) and own.sure.all()]
+    sums = [each.part for each in used if isinstance(each.part, SumPart) and each.sure.all()]
     if used and len(sums) == len(used) and (nested := NestedSums.of(sums)) is not None:
         return nested.rank
-    if sum(own.part.rows for own in used) > _DENSE:
+    if sum(each.part.rows for each in used) > _DENSE:
         return None
     return int(np.linalg.matrix_rank((_rows(used) @ _rows(used).T).toarray(), hermitian=True)) if used else 0
 
@@ -144,8 +143,8 @@ class LawCheck:
     def pvalue(self) -> float:
         """The smallest p-value times the number of groups, a bound whatever their dependence; NaN where nothing is compared."""
         chi = [] if self.chi_square is None or np.isnan(self.chi_square.pvalue) else [self.chi_square.pvalue]
-        own = chi + [group.pvalue for group in self.groups]
-        return min(1.0, min(own) * len(own)) if own else np.nan
+        pvalues = chi + [group.pvalue for group in self.groups]
+        return min(1.0, min(pvalues) * len(pvalues)) if pvalues else np.nan
 
     @property
     def table(self) -> pd.DataFrame:
@@ -163,7 +162,12 @@ class LawCheck:
     @property
     def worst(self) -> tuple[tuple[str, float, float, float], ...]:
         """The least likely differences of each group: the sum by name, what both sides say, and the probability of it alone."""
-        return tuple(sorted((own for group in self.groups for own in group.worst), key=lambda own: own[3]))
+        return tuple(
+            sorted(
+                (difference for group in self.groups for difference in group.worst),
+                key=lambda difference: difference[3],
+            )
+        )
 
     def plot(self, most: int = 4) -> Figure:
         """Draw how many differences there are of each size, of `most` groups, worst first, beside what the law says.
@@ -231,7 +235,7 @@ class LawCheck:
         lines += (
             [f"fits least: {words}"] * bool(why) + [why] * (self.pvalue < _INCOMPATIBLE) + [self._chi] * bool(self._chi)
         )
-        return "\n  ".join([*lines, *(f"not compared: {own}" for own in self.left_out)]) + ">"
+        return "\n  ".join([*lines, *(f"not compared: {measurement}" for measurement in self.left_out)]) + ">"
 
 
 def law_check(measurements: Iterable[Measured], exact: Iterable[Exact]) -> LawCheck:

@@ -67,7 +67,7 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
 def _residue(answers: Published, scale: Floats, base: float) -> Floats:
     """P(base divides the noise), for each answer."""
     zero = np.zeros(len(scale))
-    fine, coarse = (answers.law(own).log_mass(zero) for own in (scale, scale / base))
+    fine, coarse = (answers.law(scales).log_mass(zero) for scales in (scale, scale / base))
     return np.asarray(np.minimum(np.exp(fine - coarse), 1.0))
 
 
@@ -133,14 +133,14 @@ def _gains(answers: Published, scales: Floats, window: Floats) -> Floats:
     half = 0.5 * answers.grid
     gains = np.zeros((len(scales), len(_WEIGHTS)))
     for i, scale in enumerate(scales):
-        own, w = float(scale), float(window[i])
-        step = float(max(1, math.ceil(_FAR * own / _POINTS)))
-        low = np.arange(0.0, _FAR * own + w + 2.0 * step, step)
+        size, w = float(scale), float(window[i])
+        step = float(max(1, math.ceil(_FAR * size / _POINTS)))
+        low = np.arange(0.0, _FAR * size + w + 2.0 * step, step)
         high = low + step - 1.0  # the last whole number of the interval
-        below = answers.cdf(-half - high, own)
-        inside = answers.cdf(w + half - low, own) - below
+        below = answers.cdf(-half - high, size)
+        inside = answers.cdf(w + half - low, size) - below
         # From the end of the last interval on: all below the window at its end, and nothing surely negative.
-        inside = np.append(inside, answers.cdf(w + half - low[-1:] - step, own))
+        inside = np.append(inside, answers.cdf(w + half - low[-1:] - step, size))
         below = np.append(below, 0.0)
         gains[i] = np.max(np.outer(_WEIGHTS - 1.0, inside) - below, axis=1, initial=0.0)
     return gains
@@ -208,8 +208,8 @@ def perturbed_adding_up(measurements: Iterable[Measured], exact: Iterable[ExactP
             if isinstance(part, SumPart):
                 sets.append(_counts(part, values[rows], known[rows], law))
     totals = [_totals(sets, place) for place in range(len(sets))]
-    coarse = {id(total.counts) for own in totals for total in own}
-    finest = [bool(own) and id(base) not in coarse for base, own in zip(sets, totals, strict=True)]
+    coarse = {id(total.counts) for coarser in totals for total in coarser}
+    finest = [bool(coarser) and id(base) not in coarse for base, coarser in zip(sets, totals, strict=True)]
     found = []
     for base, own_totals, first in zip(sets, totals, finest, strict=True):
         agreeing = [total for total in own_totals if total.agree]
@@ -217,8 +217,8 @@ def perturbed_adding_up(measurements: Iterable[Measured], exact: Iterable[ExactP
         level = EVERYTHING / sum(finest) if everything else _SOMETHING / (len(sets) * 2.0 ** len(own_totals))
         if agreeing and (chance := _chance(base, agreeing, level)) < level:
             words = [
-                f"{'exact' if own.law is None else 'perturbed'} answers by {printable(' × '.join(own.part.keep)) or 'nothing'}"
-                for own in (base, *(total.counts for total in agreeing))
+                f"{'exact' if counts.law is None else 'perturbed'} answers by {printable(' × '.join(counts.part.keep)) or 'nothing'}"
+                for counts in (base, *(total.counts for total in agreeing))
             ]
             found.append((chance, f"{words[0]} add up exactly to {', '.join(words[1:])}"))
     return found
@@ -257,9 +257,9 @@ def _totals(sets: Sequence[_Counts], place: int) -> list[_Total]:
         if agree and base.law is not None and total.law is not None and base.law.same_cell_same_value:
             order = np.argsort(np.where(base.values > 0, target, len(clear)), kind="stable")
             ends = np.cumsum(np.bincount(target[base.values > 0], minlength=len(clear)))
-            for group, own in enumerate(np.split(order, ends)[:-1]):
-                uncertain[group] &= len(own) > 1 and own.tobytes() not in seen
-                seen.add(own.tobytes())
+            for group, places in enumerate(np.split(order, ends)[:-1]):
+                uncertain[group] &= len(places) > 1 and places.tobytes() not in seen
+                seen.add(places.tobytes())
         found.append(_Total(total, target, agree, uncertain))
     return found
 
@@ -273,16 +273,16 @@ def _chance(base: _Counts, totals: list[_Total], level: float) -> float:
     rng, cells = np.random.default_rng(0), len(base.values)
     off = np.empty((1 + min(_DRAWS, 20_000_000 // cells), cells), dtype=np.int64)
     for which in np.unique(base.law_of):
-        own = base.law_of == which
-        off[:, own] = rng.choice(_PERIOD, size=(len(off), own.sum()), p=base.laws[which])
+        alike = base.law_of == which
+        off[:, alike] = rng.choice(_PERIOD, size=(len(off), alike.sum()), p=base.laws[which])
     # Given that the least likely set agrees, sum by sum: they have no part in common.
     first = totals.pop(alone.index(chance))
     accepted = rng.random((len(off), len(first.open))) < first.weights(off)
     for group in np.flatnonzero(first.open):
-        own, draws = first.target == group, np.flatnonzero(accepted[:, group])
+        added, draws = first.target == group, np.flatnonzero(accepted[:, group])
         if not draws.size:
             return chance
-        off[:, own] = off[rng.choice(draws, len(off))][:, own]
+        off[:, added] = off[rng.choice(draws, len(off))][:, added]
     others = np.prod([total.weights(off).prod(axis=1) for total in totals], axis=0)
     return chance * min(float(others.mean() + 4.0 * others.std() / np.sqrt(len(off))) + 10.0 / len(off), 1.0)
 
@@ -435,8 +435,8 @@ def made_consistent(
 
     Totals with noise of their own agree on some:
 
-    >>> own = law.draw(np.random.default_rng(2), (12,), location=60)
-    >>> made_consistent([cells, Measured(Margins(table, ["area"]), own, law)]) is None
+    >>> totals = law.draw(np.random.default_rng(2), (12,), location=60)
+    >>> made_consistent([cells, Measured(Margins(table, ["area"]), totals, law)]) is None
     True
     """
     measurements, exact = list(measurements), list(exact)

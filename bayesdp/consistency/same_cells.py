@@ -71,7 +71,7 @@ def counted_once(
     """
     first: dict[Key, tuple[float, Measured]] = {}
     measurements, earlier = list(measurements), list(earlier)
-    keyed = any(own.law.same_cell_same_value for own in (*measurements, *earlier))
+    keyed = any(measured.law.same_cell_same_value for measured in (*measurements, *earlier))
     empty = _known_empty(exact if keyed else ())
     for known in earlier:
         for _, key, value in _answers(known, empty):

@@ -211,11 +211,11 @@ def has_negative_entry(query: Query) -> Mask:
     """For each answer, whether some cell counts negatively in it."""
     found = []
     for part in query.parts:
-        own = np.zeros(part.rows, dtype=np.bool_)
+        negative = np.zeros(part.rows, dtype=np.bool_)
         if isinstance(part, MatrixPart):
             entries = part.matrix.tocoo()
-            own[entries.row[entries.data < 0]] = True
-        found.append(own)
+            negative[entries.row[entries.data < 0]] = True
+        found.append(negative)
     return np.concatenate(found) if found else np.zeros(0, dtype=np.bool_)
 
 

@@ -231,15 +231,15 @@ class Measured:
         invariants : Invariants, optional
             Used by lattice and projected laws whose own invariants were left open.
         """
-        own = self.invariants if self.law.keeps_invariants else None
-        if own is not None:
-            own = Invariants(on_frame(own.query, frame), frame)
+        kept = self.invariants if self.law.keeps_invariants else None
+        if kept is not None:
+            kept = Invariants(on_frame(kept.query, frame), frame)
         elif self.law.keeps_invariants:
-            own = invariants
+            kept = invariants
         query = on_frame(self.query, frame)
-        if query is self.query and own == self.invariants:
+        if query is self.query and kept == self.invariants:
             return self
-        return Measured(query, self.given, self.law, own, self.name, unmeasured=self.unmeasured)
+        return Measured(query, self.given, self.law, kept, self.name, unmeasured=self.unmeasured)
 
     @property
     def noise_invariants(self) -> Invariants | None:
@@ -255,8 +255,8 @@ class Measured:
         >>> from bayesdp.noise import Censored, Gaussian
         >>> from bayesdp.queries import Identity
         >>> cells = Identity({"county": ["Alpha", "Beta"]})
-        >>> own = Measured(cells, [9, 30.5], Censored(Gaussian(2.0), below=10))
-        >>> own.withheld, own.published
+        >>> measured = Measured(cells, [9, 30.5], Censored(Gaussian(2.0), below=10))
+        >>> measured.withheld, measured.published
         (array([ True, False]), array([ nan, 30.5]))
         """
         found = np.zeros(self.values.shape, dtype=np.bool_)

@@ -294,8 +294,8 @@ def _part(query: Query, which: Mask, values: Any, sign: str, assumption: str | N
     if rows.size == query.rows:
         return Exact(query, values, sign, assumption)
     names = query.names
-    own = LinearQuery(query.frame, sp.csr_array(query.matrix[rows]), [names[int(row)] for row in rows])
-    return Exact(own, values.reshape(-1)[rows], sign, assumption)
+    some = LinearQuery(query.frame, sp.csr_array(query.matrix[rows]), [names[int(row)] for row in rows])
+    return Exact(some, values.reshape(-1)[rows], sign, assumption)
 
 
 _WHY = (

@@ -58,7 +58,7 @@ def positive_unit(value: Any, argument: str = "unit") -> Fraction:
 
 def unit_from_text(text: Any) -> Fraction:
     """The unit of a file, written as a fraction; only the one way to write it that this package has."""
-    if not isinstance(text, str) or len(text) > 2 * _MOST_DIGITS + 1 or not all(own in "0123456789/" for own in text):
+    if not isinstance(text, str) or len(text) > 2 * _MOST_DIGITS + 1 or not all(sign in "0123456789/" for sign in text):
         raise ValueError(f"unit of a query must be a fraction such as '1/100', got {str(text)[:40]!r}")
     try:
         unit = Fraction(text)
@@ -89,8 +89,8 @@ def common_unit(values: Sequence[Fraction]) -> Fraction:
     >>> common_unit([Fraction("0.5"), Fraction("0.75"), Fraction(2)])
     Fraction(1, 4)
     """
-    below = math.lcm(*(own.denominator for own in values))
-    above = math.gcd(*(int(own * below) for own in values))
+    below = math.lcm(*(value.denominator for value in values))
+    above = math.gcd(*(int(value * below) for value in values))
     return Fraction(above, below) if above else ONE
 
 
@@ -210,9 +210,9 @@ class SumPart:
             elif level == dim:
                 codes.append(np.arange(size, dtype=np.int64))
             else:
-                own = self.frame.group(level)[1]
-                where = {label: i for i, label in enumerate(dict.fromkeys(own))}
-                codes.append(np.array([where[label] for label in own], dtype=np.int64))
+                group = self.frame.group(level)[1]
+                where = {label: i for i, label in enumerate(dict.fromkeys(group))}
+                codes.append(np.array([where[label] for label in group], dtype=np.int64))
         return tuple(codes)
 
     @cached_property
@@ -226,7 +226,7 @@ class SumPart:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the answer."""
-        return tuple(len(own) for own in self.answer_labels)
+        return tuple(len(labels) for labels in self.answer_labels)
 
     @property
     def rows(self) -> int:
@@ -369,7 +369,7 @@ class MatrixPart:
     def _largest_weights(self) -> tuple[int, int]:
         """Bounds on the sum of the absolute weights of one answer, and of one cell."""
         most = largest_size(self.matrix.data)
-        row, cell = (int(np.diff(own.indptr).max(initial=0)) for own in (self.matrix, self.matrix.tocsc()))
+        row, cell = (int(np.diff(matrix.indptr).max(initial=0)) for matrix in (self.matrix, self.matrix.tocsc()))
         return most * row, most * cell
 
     def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -128,14 +128,14 @@ class Query:
             raise ValueError(f"answers must have shape (..., {self.shape}), got {array.shape}")
         if self.unit is not None:  # one division, rounded once where the product is exact
             return np.asarray(array * float(self.unit.numerator) / float(self.unit.denominator))
-        each = np.repeat([float(own) for own in self.units], [part.rows for part in self.parts])
+        each = np.repeat([float(unit) for unit in self.units], [part.rows for part in self.parts])
         return np.asarray(array * each)
 
     @property
     def coords(self) -> dict[str, list[Label]]:
         """Coordinates of the answer."""
         if self._only is not None:
-            return {dim: list(own) for dim, own in zip(self.dims, self._only.answer_labels, strict=True)}
+            return {dim: list(labels) for dim, labels in zip(self.dims, self._only.answer_labels, strict=True)}
         return {"answer": list(self.names)}
 
     @property
@@ -143,7 +143,7 @@ class Query:
         """Labels of the answer; None for a grand total, whose answer is a single number."""
         if not self.dims:
             return None
-        return Frame(self.dims, tuple(tuple(own) for own in self.coords.values()))
+        return Frame(self.dims, tuple(tuple(labels) for labels in self.coords.values()))
 
     @cached_property
     def matrix(self) -> sp.csr_array:
@@ -196,13 +196,13 @@ class Query:
         first = values.isel(dict.fromkeys(lead, 0))
         order = Frame.of(first)
         aligned = values
-        for dim, own in zip(self.frame.dims, self.frame.labels, strict=True):
+        for dim, labels in zip(self.frame.dims, self.frame.labels, strict=True):
             theirs = order.labels_of(dim)
-            if theirs != own:
-                if set(theirs) != set(own):
-                    odd = sorted(set(theirs) ^ set(own), key=str)
+            if theirs != labels:
+                if set(theirs) != set(labels):
+                    odd = sorted(set(theirs) ^ set(labels), key=str)
                     raise ValueError(f"labels of {dim!r} do not match those of the query's table: {shown(odd)}")
-                aligned = aligned.isel({dim: [theirs.index(label) for label in own]})
+                aligned = aligned.isel({dim: [theirs.index(label) for label in labels]})
         answers = self._apply(aligned.transpose(*lead, *self.frame.dims).values)
         kept = {name: coord for name, coord in values.coords.items() if set(coord.dims) <= set(lead)}
         return xr.DataArray(answers, dims=(*lead, *self.dims), coords={**kept, **self.coords}, name=values.name)
@@ -221,7 +221,7 @@ class Query:
         spread = [
             part.adjoint(array[..., rows].reshape(*array.shape[:-1], *part.shape)) for part, rows in self.placed_parts
         ]
-        if all(own.dtype == np.int64 for own in spread) and sum(map(largest_size, spread)) >= 2**63:
+        if all(cells.dtype == np.int64 for cells in spread) and sum(map(largest_size, spread)) >= 2**63:
             raise ValueError(
                 "answers are too large: what they add up to in a cell may be 2**63 or more, and int64 would wrap"
             )
@@ -304,7 +304,7 @@ def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
 def _labels(part: Part, place: int) -> tuple[Label, ...]:
     if isinstance(part, SumPart) and part.keep:
         index = np.unravel_index(place, part.shape)
-        return tuple(own[int(i)] for own, i in zip(part.answer_labels, index, strict=True))
+        return tuple(labels[int(i)] for labels, i in zip(part.answer_labels, index, strict=True))
     return (part.names[place],)
 
 
@@ -317,11 +317,11 @@ def rows_of(matrix: sp.csr_array) -> Iterator[tuple[bytes, bytes]]:
     >>> list(rows_of(sp.csr_array([[0, 2, 0]]))) == [two]
     True
     """
-    own = matrix.copy()
-    own.sum_duplicates()
-    own.eliminate_zeros()
-    cells, weights = own.indices.astype(np.int64), own.data.astype(np.int64)
-    for start, end in zip(own.indptr[:-1].tolist(), own.indptr[1:].tolist(), strict=True):
+    merged = matrix.copy()
+    merged.sum_duplicates()
+    merged.eliminate_zeros()
+    cells, weights = merged.indices.astype(np.int64), merged.data.astype(np.int64)
+    for start, end in zip(merged.indptr[:-1].tolist(), merged.indptr[1:].tolist(), strict=True):
         yield cells[start:end].tobytes(), weights[start:end].tobytes()
 
 

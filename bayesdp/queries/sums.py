@@ -45,8 +45,8 @@ class Identity(Query):
     """
 
     def __init__(self, frame: Any) -> None:
-        own = Frame.of(frame)
-        super().__init__(own, (SumPart(own, own.dims),))
+        labels = Frame.of(frame)
+        super().__init__(labels, (SumPart(labels, labels.dims),))
 
 
 class Totals(Query):
@@ -69,8 +69,8 @@ class Totals(Query):
     """
 
     def __init__(self, frame: Any, by: str | Iterable[str] | None = None) -> None:
-        own = Frame.of(frame)
-        super().__init__(own, (SumPart(own, () if by is None else kept_names(by, "by")),))
+        labels = Frame.of(frame)
+        super().__init__(labels, (SumPart(labels, () if by is None else kept_names(by, "by")),))
 
 
 class Margins(Query):
@@ -96,13 +96,13 @@ class Margins(Query):
     """
 
     def __init__(self, frame: Any, *dims: str | Iterable[str]) -> None:
-        own = Frame.of(frame)
+        labels = Frame.of(frame)
         if not dims:
             raise ValueError("Margins needs at least one list of dimensions; for the grand total use Totals(frame)")
-        parts = tuple(SumPart(own, kept_names(kept, "dims")) for kept in dims)
+        parts = tuple(SumPart(labels, kept_names(kept, "dims")) for kept in dims)
         if len(set(parts)) < len(parts):
             raise ValueError(f"the same margin is asked for twice: {shown(part.keep for part in parts)}")
-        super().__init__(own, parts)
+        super().__init__(labels, parts)
 
 
 type Ints = npt.NDArray[np.int64]
@@ -137,10 +137,10 @@ class CellNames(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         frame = self.frame
-        along = [[f"{dim}={label}" for label in own] for dim, own in zip(frame.dims, frame.labels, strict=True)]
-        places = [own.tolist() for own in np.unravel_index(self.cells, frame.shape)]
+        along = [[f"{dim}={label}" for label in named] for dim, named in zip(frame.dims, frame.labels, strict=True)]
+        places = [code.tolist() for code in np.unravel_index(self.cells, frame.shape)]
         for at in zip(*places, strict=True):
-            yield ", ".join([own[i] for own, i in zip(along, at, strict=True)])
+            yield ", ".join([named[i] for named, i in zip(along, at, strict=True)])
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, CellNames) and self.frame.same_cells(other.frame):
@@ -168,25 +168,25 @@ def cell_list(frame: Any, cells: npt.ArrayLike) -> Query:
     >>> query.names, query.apply([[1, 2], [3, 4]]).tolist()
     (['county=Alpha, age=old', 'county=Beta, age=young'], [2, 3])
     """
-    own = Frame.of(frame)
+    table = Frame.of(frame)
     places = integer_array(np.asarray(cells), "cells").astype(np.int64)
-    if places.ndim != 1 or not places.size or places.min() < 0 or places.max() >= own.size:
-        raise ValueError(f"cells must be a list of places from 0 to {own.size - 1}")
+    if places.ndim != 1 or not places.size or places.min() < 0 or places.max() >= table.size:
+        raise ValueError(f"cells must be a list of places from 0 to {table.size - 1}")
     if len(np.unique(places)) < len(places):
         raise ValueError("cells must be distinct")
     matrix = sp.csr_array(
-        (np.ones(len(places), dtype=np.int64), places, np.arange(len(places) + 1)), shape=(len(places), own.size)
+        (np.ones(len(places), dtype=np.int64), places, np.arange(len(places) + 1)), shape=(len(places), table.size)
     )
-    names: Sequence[str] = CellNames(own, places)
-    if _ambiguous(own) and len(set(names)) < len(names):
+    names: Sequence[str] = CellNames(table, places)
+    if _ambiguous(table) and len(set(names)) < len(names):
         raise ValueError("names of cells must be distinct, and labels of this table make some alike")
-    return Query(own, (MatrixPart(own, matrix, names),))
+    return Query(table, (MatrixPart(table, matrix, names),))
 
 
 def _ambiguous(frame: Frame) -> bool:
     """Whether labels hold what joins them, so that two cells may have one name; or differ in nothing that a name shows."""
-    texts = [[str(label) for label in own] for own in frame.labels]
-    return any(", " in text or len(set(own)) < len(own) for own in texts for text in own)
+    texts = [[str(label) for label in axis] for axis in frame.labels]
+    return any(", " in text or len(set(axis)) < len(axis) for axis in texts for text in axis)
 
 
 class LinearQuery(Query):
@@ -218,12 +218,12 @@ class LinearQuery(Query):
     """
 
     def __init__(self, frame: Any, matrix: Any, names: Sequence[str]) -> None:
-        own = Frame.of(frame)
+        table = Frame.of(frame)
         # As coordinates: entries that are stated twice are added up below, where that is checked.
         entries = sp.coo_array(matrix if sp.issparse(matrix) else np.atleast_2d(np.asarray(matrix)))
-        _check_shape(entries.shape, names, own)
+        _check_shape(entries.shape, names, table)
         values = integer_array(entries.data, "matrix", lambda i: f"entry ({entries.row[i]}, {entries.col[i]})")
-        super().__init__(own, (checked_part(own, entries.row, entries.col, values, names),))
+        super().__init__(table, (checked_part(table, entries.row, entries.col, values, names),))
 
     @classmethod
     def of_values(cls, frame: Any, matrix: Any, names: Sequence[str], unit: Any = None) -> Self:
@@ -263,7 +263,7 @@ class LinearQuery(Query):
         >>> query.in_unit(query.apply([2, 1, 1]))
         array([ 102.5 , 3468.75])
         """
-        own = Frame.of(frame)
+        table = Frame.of(frame)
         if sp.issparse(matrix):
             entries = sp.coo_array(matrix)
             rows, cells, data = entries.row, entries.col, entries.data
@@ -275,18 +275,18 @@ class LinearQuery(Query):
             shape = dense.shape
             rows, cells = (at.reshape(-1) for at in np.indices(shape)) if dense.ndim == 2 else ([], [])
             data = dense.reshape(-1)
-        _check_shape(shape, names, own)
+        _check_shape(shape, names, table)
         listed = list(names)
 
         def place(i: int) -> str:
-            return f"the entry of {printable(str(listed[rows[i]]))} and {own.cell_name(int(cells[i]))}"
+            return f"the entry of {printable(str(listed[rows[i]]))} and {table.cell_name(int(cells[i]))}"
 
         # Item by item: a float32 prints as its own shortest decimal, and not as that of the float64 with its value.
         exact = [exact_number(value, place(i)) for i, value in enumerate(data)]
         step = common_unit(exact) if unit is None else positive_unit(unit)
         whole = whole_multiples(exact, step, place, "matrix")
         made = cls.__new__(cls)
-        Query.__init__(made, own, (checked_part(own, np.asarray(rows), np.asarray(cells), whole, listed, step),))
+        Query.__init__(made, table, (checked_part(table, np.asarray(rows), np.asarray(cells), whole, listed, step),))
         return made
 
 
