@@ -1,19 +1,20 @@
-"""A release: everything that is published about one confidential table."""
+"""A release: everything that is published about one confidential table, how it shows itself, is written and read."""
 
 from __future__ import annotations
 
+import html
+import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import xarray as xr
 
-from bayesdp import _release_text
 from bayesdp import _strict_json as strict_json
-from bayesdp._release_checks import check_counts, check_same_table, check_statistics, listed, with_groups
-from bayesdp._release_files import ReleaseFiles
+from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
 from bayesdp.consistency import (
@@ -29,8 +30,9 @@ from bayesdp.consistency import (
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements import Exact, Measured, described, held_back
 from bayesdp.privacy import Guarantee, StatisticGuarantee
+from bayesdp.privacy.guarantee import KINDS
 
 __all__ = ["ABOUT", "Exact", "Measured", "Release"]
 
@@ -38,8 +40,118 @@ ABOUT = ("counts", "statistics")
 """What a release may be about: a table of counts, or statistics that are real numbers (means, shares, covariances)."""
 
 
+def _listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
+    if isinstance(items, (Measured, Exact)):
+        raise TypeError(f"{argument} must be a list of {kind.__name__}, got a single {type(items).__name__}")
+    found = tuple(items)
+    for item in found:
+        if not isinstance(item, kind):
+            raise TypeError(f"{argument} must hold {kind.__name__} only, got {type(item).__name__}")
+    return found
+
+
+def _check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ...]) -> None:
+    """Statistics are any real numbers: nothing is exact about them, and no law keeps their totals."""
+    if exact:
+        raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(part) for part in exact], 2)}")
+    for part in measurements:
+        if part.law.keeps_invariants:
+            raise ValueError(
+                f"a release of statistics needs laws of independent noise, or laws within bounds, got {part.law.name!r}, which keeps "
+                "invariants of a table of counts"
+            )
+
+
+def _check_counts(measurements: tuple[Measured, ...]) -> None:
+    """Shares are no counts: their law is around proportions; nor are vectors of statistics whose noise has one radius."""
+    for part in measurements:
+        if part.law.support == "simplex":
+            raise ValueError(
+                f"the law {part.law.name!r} is that of shares that add up to 1, which are no counts: state about='statistics'"
+            )
+        if part.law.support == "vectors":
+            raise ValueError(
+                f"the law {part.law.name!r} is noise of a vector of statistics, which are no counts: state about='statistics'"
+            )
+
+
+def _check_same_table(theirs: Frame, frame: Frame, part: Measured | Exact) -> None:
+    """Check that a part is about the release's table; name the first difference."""
+    if theirs.same_cells(frame):
+        return
+    if theirs.dims != frame.dims:
+        raise ValueError(f"{part!r} is about a table with dimensions {theirs.dims}, the release about {frame.dims}")
+    for dim, labels, other in zip(frame.dims, frame.labels, theirs.labels, strict=True):
+        odd = sorted(set(labels) ^ set(other), key=str)
+        if odd:
+            raise ValueError(f"{part!r} and the release have different labels of {dim!r}: {shown(odd)}")
+    raise ValueError(f"{part!r} has the release's labels in another order; build all queries on one frame")
+
+
+def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
+    """The frame with the group labels of all the parts."""
+    groups = {name: (dim, labels) for name, dim, labels in frame.groups}
+    for other in others:
+        for name, dim, labels in other.groups:
+            if groups.setdefault(name, (dim, labels)) != (dim, labels):
+                raise ValueError(f"the parts of the release disagree on the group labels {name!r} of {dim!r}")
+    merged = tuple((name, dim, labels) for name, (dim, labels) in groups.items())
+    return frame if merged == frame.groups else Frame(frame.dims, frame.labels, merged)
+
+
+_SIMULATED = "simulated: the noise came from a seeded generator; this protects nobody"
+
+
+def _exact(part: Exact) -> str:
+    return repr(part).removeprefix("<Exact: ").removesuffix(">")
+
+
+def _lines(release: Release) -> list[tuple[str, str]]:
+    """Headings and sentences: measurements, exact parts, the kind of guarantee."""
+    lines = []
+    for part in release.measurements:
+        hidden = int(part.unmeasured.sum())
+        missing = "".join(f", {words}" for words in held_back(part))
+        missing += f", {hidden} unmeasured" if hidden else ""
+        what = described(part.query) if release.about == "counts" else printable(", ".join(part.query.names[:3]))
+        more = f" and {part.query.rows - 3} more" if release.about != "counts" and part.query.rows > 3 else ""
+        lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))
+    lines += [("exact", _exact(part)) for part in release.exact]
+    lines += [
+        ("protection", why) for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why
+    ]
+    if release.guarantee is not None:
+        lines.append(("guarantee", KINDS[release.guarantee.kind]))
+    return lines
+
+
+def _title(release: Release) -> str:
+    if release.about == "statistics":
+        return "Release of 1 statistic" if release.frame.size == 1 else f"Release of {release.frame.size} statistics"
+    sizes = " × ".join(map(str, release.frame.shape))
+    return f"Release of a table {printable(' × '.join(release.dims))} ({sizes} cells)"
+
+
+def _as_text(release: Release) -> str:
+    """A few lines: what is measured under which law, what is exact, whether the noise was simulated."""
+    rows = [f"  {heading}: {text}" for heading, text in _lines(release)]
+    rows += [f"  {_SIMULATED}"] if release.simulated else []
+    return "\n".join([f"<{_title(release)}", *rows]) + ">"
+
+
+def _as_html(release: Release) -> str:
+    """The lines of `_as_text` as a small HTML table; labels are escaped."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
+        f"<td style='text-align:left'>{html.escape(printable(text))}</td></tr>"
+        for heading, text in _lines(release)
+    )
+    remark = f"<p><strong>{html.escape(_SIMULATED)}</strong></p>" if release.simulated else ""
+    return f"<p><strong>{html.escape(_title(release))}</strong></p><table>{rows}</table>{remark}"
+
+
 @dataclass(frozen=True, eq=False)
-class Release(ReleaseFiles):
+class Release:
     """What is published about one confidential table: noisy measurements and exact values.
 
     Build one with `Release.from_published` from published numbers, with a mechanism's ``release(table)``, or
@@ -101,18 +213,18 @@ class Release(ReleaseFiles):
 
     def __post_init__(self) -> None:
         frame = Frame.of(self.frame)
-        measurements = listed(self.measurements, Measured, "measured")
-        exact = listed(self.exact, Exact, "exact")
+        measurements = _listed(self.measurements, Measured, "measured")
+        exact = _listed(self.exact, Exact, "exact")
         if choice(self.about, ABOUT, "about") == "statistics":
-            check_statistics(measurements, exact)
+            _check_statistics(measurements, exact)
         else:
-            check_counts(measurements)
+            _check_counts(measurements)
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
         parts: list[Measured | Exact] = [*measurements, *exact]
         for part in parts:
-            check_same_table(part.query.frame, frame, part)
-        frame = with_groups(frame, [part.query.frame for part in parts])
+            _check_same_table(part.query.frame, frame, part)
+        frame = _with_groups(frame, [part.query.frame for part in parts])
         exact = tuple(part.on_frame(frame) for part in exact)
         invariants = Invariants([part.query for part in exact if part.sign == "="], frame)
         object.__setattr__(self, "frame", frame)
@@ -297,6 +409,151 @@ class Release(ReleaseFiles):
 
         return Fiber.of(self.exact, self.frame)
 
+    def to_dataset(self) -> xr.Dataset:
+        """The release as a Dataset, as files and the posterior's ``release`` group hold it."""
+        made: xr.Dataset = connected("make a dataset")(self)
+        return made
+
+    @classmethod
+    def from_dataset(cls, dataset: xr.Dataset) -> Self:
+        """Rebuild a release from `to_dataset`, checking everything.
+
+        Raises
+        ------
+        ValueError
+            If something is missing, unknown or inconsistent, or a newer version of bayesdp wrote it.
+        """
+        found: Self = connected("read a dataset")(dataset)
+        return found
+
+    def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the release to a netCDF-4 file, atomically.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists and `overwrite` is False.
+        """
+        connected("write netCDF")(self, path, overwrite=overwrite)
+
+    @classmethod
+    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Self:
+        """Read a release from a netCDF-4 file; nothing in the file is trusted.
+
+        Parameters
+        ----------
+        path : path
+            File written by `to_netcdf`.
+        max_cells : int, optional
+            Largest number of cells of the table, and of values of one variable. By default a million and one for each two
+            bytes of the file, and never more than 50 million; ``docs/FILES.md`` says what else is limited.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is no netCDF-4 file, is damaged, declares unreasonable sizes, is of a newer version, or
+            holds something that no release holds.
+        """
+        found: Self = connected("read netCDF")(path, max_cells=max_cells)
+        return found
+
+    def to_csv(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        noise: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write the release as text: a folder, or one CSV file with ``noise.json`` beside it.
+
+        Parameters
+        ----------
+        folder : path
+            A folder, which gets ``release.json`` and a CSV file for each part. If the name ends in ``.csv``, one CSV file with a
+            column for each part: the form in which data are published.
+        noise : path, optional
+            Of one CSV file: where ``noise.json`` goes, which says what each column is (its query, its law, what is exact, what
+            was not published). By default ``DATA.noise.json`` beside ``DATA.csv``.
+        overwrite : bool
+            Whether what is there may be replaced.
+
+        Raises
+        ------
+        FileExistsError
+            If it exists and `overwrite` is False, or a folder holds something else than a release.
+        ValueError
+            If one CSV file would not keep the labels apart, or `noise` is given for a folder.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import bayesdp as bdp
+        >>> county = {"county": ["Alpha", "Beta"]}
+        >>> law = bdp.noise.DiscreteLaplace(b=2.0)
+        >>> release = bdp.Release.from_published(
+        ...     county, [bdp.Measured(bdp.Identity(county), [12, -1], law)], [bdp.Exact(bdp.Totals(county), 14)]
+        ... )
+        >>> with TemporaryDirectory() as folder:
+        ...     release.to_csv(Path(folder) / "counties.csv")
+        ...     print((Path(folder) / "counties.csv").read_text())
+        ...     bdp.Release.from_csv(Path(folder) / "counties.csv") == release
+        county,measured_0,exact_0
+        Alpha,12,
+        Beta,-1,
+        ,,14
+        <BLANKLINE>
+        True
+        """
+        if Path(folder).suffix.lower() == ".csv":
+            connected("write a file of columns")(self, folder, noise=noise, overwrite=overwrite)
+            return
+        if noise is not None:
+            raise ValueError(
+                f"noise goes with one CSV file; {str(folder)!r} becomes a folder, in which release.json says it"
+            )
+        connected("write a folder")(self, folder, overwrite=overwrite)
+
+    @classmethod
+    def from_csv(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        max_cells: int | None = None,
+    ) -> Self:
+        """Read a release from what `to_csv` has written, with the same checks as `from_netcdf`.
+
+        Parameters
+        ----------
+        folder : path
+            The folder, or the CSV file.
+        noise : path or mapping, optional
+            Of a CSV file: its ``noise.json``, or what that holds as plain data. By default ``DATA.noise.json`` beside
+            ``DATA.csv``.
+        max_cells : int, optional
+            As for `from_netcdf`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If something is not there.
+        ValueError
+            If something is not right. The message names the file, and the place in it: line and column, or the path of a
+            field of ``noise.json``, such as ``$.measured[0].law``.
+        """
+        found: Self
+        target = Path(folder)
+        if target.is_file() or (target.suffix.lower() == ".csv" and not target.is_dir()):
+            found = connected("read a file of columns")(folder, noise=noise, max_cells=max_cells)
+            return found
+        if noise is not None:
+            raise ValueError(f"noise goes with one CSV file, and {str(folder)!r} is none")
+        found = connected("read a folder")(folder, max_cells=max_cells)
+        return found
+
     def __getstate__(self) -> dict[str, Any]:
         # The fields only: cached properties are made again from them.
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -308,7 +565,7 @@ class Release(ReleaseFiles):
         return hash((self.frame, self.measurements, self.exact))
 
     def __repr__(self) -> str:
-        return _release_text.as_text(self)
+        return _as_text(self)
 
     def _repr_html_(self) -> str:
-        return _release_text.as_html(self)
+        return _as_html(self)
