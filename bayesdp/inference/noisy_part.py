@@ -1,4 +1,4 @@
-"""The noisy part of a release in a model: names, dimensions and likelihood of a measurement."""
+"""The noisy part of a release in a model: names, shapes, dimensions and likelihood of a measurement."""
 
 from __future__ import annotations
 
@@ -13,6 +13,20 @@ from bayesdp.distributions.answers import answers
 from bayesdp.distributions.parameters import is_discrete
 from bayesdp.distributions.registry import add_likelihood
 from bayesdp.measurements import Measured
+
+
+def shape_of(variable: Any) -> tuple[int, ...]:
+    """The shape of a variable, from the model's data and constants.
+
+    Worked out in Python: to compile a function for it would take most of the time of `observe`.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> shape_of(pm.Poisson.dist(2.0, shape=(3, 4)))
+    (3, 4)
+    """
+    return tuple(int(n) for n in variable.shape.eval(mode="FAST_COMPILE"))
 
 
 def free_name(model: pm.Model, base: str) -> str:

@@ -22,9 +22,8 @@ from bayesdp.distributions.perturbed import rows_of
 from bayesdp.distributions.same_records import SameRecords, SharedPart
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
-from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy
+from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy, shape_of
 from bayesdp.inference.registry import observed_by, observed_once, releases_of, remember
-from bayesdp.inference.shapes import shape_of
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.mechanisms.element_labels import variables_of
 from bayesdp.noise.records import shared_laws

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bayesdp.steps import fiber_gibbs, lattice_gibbs, perturbation_gibbs, row_gibbs
+from pymc.step_methods import STEP_METHODS
+
 from bayesdp.steps._stop import stop_request
 from bayesdp.steps.fiber_gibbs import FiberGibbs
 from bayesdp.steps.lattice_gibbs import LatticeNoiseGibbs
@@ -14,10 +15,9 @@ __all__ = ["FiberGibbs", "LatticeNoiseGibbs", "PerturbationGibbs", "RowNoiseGibb
 
 def register() -> None:
     """Tell PyMC of the step methods of the package; it happens by itself when one is imported or a variable needs one."""
-    fiber_gibbs.register()
-    lattice_gibbs.register()
-    perturbation_gibbs.register()
-    row_gibbs.register()
+    for method in (FiberGibbs, LatticeNoiseGibbs, PerturbationGibbs, RowNoiseGibbs):
+        if method not in STEP_METHODS:
+            STEP_METHODS.append(method)
 
 
 register()

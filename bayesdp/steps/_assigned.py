@@ -1,4 +1,4 @@
-"""Which variables a step method samples, and making the method known to PyMC."""
+"""Which variables a step method samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pymc as pm
-from pymc.step_methods import STEP_METHODS
 from pymc.util import get_value_vars_from_user_vars
 
 
@@ -19,9 +18,3 @@ def chosen_values(model: pm.Model, requested: Any, belongs: Callable[[Any], bool
         if not belongs(model.values_to_rvs[value]):
             raise TypeError(f"{step} samples {kind} variables, and {value.name!r} is not one")
     return chosen
-
-
-def register_step(method: Any) -> None:
-    """Add a step method to those that PyMC chooses from, once."""
-    if method not in STEP_METHODS:
-        STEP_METHODS.append(method)

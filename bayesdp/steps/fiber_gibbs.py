@@ -12,7 +12,7 @@ from pymc.util import get_random_generator
 
 from bayesdp._validate import positive_integer
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._assigned import chosen_values
 from bayesdp.steps._table_gibbs import TableGibbs
 from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.slow_forms import warn_slow_rates
@@ -158,8 +158,3 @@ class FiberGibbs(TableGibbs):
 
 def _is_counts(var: Any) -> bool:
     return var.owner is not None and isinstance(var.owner.op, ConfidentialCountsRV)
-
-
-def register() -> None:
-    """Tell PyMC of the step method, once."""
-    register_step(FiberGibbs)

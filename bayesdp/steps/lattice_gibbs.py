@@ -11,7 +11,7 @@ from pymc.step_methods.compound import Competence
 from pymc.util import get_random_generator
 
 from bayesdp._validate import positive_integer
-from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._assigned import chosen_values
 from bayesdp.steps._table_gibbs import TableGibbs
 from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
 
@@ -84,8 +84,3 @@ class LatticeNoiseGibbs(TableGibbs):
     def competence(var: Any, has_grad: bool) -> Competence:
         """Claim lattice noise, and nothing else."""
         return Competence.IDEAL if is_lattice_noise(var) else Competence.INCOMPATIBLE
-
-
-def register() -> None:
-    """Tell PyMC of the step method, once."""
-    register_step(LatticeNoiseGibbs)

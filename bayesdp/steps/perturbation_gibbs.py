@@ -16,10 +16,10 @@ from pytensor.compile.mode import Mode
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, places
 from bayesdp.distributions.same_records import SameRecordsRV
 from bayesdp.noise import UnknownPerturbation
-from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._assigned import chosen_values
 from bayesdp.steps._compiled import compiled, depends, log_density
 
-__all__ = ["PerturbationGibbs", "register"]
+__all__ = ["PerturbationGibbs"]
 
 type Ints = npt.NDArray[np.int64]
 
@@ -130,8 +130,3 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table
     others = [rv for rv in [*model.free_RVs, *model.observed_RVs, *model.potentials] if rv not in known]
     rest = log_density(model, [rv for rv in others if depends(model, rv, value)], value.name, compile_kwargs)
     return _Table(value.name, law, occurring, names, rest)
-
-
-def register() -> None:
-    """Tell PyMC of the step method, once."""
-    register_step(PerturbationGibbs)

@@ -21,9 +21,9 @@ from bayesdp._validate import positive_integer
 from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
 from bayesdp.noise.subspace.projected_laplace import row_basis
 from bayesdp.noise.subspace.row_noise import RowDirections, directions_of, sweep
-from bayesdp.steps._assigned import chosen_values, register_step
+from bayesdp.steps._assigned import chosen_values
 
-__all__ = ["RowNoiseGibbs", "register"]
+__all__ = ["RowNoiseGibbs"]
 
 
 @dataclass_state
@@ -171,8 +171,3 @@ def _stands_in(rv: Any, w: Any) -> bool:
         return False
     mu, rows, b = rv.owner.inputs[2:5]
     return rows is w and w not in ancestors([mu, b])
-
-
-def register() -> None:
-    """Tell PyMC of the step method, once."""
-    register_step(RowNoiseGibbs)

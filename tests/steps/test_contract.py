@@ -11,7 +11,7 @@ from pymc.step_methods.compound import Competence
 
 import bayesdp as bdp
 from bayesdp.inference import FiberGibbs
-from bayesdp.steps.fiber_gibbs import register
+from bayesdp.steps import register
 from tests.steps.models import COUNTY, RATE, TOTAL, build, release, run, start_of
 
 

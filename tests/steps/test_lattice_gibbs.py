@@ -18,8 +18,7 @@ from scipy.stats import gamma, poisson
 
 import bayesdp as bdp
 from bayesdp.distributions import LatticeGaussian, LatticeLaplace
-from bayesdp.steps import FiberGibbs, LatticeNoiseGibbs
-from bayesdp.steps.lattice_gibbs import register
+from bayesdp.steps import FiberGibbs, LatticeNoiseGibbs, register
 from tests.lattices.oracles import LEVEL, lattice_points, law_on, pvalue
 from tests.steps.models import run
 

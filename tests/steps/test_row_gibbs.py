@@ -21,8 +21,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.projected_laplace import row_basis
 from bayesdp.noise.subspace.row_noise import directions_of, row_coordinates, sweep
 from bayesdp.queries import LinearQuery, Margins
-from bayesdp.steps import RowNoiseGibbs
-from bayesdp.steps.row_gibbs import register
+from bayesdp.steps import RowNoiseGibbs, register
 from tests.noise.oracles import all_margins, frame_of
 from tests.steps.models import run
 
