@@ -29,17 +29,17 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp.distributions.parameters import in_python
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.sums.l1_series import L1Series
-from bayesdp.lattices.sums.sums import Multiples, ThetaSeries, ZeroSum, l1_sums, l2_sums
+from bayesdp.lattices.fixed_sum import log_squared_binomials
+from bayesdp.lattices.l1_series import L1Series
+from bayesdp.lattices.sums import Multiples, ThetaSeries, ZeroSum, l1_sums, l2_sums
 from bayesdp.noise import theta
 from bayesdp.noise.base import Floats
-from bayesdp.noise.lattice.base import GAUSSIAN_SWITCH, LatticeLaw, log_squared_binomials, trapezoid
-from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace, RadialSum, radial_sum
-from bayesdp.noise.polytope.k_norm import HullLaw
-from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
-from bayesdp.noise.subspace.base import CoordinateLaw
-from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace, blocks_density, components_of
+from bayesdp.noise.lattice.base import GAUSSIAN_SWITCH, LatticeLaw, trapezoid
+from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace, RadialSum, radial_sum
+from bayesdp.noise.polytope import HullLaw, LatticeKNorm
+from bayesdp.noise.subspace.laws import CoordinateLaw
+from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.noise.subspace.row_space import blocks_density, components_of
 from bayesdp.noise.tables import TableLaw
 from bayesdp.polytopes import Hull, SensitivityHull
 
@@ -127,7 +127,7 @@ def _in_coordinates(law: CoordinateLaw, noise: Any, invariants: Invariants) -> A
 class BlocksDensity(Op):
     """Log-density of noise on disjoint totals, its gradient in the noise and its derivative in b, in one pass.
 
-    Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.projected_laplace.blocks_density`. The blocks are
+    Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.row_space.blocks_density`. The blocks are
     inputs and not parameters of the Op, so that all invariants share one compiled function.
     """
 
@@ -329,7 +329,7 @@ def _of_norm(norm: str, epsilon: Any, invariants: Invariants) -> Any | None:
 
 
 def _laplace_zero_sum(count: int, rate: Any) -> Any:
-    """Legendre polynomial ``P_(count-1)(coth rate)``, see `bayesdp.lattices.exact.fixed_sum`."""
+    """Legendre polynomial ``P_(count-1)(coth rate)``, see `bayesdp.lattices.fixed_sum`."""
     terms = log_squared_binomials(count) - 2.0 * rate[..., None] * np.arange(count)
     return logsumexp(terms, axis=-1) - (count - 1) * pt.log(-pt.expm1(-2.0 * rate))
 

@@ -26,8 +26,7 @@ from bayesdp.distributions.tables import nearest_table, signature_of
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace as ProjectedLaplaceLaw
-from bayesdp.noise.subspace.projected_laplace import components_of, log_gram, rows_of_cells
-from bayesdp.noise.subspace.row_noise import row_coordinates
+from bayesdp.noise.subspace.row_space import components_of, log_gram, row_coordinates, rows_of_cells
 from bayesdp.noise.tables import norm_of
 
 

@@ -58,8 +58,7 @@ from bayesdp.noise.bounded.real import (
 from bayesdp.noise.independent.canonical import Canonical, Tulap
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.independent.scaled import IntegerLaw, RealLaw
-from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import CellKey, cell_key, censored_counts, ten_five_rule
@@ -72,13 +71,8 @@ from bayesdp.noise.perturbed.rounding import (
 )
 from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
 from bayesdp.noise.perturbed.unknown import UnknownPerturbation
-from bayesdp.noise.polytope.k_norm import KNorm
-from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
-from bayesdp.noise.semi.semi_k_norm import SemiKNorm
-from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
-from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace
-from bayesdp.noise.subspace.mixed_laplace import MixedLaplace
-from bayesdp.noise.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.noise.polytope import KNorm, LatticeKNorm, SemiKNorm
+from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, MixedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
 

@@ -1,65 +1,21 @@
-"""What the laws on a lattice share: noise of integers that change no invariant.
-
-Lattices that fall into independent parts with a closed form.
-
-Of the parts that `bayesdp.lattices.parts` tells apart, two have closed forms for sums over them. They cover
-disjoint totals, free cells, 2 x 2 and 2 x c tables and many small cases:
-
-line
-    the multiples of one integer vector u: a free cell, a pair of cells with a fixed sum, a 2 x 2 table.
-zero sum
-    m integers that sum to zero, each written into `copies` cells up to sign: a fixed total over m cells
-    (one copy), a 2 x c table with both margins (m = c, two copies).
-
-Sums over integers that add up to zero: normalisers and variances of noise with a fixed total.
-
-The normaliser for the l1 norm stands with its exact sampler, in `bayesdp.lattices.exact.fixed_sum`.
-"""
+"""What the laws on a lattice share: noise of integers that change no invariant; and integers with sum zero, in closed form."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.fixed_sum import log_squared_binomials
 from bayesdp.lattices.parts import Line, Table, lattice_parts
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.base import Floats
 from bayesdp.noise.tables import TableLaw, difference_of
-
-__all__ = ["Line", "ZeroSum", "parts"]
-
-
-@dataclass(frozen=True, eq=False)
-class ZeroSum:
-    """`count` integers that sum to zero, each standing in `copies` of the flat `cells`, up to sign."""
-
-    cells: Ints
-    count: int
-    copies: int
-
-
-@lru_cache(maxsize=64)
-def parts(invariants: Invariants) -> tuple[Line | ZeroSum, ...] | None:
-    """Split the lattice of the invariants into parts; None where one of them has no closed form."""
-    # Together the parts have the dimension of the lattice; cells in none of them carry no noise.
-    found: list[Line | ZeroSum] = []
-    for part in lattice_parts(invariants):
-        if isinstance(part, Line):
-            found.append(part)
-        elif isinstance(part, Table) and len(part.shape) == 1:
-            found.append(ZeroSum(np.sort(part.cells, axis=None), part.shape[0], part.copies))
-        else:
-            return None
-    return tuple(found)
-
 
 _FRACTIONS = np.linspace(0.02, 0.98, 49)
 """a / rate in the bound on the tail."""
@@ -94,8 +50,6 @@ class LatticeLaw(TableLaw):
 
         Raises
         ------
-        TypeError, ValueError
-            If t is negative or not finite, or the law does not fit the invariants.
         NotImplementedError
             If the normaliser is not computed for these invariants.
         """
@@ -119,18 +73,7 @@ class LatticeLaw(TableLaw):
 
         Counted to about twelve digits: l1 noise under disjoint totals, 2 x c tables, and wherever the normaliser is known; l2 and
         Gaussian noise while the vectors that matter are at most some millions (a few dimensions, or small scales). Else the
-        upper one is `tail_bound`.
-
-        Parameters
-        ----------
-        t : float
-            Zero or more.
-        invariants : Invariants
-
-        Raises
-        ------
-        TypeError, ValueError, NotImplementedError
-            As `tail_bound`.
+        upper one is `tail_bound`, whose errors this has.
 
         Examples
         --------
@@ -149,8 +92,8 @@ class LatticeLaw(TableLaw):
         found = self._sizes(invariants, reach)
         if found is not None:
             sizes, masses = found
-            own = math.fsum(masses[sizes >= t * (1.0 - 1e-12)])
-            return min(own * (1.0 - _ROUNDING), bound), min(own * (1.0 + _ROUNDING) + beyond, bound)
+            counted = math.fsum(masses[sizes >= t * (1.0 - 1e-12)])
+            return min(counted * (1.0 - _ROUNDING), bound), min(counted * (1.0 + _ROUNDING) + beyond, bound)
         found = self._sizes(invariants, t)
         if found is None:
             return 0.0, bound
@@ -163,8 +106,6 @@ class LatticeLaw(TableLaw):
 
         Raises
         ------
-        TypeError, ValueError
-            If p is not in (0, 1), or the law does not fit the invariants.
         NotImplementedError
             If the normaliser is not known, or the vectors are too many to be counted (then `tail_bound` is what there is).
 
@@ -202,8 +143,6 @@ class LatticeLaw(TableLaw):
 
         Raises
         ------
-        TypeError, ValueError
-            If t is negative, or there is no such cell.
         NotImplementedError
             If the law of a cell is not known here. Gaussian noise: known but for very large parts without structure, with bounds that
             agree to many digits from a scale of about two counts on. l1 noise: known for disjoint totals, free cells, 2 x 2
@@ -250,19 +189,28 @@ GAUSSIAN_SWITCH = 2.0
 """Scale from which a Gaussian sum over the lattice equals the integral to double precision."""
 
 
-def log_squared_binomials(count: int) -> Floats:
-    """``2 log C(count - 1, k)`` for k = 0, ..., count - 1."""
-    k = np.arange(count)
-    return np.asarray(2.0 * (gammaln(count) - gammaln(k + 1.0) - gammaln(count - k)))
+def variances(
+    invariants: Invariants, order: int, of_line: Callable[[float], float], of_sum: Callable[[int, int], float]
+) -> Floats | None:
+    """Variance of each cell; None where a part of the lattice has no closed form."""
+    # `of_line`: of how often a vector of a length, in the l1 or l2 norm (`order`), is taken. `of_sum`: of one of so many integers
+    # with sum zero, each standing in so many cells.
+    found = np.zeros(invariants.frame.size)
+    for part in lattice_parts(invariants):
+        if isinstance(part, Line):
+            length = float(np.linalg.norm(part.entries.astype(np.float64), ord=order))
+            found[part.cells] = part.entries**2 * of_line(length)
+        elif isinstance(part, Table) and len(part.shape) == 1:
+            found[part.cells] = of_sum(part.shape[0], part.copies)
+        else:
+            return None
+    return found.reshape(invariants.frame.shape)
 
 
 def laplace_variance(count: int, rate: float) -> float:
-    """Variance of one of `count` integers with sum zero and mass proportional to ``exp(-rate ||z||_1)``.
-
-    z is the difference of two independent uniform weak compositions of a random mass s, with ``s = K +
-    NegBin(2 count - 1, 1 - x)`` and ``P(K = k)`` in proportion to ``C(count-1, k)**2 x**k``; given s each
-    part of a composition has the variance ``s (s + count) (count - 1) / (count**2 (count + 1))``.
-    """
+    """Variance of one of `count` integers with sum zero and mass proportional to ``exp(-rate ||z||_1)``."""
+    # z is the difference of two independent uniform weak compositions of a random mass s (`bayesdp.lattices.fixed_sum`); given s
+    # each part of a composition has the variance s (s + count) (count - 1) / (count**2 (count + 1)).
     k = np.arange(count)
     terms = log_squared_binomials(count) - 2.0 * rate * k
     weights = np.exp(terms - logsumexp(terms))
@@ -275,27 +223,17 @@ def laplace_variance(count: int, rate: float) -> float:
 
 
 def trapezoid(count: int, largest: float) -> tuple[Floats, Floats]:
-    """Nodes of the trapezoidal rule and terms of the series that it needs, for scales up to `largest`.
-
-    The condition that z sums to zero is the mean of ``exp(i t sum z)`` over t in a full circle. With M
-    equal steps that mean also keeps the z whose sum is another multiple of M, which for ``M >= 10 largest
-    sqrt(count)`` have less than ``exp(-50)`` of the mass.
-    """
+    """Nodes of the trapezoidal rule and terms of the series that it needs, for scales up to `largest`."""
+    # The condition that z sums to zero is the mean of exp(i t sum z) over t in a full circle. With M equal steps that mean also keeps
+    # the z whose sum is another multiple of M, which for M >= 10 largest sqrt(count) have less than exp(-50) of the mass.
     nodes = math.ceil(10.0 * largest * math.sqrt(count)) + 10
     return 2.0 * math.pi * np.arange(nodes) / nodes, np.arange(1.0, math.ceil(9.0 * largest) + 2.0)
 
 
 def gaussian_log_sum(count: int, sigma: float) -> float:
-    """Logarithm of the sum of ``exp(-||z||_2**2 / (2 sigma**2))`` over integers z with sum zero.
-
-    For large scales, by Poisson's formula, ``(sigma sqrt(2 pi))**(count-1) / sqrt(count)``: the shortest
-    vectors of the dual lattice have squared length (count - 1) / count, at least 1/2.
-
-    Examples
-    --------
-    >>> print(f"{gaussian_log_sum(2, 1.0):.6f}")
-    0.572468
-    """
+    """Logarithm of the sum of ``exp(-||z||_2**2 / (2 sigma**2))`` over integers z with sum zero."""
+    # For large scales, by Poisson's formula: the shortest vectors of the dual lattice have squared length (count - 1) / count, at
+    # least 1/2.
     if sigma >= GAUSSIAN_SWITCH:
         return (count - 1) * math.log(sigma * math.sqrt(2.0 * math.pi)) - 0.5 * math.log(count)
     wave = _waves(count, sigma)[0]

@@ -9,7 +9,7 @@ import pytest
 from flint import fmpz_mat
 
 from bayesdp.lattices.parts import lattice_parts
-from bayesdp.lattices.sums.sums import _of_rows, squared_lengths, theta_series
+from bayesdp.lattices.sums import _of_rows, squared_lengths, theta_series
 from bayesdp.noise.lattice.base import gaussian_log_sum
 from tests.lattices.oracles import GENERAL, lattice_points, one_way, two_way_margins
 

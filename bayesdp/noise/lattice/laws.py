@@ -1,6 +1,6 @@
-"""The lattice Laplace law: integer noise that changes no invariant, with exponentially falling mass.
+"""The lattice Gaussian and the lattice Laplace law: integer noise that changes no invariant.
 
-The normaliser of l2 lattice Laplace noise, as a mixture of Gaussian sums.
+The normaliser of l2 lattice Laplace noise is a mixture of Gaussian sums:
 
 ``exp(-epsilon r) = int_0^inf epsilon / (2 sqrt(pi)) t**(-3/2) exp(-epsilon**2 / (4 t)) exp(-t r**2) dt``, so that with
 ``Theta(t) = sum_z exp(-t ||z||**2)`` and ``t = exp(u)``
@@ -32,16 +32,125 @@ from scipy.special import gammainccinv, gammaln, logsumexp
 from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
-from bayesdp.lattices.parts import Table, lattice_parts
-from bayesdp.lattices.sums.sums import Multiples, l1_log_sum, l2_sums
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
-from bayesdp.noise.arrays import positive_rate
+from bayesdp.lattices.parts import Line, Table, lattice_parts
+from bayesdp.lattices.sums import Multiples, ZeroSum, l1_log_sum, l2_sums
+from bayesdp.noise import theta
+from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.lattice.base import LatticeLaw, Line, laplace_variance, parts
-from bayesdp.noise.lattice.lattice_gaussian import l2_log_sum
-from bayesdp.noise.lattice.linear import cell_masses, size_masses
-from bayesdp.noise.tables import norm_of
+from bayesdp.noise.lattice.base import LatticeLaw, gaussian_log_sum, gaussian_variance, laplace_variance, variances
+from bayesdp.noise.lattice.linear import cell_masses, linear_law, size_masses
+from bayesdp.noise.tables import norm_of, squared_norm
 from bayesdp.queries import Query
+
+
+def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
+    """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""
+    sums = l2_sums(invariants)
+    if sums is None:
+        return None
+    terms = []
+    for part, number in sums.items():
+        if isinstance(part, Multiples):
+            one = float(theta.log_sum(np.zeros(1), np.array([sigma / part.length]))[0])
+        elif isinstance(part, ZeroSum):
+            one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies))
+        else:
+            one = part.series.log_sum(sigma / math.sqrt(part.copies))
+        terms.append(number * one)
+    return math.fsum(terms)
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeGaussian(LatticeLaw):
+    r"""Noise with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))`` on ``{z integer : A z = 0}``.
+
+    By Poisson summation, two tables x, x' with the same invariants are told apart with a loss of at most
+    ``||x - x'||_2**2 / (2 sigma**2)`` in zero-concentrated differential privacy, whatever the dimension.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale in counts, below 2**46.
+
+    References
+    ----------
+    Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy, Definition 13.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "Mid", "High"]}
+    >>> both = Invariants(Margins(table, ["county"], ["education"]))
+    >>> zero = np.zeros((2, 3), dtype=int)
+    >>> print(f"{np.exp(LatticeGaussian(sigma=1.0).logp(zero, zero, both)):.10f}")
+    0.5467746409
+    """
+
+    sigma: float
+
+    name = "lattice-gaussian"
+    everywhere = True
+    kernel_form = KernelForm("gaussian")
+    scale_name = "sigma"
+    relation = (
+        "sigma, as in mass ~ exp(-norm**2 / (2 sigma**2)): length / sqrt(2 rho) for tables that "
+        "far apart (l2), if rho is their loss"
+    )
+    _variance_words = "in closed form for disjoint totals, 2 x c tables and one free number"
+
+    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        """``-||z||_2**2 / (2 sigma**2)``; see `TableLaw.log_kernel`."""
+        return -0.5 * squared_norm(xp, measured, invariants) / scale**2
+
+    def log_normaliser(self, invariants: Invariants) -> float | None:
+        """Logarithm of the Gaussian sum over the lattice, or None where it is not computed.
+
+        For every sigma where it is computed, to about 1e-14 of the sum: disjoint totals, free cells, 2 x 2 and 2 x c
+        tables with both margins, and other lattices whose parts have up to ten dimensions or so (two-way tables up to 4
+        x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins, a few overlapping totals), whose short vectors are
+        counted (`bayesdp.lattices.sums`).
+        """
+        return l2_log_sum(invariants, self.sigma)
+
+    def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
+        return 0.5 / self.sigma**2, 2, lambda rate: self.at(math.sqrt(0.5 / rate))
+
+    def _sizes(self, invariants: Invariants, reach: float) -> tuple[Floats, Floats] | None:
+        masses = size_masses(invariants, 2, 0.5 / self.sigma**2, math.ceil(reach**2))
+        whole = self.log_normaliser(invariants)
+        if masses is None or whole is None:
+            return None
+        return np.sqrt(np.arange(masses.size, dtype=np.float64)), masses * math.exp(-whole)
+
+    def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
+        vector = np.zeros(invariants.frame.size, dtype=np.int64)
+        vector[cell] = 1
+        law = linear_law(invariants, vector, self.sigma)
+        return None if law is None else law.tail(t)
+
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
+        """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
+        return lattices.sample_noise(invariants, "gaussian", self.sigma, rng=rng, size=count)
+
+    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
+        """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
+
+        def of_line(length: float) -> float:
+            return float(theta.moments(np.zeros(1), np.array([self.sigma / length]))[1][0])
+
+        def of_sum(count: int, copies: int) -> float:
+            return gaussian_variance(count, self.sigma / math.sqrt(copies))
+
+        return variances(self.needed(invariants, shape), 2, of_line, of_sum)
+
+    def sampler(self, invariants: Invariants) -> Sampler:
+        """How noise is drawn under these invariants, before any is."""
+        return sampler_for(invariants, "gaussian", self.sigma)
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """The loss at a length. See `NoiseLaw.pair_loss`."""
+        return LossByLength(("zcdp", "approximate"), "l2", normal_loss(self.sigma, continuous=False), tight=False)
+
 
 _DIMENSIONS = 5_000
 """Lattices with more dimensions are not computed: they need thousands of Gaussian sums."""
@@ -51,22 +160,11 @@ _LOG_ERROR = 37.0  # exp(-37) < 1e-16
 
 @dataclass(frozen=True, eq=False)
 class RadialSum:
-    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])`` from `smallest` on.
+    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])`` from `smallest` on."""
 
-    Parameters
-    ----------
-    inverse : float64 array
-        ``1 / (4 t)`` at the nodes.
-    log_weights : float64 array
-    smallest : float
-        Epsilon below which ``Z = exp(log_scale) epsilon**-dimension``.
-    log_scale : float
-    dimension : int
-    """
-
-    inverse: Floats
+    inverse: Floats  # ``1 / (4 t)`` at the nodes
     log_weights: Floats
-    smallest: float
+    smallest: float  # epsilon below which ``Z = exp(log_scale) epsilon**-dimension``
     log_scale: float
     dimension: int
 
@@ -80,15 +178,7 @@ class RadialSum:
 
 @lru_cache(maxsize=64)
 def radial_sum(invariants: Invariants) -> RadialSum | None:
-    """Prepare the normaliser of l2 noise on the lattice of the invariants.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> rule = radial_sum(Invariants(Totals({"county": ["Alpha", "Beta"]})))
-    >>> print(f"{rule.log_sum(0.5):.10f} {-math.log(math.tanh(0.25 * math.sqrt(2))):.10f}")  # a closed form
-    1.0802132970 1.0802132970
-    """
+    """Prepare the normaliser of l2 noise on the lattice of the invariants; None where it is not computed."""
     n = invariants.dimension
     if not 0 < n <= _DIMENSIONS or l2_log_sum(invariants, 1.0) is None:
         return None
@@ -146,27 +236,11 @@ class LatticeLaplace(LatticeLaw):
 
     Two tables x, x' with the same invariants are told apart with a loss of at most ``epsilon ||x - x'||``.
 
-    ========  =====================================================================================
-    Support   integer tables that change no invariant
-    Mean      0
-    Variance  in closed form for the l1 norm with disjoint totals, 2 x c tables and one free number
-    ========  =====================================================================================
-
     Parameters
     ----------
     epsilon : float
         Rate per count (not the loss of one person: that is 2 epsilon for a substitution in l1).
     norm : {"l1", "l2"}, default "l1"
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is not a positive finite number, or the norm is unknown.
-
-    See Also
-    --------
-    bayesdp.distributions.LatticeLaplace : the same law as a PyMC distribution.
-    bayesdp.LatticeLaplace : the mechanism that adds this noise; it takes privacy parameters.
 
     References
     ----------
@@ -192,8 +266,10 @@ class LatticeLaplace(LatticeLaw):
     scale_name = "epsilon"
     relation = "epsilon, the rate per count in mass ~ exp(-epsilon norm): 1 / b for a scale b; and norm, l1 or l2"
 
+    _variance_words = "in closed form for the l1 norm with disjoint totals, 2 x c tables and one free number"
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
+        super().__post_init__()
         _validate.choice(self.norm, _NORMS, "norm")
 
     def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
@@ -206,7 +282,7 @@ class LatticeLaplace(LatticeLaw):
         For every epsilon where it is computed, to about 1e-14 of the sum. In the l1 norm, where each part of the
         lattice has a closed form (disjoint totals, free cells, 2 x c tables with both margins) or is small enough for
         its vectors to be counted up to the size from which the rest follows: 3 x c tables up to c = 6, 4 x 4 and 4 x 5
-        tables, 2 x 3 x 2 tables with all one-way margins, a few overlapping totals (`bayesdp.lattices.sums.l1_series`). In the l2
+        tables, 2 x 3 x 2 tables with all one-way margins, a few overlapping totals (`bayesdp.lattices.l1_series`). In the l2
         norm, as a mixture of Gaussian sums, wherever those are computed: see `LatticeGaussian.log_normaliser`.
         """
         if self.norm == "l1":
@@ -231,19 +307,19 @@ class LatticeLaplace(LatticeLaw):
     def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
         if self.norm != "l1":
             return None
-        own = next((part for part in lattice_parts(invariants) if np.any(part.cells == cell)), None)
-        if own is None or t <= 0.0:
+        part = next((part for part in lattice_parts(invariants) if np.any(part.cells == cell)), None)
+        if part is None or t <= 0.0:
             return (1.0, 1.0) if t <= 0.0 else (0.0, 0.0)
-        if not (isinstance(own, Line) or (isinstance(own, Table) and len(own.shape) == 1)):
+        if not (isinstance(part, Line) or (isinstance(part, Table) and len(part.shape) == 1)):
             return None
-        entry = int(own.entries[own.cells == cell][0]) if isinstance(own, Line) else 1
+        entry = int(part.entries[part.cells == cell][0]) if isinstance(part, Line) else 1
         if not entry:
             return 0.0, 0.0
         # Beyond this the cell has less than exp(-60) of its mass at t: the mass falls by exp(-2 rate) a count or faster far out.
-        reach = math.ceil(t + 80.0 / self.epsilon + 40.0 * math.sqrt(own.cells.size) / self.epsilon)
+        reach = math.ceil(t + 80.0 / self.epsilon + 40.0 * math.sqrt(part.cells.size) / self.epsilon)
         if reach > _REACH:
             return None
-        masses = cell_masses(own, entry, self.epsilon, reach)
+        masses = cell_masses(part, entry, self.epsilon, reach)
         far = 2.0 * math.fsum(masses[math.ceil(t) :])
         found = far / (float(masses[0]) + 2.0 * math.fsum(masses[1:]))
         return found * (1.0 - 1e-11), min(1.0, found * (1.0 + 1e-11))
@@ -255,21 +331,17 @@ class LatticeLaplace(LatticeLaw):
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
         invariants = self.needed(invariants, shape)
-        found = parts(invariants)
-        if found is None or (self.norm == "l2" and invariants.dimension > 1):
+        if self.norm == "l2" and invariants.dimension > 1:
             return None
-        variance = np.zeros(invariants.frame.size)
-        for part in found:
-            if isinstance(part, Line):
-                rate = self.epsilon * self._length(part)
-                # Of a two-sided geometric law: 2 q / (1 - q)**2 = 1 / (2 sinh(rate / 2)**2).
-                variance[part.cells] = part.entries**2 * (0.5 / math.sinh(min(0.5 * rate, 350.0)) ** 2)
-            else:
-                variance[part.cells] = laplace_variance(part.count, self.epsilon * part.copies)
-        return variance.reshape(shape)
 
-    def _length(self, part: Line) -> float:
-        return float(np.linalg.norm(part.entries.astype(np.float64), ord=1 if self.norm == "l1" else 2))
+        def of_line(length: float) -> float:
+            # Of a two-sided geometric law: 2 q / (1 - q)**2 = 1 / (2 sinh(rate / 2)**2).
+            return 0.5 / math.sinh(min(0.5 * self.epsilon * length, 350.0)) ** 2
+
+        def of_sum(count: int, copies: int) -> float:
+            return laplace_variance(count, self.epsilon * copies)
+
+        return variances(invariants, 1 if self.norm == "l1" else 2, of_line, of_sum)
 
     def sampler(self, invariants: Invariants) -> Sampler:
         """How noise is drawn under these invariants, before any is."""
