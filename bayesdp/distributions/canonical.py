@@ -16,10 +16,18 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 
 from bayesdp import noise
-from bayesdp.distributions.answers import floored
+from bayesdp.distributions.confidential_counts import floored
 from bayesdp.distributions.independent import scalar_distribution
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, in_python, is_discrete, location
-from bayesdp.distributions.registry import add_likelihood, register_distribution
+from bayesdp.distributions.registry import (
+    PROPS,
+    PythonRV,
+    add_likelihood,
+    applied,
+    in_python,
+    is_discrete,
+    location,
+    register_distribution,
+)
 from bayesdp.noise.base import Floats
 from bayesdp.privacy import CanonicalNoise as NoiseLaw
 from bayesdp.privacy import TradeOff

@@ -14,8 +14,16 @@ from pymc.logprob.abstract import _logprob
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, as_real, is_discrete, location, scale
-from bayesdp.distributions.registry import register_distribution
+from bayesdp.distributions.registry import (
+    PROPS,
+    PythonRV,
+    applied,
+    as_real,
+    is_discrete,
+    location,
+    register_distribution,
+    scale,
+)
 from bayesdp.noise.arrays import checked_limit
 from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed.censored import check_order

@@ -23,8 +23,19 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp._numba import nb as numba
-from bayesdp.distributions.parameters import PythonRV, as_real, drawn_in_python, is_discrete, location, scale
-from bayesdp.distributions.registry import blank, kind_of, made, makes, rv_of
+from bayesdp.distributions.registry import (
+    PythonRV,
+    as_real,
+    blank,
+    drawn_in_python,
+    is_discrete,
+    kind_of,
+    location,
+    made,
+    makes,
+    rv_of,
+    scale,
+)
 from bayesdp.noise import kernels
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded import kernels as bounded_kernels

@@ -12,16 +12,16 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 
 from bayesdp.distributions.laws import ProjectedLaplace
-from bayesdp.distributions.parameters import (
+from bayesdp.distributions.registry import (
     PROPS,
     PythonRV,
+    add_likelihood,
     applied,
     check_invariants,
     checked_location,
     is_discrete,
     scale,
 )
-from bayesdp.distributions.registry import add_likelihood
 from bayesdp.distributions.tables import nearest_table, signature_of
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats

@@ -1,10 +1,18 @@
-"""PyMC distributions of the laws whose noise is a whole table, made from the laws of `bayesdp.noise`."""
+"""PyMC distributions of the laws whose noise is a whole table, made from the laws of `bayesdp.noise`.
+
+A law writes its kernel for NumPy and PyTensor at once (`TableLaw.log_kernel`). Three things cannot be written so, and are
+`functools.singledispatch` functions, here with the graphs of a family or a law: coordinates and norms of
+polytopes, which NumPy gets from structured or adaptive algorithms and a graph from a dense matrix or an Op with a gradient; sums
+over a lattice at an unknown scale, which NumPy cuts off where the scale allows, and a graph cannot; and integrals.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from functools import singledispatch
 from inspect import Parameter
 from string import ascii_lowercase
 from typing import Any, ClassVar
@@ -13,15 +21,374 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
+from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch.basic import (
+    numba_njit,
+    register_funcify_and_cache_key,
+    register_funcify_default_op_cache_key,
+)
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.special import logsumexp
+from pytensor.tensor.variable import TensorConstant
 
 from bayesdp._wiring import connected
-from bayesdp.distributions._tied_tables import as_tied_table
-from bayesdp.distributions.densities import check_known, log_density
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, checked_location, is_discrete, scale
-from bayesdp.distributions.registry import blank, kind_of, made, makes, rv_of
+from bayesdp.distributions.confidential_counts import as_tied_table
+from bayesdp.distributions.registry import (
+    PROPS,
+    PythonRV,
+    applied,
+    blank,
+    checked_location,
+    in_python,
+    is_discrete,
+    kind_of,
+    made,
+    makes,
+    rv_of,
+    scale,
+)
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.sums.l1_series import L1Series
+from bayesdp.lattices.sums.sums import Multiples, ThetaSeries, ZeroSum, l1_sums, l2_sums
+from bayesdp.noise import theta
 from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.lattice.base import GAUSSIAN_SWITCH, LatticeLaw, log_squared_binomials, trapezoid
+from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
+from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace, RadialSum, radial_sum
+from bayesdp.noise.polytope.k_norm import HullLaw
+from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
+from bayesdp.noise.subspace.base import CoordinateLaw
+from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace, blocks_density, components_of
 from bayesdp.noise.tables import TableLaw
+from bayesdp.polytopes import Hull, SensitivityHull
+
+_ENTRIES = 4_000_000
+"""Largest dense matrix, dimensions times cells, that is put into a graph."""
+
+
+@singledispatch
+def log_density(law: TableLaw, noise: Any, scale: Any, invariants: Invariants) -> Any:
+    """Log-mass or log-density at noise, shape (...); finite off the lattice or subspace too."""
+    # The scale of `law` is not used. `noise` has the shape `(..., *table)`.
+    return law.log_kernel(pt, measured(law, noise, invariants), scale, invariants)
+
+
+@log_density.register
+def _on_a_lattice(law: LatticeLaw, noise: Any, scale: Any, invariants: Invariants) -> Any:
+    mass = law.log_kernel(pt, measured(law, noise, invariants), scale, invariants)
+    normaliser = log_sum(law, scale, invariants)
+    return mass if normaliser is None else mass - normaliser
+
+
+@singledispatch
+def measured(law: TableLaw, noise: Any, invariants: Invariants) -> Any:
+    """What of the noise the kernel depends on, as `TableLaw.measured`."""
+    return noise
+
+
+def dense_basis(invariants: Invariants, needed_by: str) -> Floats:
+    """Orthonormal coordinates Q^T as a dense matrix, shape (n, cells); NotImplementedError beyond four million entries."""
+    n, cells = invariants.dimension, invariants.frame.size
+    if n * cells > _ENTRIES:
+        raise NotImplementedError(
+            f"{needed_by} of a table with {cells} cells and {n} free dimensions needs a dense matrix of {n * cells} numbers in "
+            f"the model, more than {_ENTRIES}"
+        )
+    return invariants.from_coordinates(np.eye(n)).reshape(n, cells)
+
+
+@singledispatch
+def symbolic_log_sum(law: LatticeLaw, scale: Any, invariants: Invariants) -> Any | None:
+    """Logarithm of the sum over the lattice at an unknown scale; None where it is not computed."""
+    return None
+
+
+def log_sum(law: LatticeLaw, scale: Any, invariants: Invariants) -> Any | None:
+    """Logarithm of the sum over the lattice; of known scales numbers, so that the graph stays as small as it was."""
+    if not isinstance(scale, TensorConstant):
+        return symbolic_log_sum(law, scale, invariants)
+    found = [law.at(float(one)).log_normaliser(invariants) for one in np.asarray(scale.data).ravel()]
+    if any(one is None for one in found):
+        return None
+    return pt.constant(np.reshape(np.array(found, dtype=np.float64), np.shape(scale.data)))
+
+
+@singledispatch
+def check_known(law: TableLaw, scale: Any, invariants: Invariants) -> None:
+    """Raise NotImplementedError where the log-density is not available."""
+
+
+@check_known.register
+def _constant_or_known(law: LatticeLaw, scale: Any, invariants: Invariants) -> None:
+    if isinstance(scale, TensorConstant) or log_sum(law, scale, invariants) is not None:
+        return
+    raise NotImplementedError(
+        f"{law.scale_name} must be a constant here: the normaliser of the law {law.name!r} with these invariants "
+        f"({invariants!r}) depends on {law.scale_name}, and {law.unknown_sum}; they leave {invariants.dimension} dimensions "
+        f"free. Give the {law.scale_name} that was published, as a number"
+    )
+
+
+def linear_coordinates(difference: Any, invariants: Invariants, whitening: Floats | None = None) -> Any:
+    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection."""
+    # `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
+    basis = dense_basis(invariants, "noise stated in coordinates")
+    matrix = basis if whitening is None else whitening @ basis
+    lead = [difference.shape[i] for i in range(difference.ndim - len(invariants.frame.shape))]
+    return pt.dot(difference.reshape((*lead, basis.shape[1])), pt.constant(np.ascontiguousarray(matrix.T)))
+
+
+@measured.register
+def _in_coordinates(law: CoordinateLaw, noise: Any, invariants: Invariants) -> Any:
+    return linear_coordinates(noise, invariants, law.whitening)
+
+
+class BlocksDensity(Op):
+    """Log-density of noise on disjoint totals, its gradient in the noise and its derivative in b, in one pass.
+
+    Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.projected_laplace.blocks_density`. The blocks are
+    inputs and not parameters of the Op, so that all invariants share one compiled function.
+    """
+
+    __props__ = ()
+
+    def make_node(self, *inputs: Any) -> Apply[Any]:
+        """Apply to symbolic inputs."""
+        given = [pt.as_tensor_variable(value) for value in inputs]
+        return Apply(self, given, [pt.dscalar(), given[0].type(), pt.dscalar()])
+
+    def perform(self, node: Apply[Any], inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate without PyTensor's compiler."""
+        u, b, starts, cells, entries = inputs
+        gradient = np.empty(len(u))
+        value, derivative = blocks_density(u, float(b), starts, cells, entries, gradient)
+        output_storage[0][0] = np.asarray(value)
+        output_storage[1][0] = gradient
+        output_storage[2][0] = np.asarray(derivative)
+
+    def infer_shape(self, node: Apply[Any], shapes: list[Any]) -> list[Any]:
+        """The gradient is as long as the noise."""
+        return [(), shapes[0], ()]
+
+    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
+        """Everything depends on the noise and on b; the blocks are not varied."""
+        return [[True] * 3] * 2 + [[False] * 3] * 3
+
+    def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Reuse what was computed with the value; second derivatives are refused, not taken for zero."""
+        fixed = [disconnected_type() for _ in range(3)]
+        if any(not isinstance(own.type, DisconnectedType) for own in cotangents[1:]):
+            return [*(grad_not_implemented(self, i, inputs[i]) for i in range(2)), *fixed]
+        return [cotangents[0] * outputs[1], cotangents[0] * outputs[2], *fixed]
+
+
+@register_funcify_default_op_cache_key(BlocksDensity)
+def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
+    """Give the kernel to PyTensor; the number must change whenever the kernel does, or a stored one is used."""
+
+    @numba_njit
+    def density(u, b, starts, cells, entries):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        gradient = np.empty(len(u))
+        value, derivative = blocks_density(u, b.item(), starts, cells, entries, gradient)
+        return np.asarray(value), gradient, np.asarray(derivative)
+
+    return density, 2
+
+
+def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
+    """Log-density in orthonormal coordinates of the null space, for invariants whose components have rank 1."""
+    # `difference` is noise, shape `(..., *table)`: what it has off the subspace is ignored; `b` has shape (...).
+    parts = components_of(invariants)
+    ndim = len(invariants.frame.shape)
+    lead = difference.ndim - ndim
+    cells = invariants.frame.size
+    u = pt.cast(difference, "float64").reshape((*[difference.shape[i] for i in range(lead)], cells), ndim=lead + 1)
+    blocks = [pt.constant(array) for array in (parts.starts, parts.cells, parts.entries)]
+    op = BlocksDensity()
+    batched = lead or b.ndim
+    apply: Any = Blockwise(op, signature="(n),(),(s),(m),(m)->(),(n),()") if batched else op
+    return apply(u, b, *blocks)[0] + parts.log_volume
+
+
+@log_density.register
+def _integrated(law: ProjectedLaplace, noise: Any, scale: Any, invariants: Invariants) -> Any:
+    return blocks_log_density(noise, scale, invariants)
+
+
+@check_known.register
+def _one_dimensional(law: ProjectedLaplace, scale: Any, invariants: Invariants) -> None:
+    wide = components_of(invariants).wide
+    if wide:
+        rank, cells = max(part.rows.shape for part in wide)
+        raise NotImplementedError(
+            f"projected Laplace noise has no closed-form density here: {cells} cells hang together by invariants of rank "
+            f"{rank}. Use RowSpaceNoise and ProjectedLaplaceGivenRows from bayesdp.distributions, which have the same "
+            "law with a latent variable"
+        )
+
+
+class GaugeOp(Op):
+    """Gauges of points, shape (points, n), by linear programs; and the forms, of that shape, that attain them: the gradient."""
+
+    __props__ = ("hull",)
+
+    def __init__(self, hull: Hull) -> None:
+        self.hull = hull
+
+    def make_node(self, *inputs: Any) -> Apply[Any]:
+        """Apply the Op to a matrix of points."""
+        rows: Any = pt.cast(pt.as_tensor_variable(inputs[0]), "float64")
+        count = rows.type.shape[0]
+        return Apply(
+            self,
+            [rows],
+            [
+                pt.tensor(dtype="float64", shape=(count,)),
+                pt.tensor(dtype="float64", shape=(count, self.hull.dimension)),
+            ],
+        )
+
+    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+        """Solve one program for each row."""
+        output_storage[0][0], output_storage[1][0] = self.values_and_forms(inputs[0])
+
+    def values_and_forms(self, points: Any) -> tuple[Floats, Floats]:
+        """Gauges and forms of the rows."""
+        values, forms = np.empty(len(points)), np.empty((len(points), self.hull.dimension))
+        for i, point in enumerate(points):
+            values[i], forms[i] = self.hull.subgradient(point)
+        return values, forms
+
+    def infer_shape(self, node: Any, shapes: Any) -> Any:
+        """Shapes of both outputs."""
+        return [(shapes[0][0],), (shapes[0][0], self.hull.dimension)]
+
+    def connection_pattern(self, node: Any) -> list[list[bool]]:
+        """Only the gauge has a gradient; the form is piecewise constant."""
+        return [[True, False]]
+
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
+        """A subgradient of the gauge, which is the gradient almost everywhere."""
+        if isinstance(cotangents[0].type, DisconnectedType):
+            return [pt.zeros_like(inputs[0])]
+        return [cotangents[0][:, None] * outputs[1]]
+
+
+@register_funcify_and_cache_key(GaugeOp)
+def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
+    return in_python(op.values_and_forms, ("float64", 1), ("float64", 2))
+
+
+def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
+    """Gauge of ``Q^T z`` for tables z, shape ``(..., *table)``, also off the subspace: of their projection."""
+    # The hull is in the coordinates of the invariants. NotImplementedError as for `dense_basis`.
+    basis = dense_basis(invariants, "the K-norm")
+    lead = [difference.shape[i] for i in range(difference.ndim - len(invariants.frame.shape))]
+    flat = difference.reshape((-1, basis.shape[1]))
+    gauges: Any
+    if isinstance(hull, SensitivityHull) and hull.is_l1:
+        tables = pt.dot(pt.dot(flat, basis.T), basis)
+        gauges = pt.sum(pt.abs(tables), axis=1) / hull.reach
+    elif hull.facets is None:
+        op: Any = GaugeOp(hull)
+        gauges = op(pt.dot(flat, basis.T))[0]
+    else:
+        gauges = pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=1)
+    return gauges.reshape(lead) if lead else gauges[0]
+
+
+@measured.register
+def _norm(law: HullLaw, noise: Any, invariants: Invariants) -> Any:
+    return table_gauge(noise, law.ball(invariants), invariants)
+
+
+@symbolic_log_sum.register
+def _gaussian(law: LatticeGaussian, sigma: Any, invariants: Invariants) -> Any | None:
+    sums = l2_sums(invariants)
+    if sums is None:
+        return None
+    total = pt.zeros_like(sigma)
+    for part, number in sums.items():
+        if isinstance(part, Multiples):
+            total += number * theta.log_sum(None, sigma / part.length, pt)
+        elif isinstance(part, ZeroSum):
+            total += number * _gaussian_zero_sum(part.count, sigma / math.sqrt(part.copies))
+        else:
+            total += number * _theta_series(part.series, sigma / math.sqrt(part.copies))
+    return total
+
+
+@symbolic_log_sum.register
+def _k_norm(law: LatticeKNorm, epsilon: Any, invariants: Invariants) -> Any | None:
+    multiple = law.l1_multiple(invariants)
+    return None if multiple is None else _of_norm("l1", multiple * epsilon, invariants)
+
+
+@symbolic_log_sum.register
+def _laplace(law: LatticeLaplace, epsilon: Any, invariants: Invariants) -> Any | None:
+    return _of_norm(law.norm, epsilon, invariants)
+
+
+def _of_norm(norm: str, epsilon: Any, invariants: Invariants) -> Any | None:
+    if norm == "l2" and invariants.dimension > 1:
+        rule = radial_sum(invariants)
+        return None if rule is None else _radial(epsilon, rule)
+    sums: Any = l1_sums(invariants) if norm == "l1" else l2_sums(invariants)
+    if sums is None:
+        return None
+    total = pt.zeros_like(epsilon)
+    for part, number in sums.items():
+        if isinstance(part, Multiples):  # sum over j of exp(-rate |j|) = coth(rate / 2)
+            total -= number * pt.log(pt.tanh(0.5 * epsilon * part.length))
+        elif isinstance(part, ZeroSum):
+            total += number * _laplace_zero_sum(part.count, epsilon * part.copies)
+        else:
+            total += number * _l1_series(part.series, epsilon * part.copies)
+    return total
+
+
+def _laplace_zero_sum(count: int, rate: Any) -> Any:
+    """Legendre polynomial ``P_(count-1)(coth rate)``, see `bayesdp.lattices.exact.fixed_sum`."""
+    terms = log_squared_binomials(count) - 2.0 * rate[..., None] * np.arange(count)
+    return logsumexp(terms, axis=-1) - (count - 1) * pt.log(-pt.expm1(-2.0 * rate))
+
+
+def _l1_series(series: L1Series, rate: Any) -> Any:
+    terms = series.log_coefficients - rate[..., None] * series.exponents
+    return logsumexp(terms, axis=-1) - series.power * pt.log(-pt.expm1(-series.period * rate))
+
+
+def _gaussian_zero_sum(count: int, sigma: Any) -> Any:
+    """Build `bayesdp.noise.lattice.base.gaussian_log_sum`; each side of the switch gets a harmless scale."""
+    small, low, high = _both_sides(sigma, GAUSSIAN_SWITCH)
+    nodes, k = trapezoid(count, GAUSSIAN_SWITCH)
+    weights = 2.0 * pt.exp(-0.5 * (k / low[..., None]) ** 2)
+    wave = pt.maximum(1.0 + pt.dot(weights, np.cos(np.outer(k, nodes))), 1e-17)
+    direct = logsumexp(count * pt.log(wave), axis=-1) - math.log(nodes.size)
+    dual = (count - 1) * pt.log(high * math.sqrt(2.0 * math.pi)) - 0.5 * math.log(count)
+    return pt.switch(small, direct, dual)
+
+
+def _theta_series(series: ThetaSeries, sigma: Any) -> Any:
+    small, low, high = _both_sides(sigma, series.switch)
+    direct = logsumexp(series.logs - 0.5 * series.squares / low[..., None] ** 2, axis=-1)
+    waves = logsumexp(series.dual_logs - 2.0 * (math.pi * high[..., None]) ** 2 * series.dual_squares, axis=-1)
+    dual = series.dimension * pt.log(high * math.sqrt(2.0 * math.pi)) - series.log_volume + waves
+    return pt.switch(small, direct, dual)
+
+
+def _radial(epsilon: Any, rule: RadialSum) -> Any:
+    small, low, high = _both_sides(epsilon, rule.smallest)
+    others = pt.log(high) + logsumexp(rule.log_weights - high[..., None] ** 2 * rule.inverse, axis=-1)
+    return pt.switch(small, rule.log_scale - rule.dimension * pt.log(low), pt.softplus(others))
+
+
+def _both_sides(scale: Any, at: float) -> tuple[Any, Any, Any]:
+    """Whether a scale is below a number, and what each side may use in either case."""
+    small = scale < at
+    return small, pt.switch(small, scale, at), pt.switch(small, at, scale)
 
 
 def signature_of(invariants: Invariants, *inputs: str) -> str:

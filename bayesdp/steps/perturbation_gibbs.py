@@ -13,8 +13,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.util import get_random_generator
 from pytensor.compile.mode import Mode
 
-from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, places
-from bayesdp.distributions.same_records import SameRecordsRV
+from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV, places
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps._assigned import chosen_values, register_step
 from bayesdp.steps._compiled import compiled, depends, log_density

@@ -10,7 +10,7 @@ import numpy as np
 import pytensor.tensor as pt
 
 from bayesdp.distributions import table_distribution
-from bayesdp.distributions.densities import symbolic_log_sum
+from bayesdp.distributions.tables import symbolic_log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.noise.lattice.base import LatticeLaw
 from bayesdp.noise.tables import norm_of

@@ -17,9 +17,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l2_sums
 from bayesdp.noise import theta
-from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.arrays import positive_number
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, normal_loss
 from bayesdp.noise.lattice.base import LatticeLaw, Line, gaussian_log_sum, gaussian_variance, parts
 from bayesdp.noise.lattice.linear import linear_law, size_masses
 from bayesdp.noise.tables import squared_norm

@@ -34,9 +34,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.lattices.parts import Table, lattice_parts
 from bayesdp.lattices.sums.sums import Multiples, l1_log_sum, l2_sums
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.arrays import positive_rate
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.lattice.base import LatticeLaw, Line, laplace_variance, parts
 from bayesdp.noise.lattice.lattice_gaussian import l2_log_sum
 from bayesdp.noise.lattice.linear import cell_masses, size_masses

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import LogMassWindows
 from bayesdp.noise.arrays import located, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw, Ints
 

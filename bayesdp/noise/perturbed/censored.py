@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import LogMassWindows, LossByLength
 from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, located, values_and_location
-from bayesdp.noise.base import Floats, IndependentLaw, Ints, NoiseLaw
+from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
 from bayesdp.noise.bounded.base import plain_bounds
 from bayesdp.noise.bounded.discrete import TruncatedDiscreteGaussian, TruncatedDiscreteLaplace
 from bayesdp.noise.bounded.real import TruncatedGaussian, TruncatedLaplace

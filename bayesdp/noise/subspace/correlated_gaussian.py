@@ -13,9 +13,8 @@ import scipy.linalg
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.arrays import MAX_SCALE
-from bayesdp.noise.base import Floats
+from bayesdp.noise.base import Floats, KernelForm, LossByLength, normal_loss
 from bayesdp.noise.subspace.base import CoordinateLaw, cell_variances
 from bayesdp.queries import Query
 

@@ -13,9 +13,8 @@ from scipy.special import logsumexp
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import LossByLength
 from bayesdp.noise.arrays import positive_number
-from bayesdp.noise.base import Floats
+from bayesdp.noise.base import Floats, LossByLength
 from bayesdp.noise.subspace.base import CoordinateLaw, share_of_projection
 from bayesdp.privacy.losses import PureDP
 from bayesdp.queries import Query

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import KernelForm, LossByLength, normal_loss
 from bayesdp.noise.arrays import positive_number
-from bayesdp.noise.base import Floats
+from bayesdp.noise.base import Floats, KernelForm, LossByLength, normal_loss
 from bayesdp.noise.subspace.base import SubspaceLaw, share_of_projection
 from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query

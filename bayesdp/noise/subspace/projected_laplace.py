@@ -40,8 +40,8 @@ from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp._numba import nb
 from bayesdp._random import exponential, uniform
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.arrays import positive_number
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.base import SubspaceLaw, share_of_projection
 from bayesdp.queries import Query
 

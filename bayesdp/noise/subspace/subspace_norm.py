@@ -22,8 +22,8 @@ from scipy.spatial import HalfspaceIntersection
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.arrays import positive_rate
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances, share_of_projection
 from bayesdp.noise.tables import norm_of
 from bayesdp.polytopes import SymmetricHull, sensitivity_hull
