@@ -15,9 +15,6 @@ from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transf
 from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value, check_parameters
 from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.distributions.transforms import _default_transform
-from pytensor.gradient import DisconnectedType, grad_not_implemented
-from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
@@ -25,6 +22,7 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp._numba import nb as numba
 from bayesdp.distributions.registry import (
     PythonRV,
+    WithDerivatives,
     as_real,
     blank,
     drawn_in_python,
@@ -297,43 +295,6 @@ def _inner_point(size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
     return point if rv_size_is_none(size) else pt.full(size, point)
 
 
-class GaussianSumsOp(Op):
-    """Sum of Gaussian masses over the integers of intervals, with its derivatives; see `gaussian_sums`.
-
-    Vectors mu, sigma, lower, upper in; logarithm of the sum in units of the mass of m, its derivatives with respect to mu
-    and sigma for fixed m, and m out.
-    """
-
-    __props__ = ()
-
-    def make_node(self, *inputs: Any) -> Apply[Any]:
-        """Apply to vectors."""
-        vectors = [pt.as_tensor_variable(variable) for variable in inputs]
-        return Apply(self, vectors, [pt.vector(dtype="float64") for _ in range(4)])
-
-    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
-        """Evaluate without PyTensor's compiler."""
-        found = _sums(*[np.ascontiguousarray(array, dtype=np.float64) for array in inputs])
-        for storage, array in zip(outputs, found, strict=True):
-            storage[0] = array
-
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
-        """The shape of the vectors."""
-        return [shapes[0]] * 4
-
-    def connection_pattern(self, node: Any) -> list[list[bool]]:
-        """The bounds are not varied."""
-        return [[True, True, True, False], [True, True, True, False], [False] * 4, [False] * 4]
-
-    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        """Reuse what was computed with the sum."""
-        if any(not isinstance(c.type, DisconnectedType) for c in cotangents[1:3]):
-            found = [grad_not_implemented(self, i, inputs[i], "second derivatives are not available") for i in (0, 1)]
-        else:
-            found = [cotangents[0] * outputs[1], cotangents[0] * outputs[2]]
-        return [*found, DisconnectedType()(), DisconnectedType()()]
-
-
 # Not PyTensor's numba_njit: functions made by that cannot be called from Python, which `perform` does.
 @numba.njit(cache=True)
 def _sums(mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for the types it meets
@@ -343,6 +304,25 @@ def _sums(mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled 
     first, second = out[:, 1] / out[:, 0], out[:, 2] / out[:, 0]
     slope = (second - 2.0 * (mu - m) * first) / sigma**3
     return np.log(out[:, 0]), first / sigma**2, slope, m
+
+
+class GaussianSumsOp(WithDerivatives):
+    """Sum of Gaussian masses over the integers of intervals, with its derivatives; see `gaussian_sums`.
+
+    Vectors mu, sigma, lower, upper in; logarithm of the sum in units of the mass of m, its derivatives with respect to mu
+    and sigma for fixed m, and m out.
+    """
+
+    derivatives = 2
+    evaluate = staticmethod(_sums)
+
+    def types(self, *inputs: Any) -> list[Any]:
+        """Four vectors."""
+        return [pt.vector(dtype="float64") for _ in range(4)]
+
+    def infer_shape(self, node: Any, shapes: Any) -> Any:
+        """The shape of the vectors."""
+        return [shapes[0]] * 4
 
 
 @register_funcify_default_op_cache_key(GaussianSumsOp)

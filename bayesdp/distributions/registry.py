@@ -13,12 +13,15 @@ from functools import singledispatch
 from inspect import Parameter, Signature, getclosurevars
 from multiprocessing.reduction import ForkingPickler
 from types import MethodType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
+from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -312,6 +315,46 @@ def in_python(function: Any, *result: Any) -> tuple[Any, None]:
         return out
 
     return compiled, None
+
+
+class WithDerivatives(Op):
+    """An Op whose first output is computed together with its derivatives, the next outputs, in the first of its inputs.
+
+    `evaluate` gives all outputs from arrays, and `types` what they are. Second derivatives are refused, not taken for zero.
+    """
+
+    __props__: tuple[str, ...] = ()
+    derivatives: ClassVar[int]
+    evaluate: Any
+
+    def types(self, *inputs: Any) -> list[Any]:
+        """New variables for the outputs."""
+        raise NotImplementedError
+
+    def make_node(self, *inputs: Any) -> Apply[Any]:
+        """Apply to symbolic inputs."""
+        given = [pt.as_tensor_variable(value) for value in inputs]
+        return Apply(self, given, self.types(*given))
+
+    def perform(self, node: Apply[Any], inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate without PyTensor's compiler."""
+        for storage, found in zip(output_storage, self.evaluate(*inputs), strict=True):
+            storage[0] = np.asarray(found)
+
+    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
+        """Only the value and its derivatives depend on anything, and only on the first inputs."""
+        connected = [i <= self.derivatives for i in range(len(node.outputs))]
+        return [connected if i < self.derivatives else [False] * len(connected) for i in range(len(node.inputs))]
+
+    def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Reuse what was computed with the value."""
+        varied, fixed = range(self.derivatives), [disconnected_type() for _ in inputs[self.derivatives :]]
+        if any(not isinstance(cotangents[1 + i].type, DisconnectedType) for i in varied):
+            return [
+                *(grad_not_implemented(self, i, inputs[i], "second derivatives are not available") for i in varied),
+                *fixed,
+            ]
+        return [*(cotangents[0] * outputs[1 + i] for i in varied), *fixed]
 
 
 @numba_core_rv_funcify.register(PythonRV)

@@ -21,23 +21,20 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
+from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import (
-    numba_njit,
-    register_funcify_and_cache_key,
-    register_funcify_default_op_cache_key,
-)
+from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key, register_funcify_default_op_cache_key
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.special import logsumexp
 from pytensor.tensor.variable import TensorConstant
 
+from bayesdp._numba import nb as numba
 from bayesdp._wiring import connected
 from bayesdp.distributions.confidential_counts import as_tied_table
 from bayesdp.distributions.registry import (
     PROPS,
     PythonRV,
+    WithDerivatives,
     applied,
     blank,
     checked_location,
@@ -145,56 +142,37 @@ def _in_coordinates(law: CoordinateLaw, noise: Any, invariants: Invariants) -> A
     return linear_coordinates(noise, invariants, law.whitening)
 
 
-class BlocksDensity(Op):
+# Not PyTensor's numba_njit: functions made by that cannot be called from Python, which `perform` does.
+@numba.njit
+def _blocks(u, b, starts, cells, entries):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+    gradient = np.empty(len(u))
+    value, derivative = blocks_density(u, b.item(), starts, cells, entries, gradient)
+    return np.asarray(value), gradient, np.asarray(derivative)
+
+
+class BlocksDensity(WithDerivatives):
     """Log-density of noise on disjoint totals, its gradient in the noise and its derivative in b, in one pass.
 
     Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.projected_laplace.blocks_density`. The blocks are
     inputs and not parameters of the Op, so that all invariants share one compiled function.
     """
 
-    __props__ = ()
+    derivatives = 2
+    evaluate = staticmethod(_blocks)
 
-    def make_node(self, *inputs: Any) -> Apply[Any]:
-        """Apply to symbolic inputs."""
-        given = [pt.as_tensor_variable(value) for value in inputs]
-        return Apply(self, given, [pt.dscalar(), given[0].type(), pt.dscalar()])
-
-    def perform(self, node: Apply[Any], inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate without PyTensor's compiler."""
-        u, b, starts, cells, entries = inputs
-        gradient = np.empty(len(u))
-        value, derivative = blocks_density(u, float(b), starts, cells, entries, gradient)
-        output_storage[0][0] = np.asarray(value)
-        output_storage[1][0] = gradient
-        output_storage[2][0] = np.asarray(derivative)
+    def types(self, *inputs: Any) -> list[Any]:
+        """A number, as many as the noise has, and a number."""
+        return [pt.dscalar(), inputs[0].type(), pt.dscalar()]
 
     def infer_shape(self, node: Apply[Any], shapes: list[Any]) -> list[Any]:
         """The gradient is as long as the noise."""
         return [(), shapes[0], ()]
 
-    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
-        """Everything depends on the noise and on b; the blocks are not varied."""
-        return [[True] * 3] * 2 + [[False] * 3] * 3
-
-    def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """Reuse what was computed with the value; second derivatives are refused, not taken for zero."""
-        fixed = [disconnected_type() for _ in range(3)]
-        if any(not isinstance(own.type, DisconnectedType) for own in cotangents[1:]):
-            return [*(grad_not_implemented(self, i, inputs[i]) for i in range(2)), *fixed]
-        return [cotangents[0] * outputs[1], cotangents[0] * outputs[2], *fixed]
-
 
 @register_funcify_default_op_cache_key(BlocksDensity)
 def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
     """Give the kernel to PyTensor; the number must change whenever the kernel does, or a stored one is used."""
-
-    @numba_njit
-    def density(u, b, starts, cells, entries):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        gradient = np.empty(len(u))
-        value, derivative = blocks_density(u, b.item(), starts, cells, entries, gradient)
-        return np.asarray(value), gradient, np.asarray(derivative)
-
-    return density, 2
+    return _blocks, 3
 
 
 def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
@@ -229,33 +207,25 @@ def _one_dimensional(law: ProjectedLaplace, scale: Any, invariants: Invariants) 
         )
 
 
-class GaugeOp(Op):
+class GaugeOp(WithDerivatives):
     """Gauges of points, shape (points, n), by linear programs; and the forms, of that shape, that attain them: the gradient."""
 
     __props__ = ("hull",)
+    derivatives = 1
 
     def __init__(self, hull: Hull) -> None:
         self.hull = hull
 
-    def make_node(self, *inputs: Any) -> Apply[Any]:
-        """Apply the Op to a matrix of points."""
-        rows: Any = pt.cast(pt.as_tensor_variable(inputs[0]), "float64")
-        count = rows.type.shape[0]
-        return Apply(
-            self,
-            [rows],
-            [
-                pt.tensor(dtype="float64", shape=(count,)),
-                pt.tensor(dtype="float64", shape=(count, self.hull.dimension)),
-            ],
-        )
+    def types(self, *inputs: Any) -> list[Any]:
+        """A number and a form for each point."""
+        count = inputs[0].type.shape[0]
+        return [
+            pt.tensor(dtype="float64", shape=(count,)),
+            pt.tensor(dtype="float64", shape=(count, self.hull.dimension)),
+        ]
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
-        """Solve one program for each row."""
-        output_storage[0][0], output_storage[1][0] = self.values_and_forms(inputs[0])
-
-    def values_and_forms(self, points: Any) -> tuple[Floats, Floats]:
-        """Gauges and forms of the rows."""
+    def evaluate(self, points: Any) -> tuple[Floats, Floats]:
+        """Gauges and forms of the rows, by one program each."""
         values, forms = np.empty(len(points)), np.empty((len(points), self.hull.dimension))
         for i, point in enumerate(points):
             values[i], forms[i] = self.hull.subgradient(point)
@@ -278,7 +248,7 @@ class GaugeOp(Op):
 
 @register_funcify_and_cache_key(GaugeOp)
 def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
-    return in_python(op.values_and_forms, ("float64", 1), ("float64", 2))
+    return in_python(op.evaluate, ("float64", 1), ("float64", 2))
 
 
 def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
@@ -293,7 +263,7 @@ def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
         gauges = pt.sum(pt.abs(tables), axis=1) / hull.reach
     elif hull.facets is None:
         op: Any = GaugeOp(hull)
-        gauges = op(pt.dot(flat, basis.T))[0]
+        gauges = op(pt.cast(pt.dot(flat, basis.T), "float64"))[0]
     else:
         gauges = pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=1)
     return gauges.reshape(lead) if lead else gauges[0]

@@ -288,7 +288,6 @@ class NoiseLaw(ABC):
             ``-inf`` off the support.
         """
 
-    @abstractmethod
     def draw(
         self,
         rng: _validate.Seed,
@@ -317,6 +316,17 @@ class NoiseLaw(ABC):
         numpy.ndarray, shape ``(size, *shape)``
             int64 for integer laws, float64 for the others.
         """
+        centre, count = self._centre(location, shape, invariants), 1 if size is None else count_of(size)
+        drawn: Floats | Ints = self._drawn(_validate.generator_of(rng), centre, count, invariants)
+        return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
+
+    def _centre(self, location: npt.ArrayLike | None, shape: tuple[int, ...], invariants: Invariants | None) -> Any:
+        """What noise is added to, checked, in the shape of one answer."""
+        return located(location, shape)
+
+    def _drawn(self, rng: np.random.Generator, location: Any, count: int, invariants: Any = None) -> Any:
+        """Noisy values around a location, shape ``(count, *location.shape)``; not needed where a law has its own `draw`."""
+        raise NotImplementedError(f"the law {self.name!r} has no sampler")
 
     def draw_answers(self, rng: _validate.Seed, queries: Sequence[Query], table: npt.ArrayLike) -> list[Floats | Ints]:
         """Draw what is published of several queries about one table; answers about the same records share their perturbation.
@@ -502,30 +512,13 @@ class NoiseLaw(ABC):
 
 
 class IndependentLaw(NoiseLaw):
-    """Answers that have noise of their own each: a law states the log-mass of each value, and draws around locations."""
+    """Answers that have noise of their own each: a law states the log-mass of each value, and draws (`_drawn`)."""
 
     log_each: Any  # of values and their locations, elementwise
-
-    @abstractmethod
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
-        """Draws around locations, shape ``(count, *location.shape)``."""
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum of the log-masses or log-densities of all answers. See `NoiseLaw.logp`."""
         return float(np.sum(self.log_each(values, location)))
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Any:
-        """Draw independent values around a location (zero by default). See `NoiseLaw.draw`."""
-        centre, count = located(location, shape), 1 if size is None else count_of(size)
-        drawn = self._drawn(_validate.generator_of(rng), centre, count)
-        return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
 
 
 def _described(value: Any) -> Any:

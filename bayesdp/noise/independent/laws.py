@@ -123,19 +123,29 @@ class ScaledLaw(IndependentLaw):
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Mean and variance around mu."""
 
-    @abstractmethod
+    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Log-mass or log-density of each value, elementwise; ``-inf`` for fractions under integer laws. Shapes broadcast."""
+        y, mu, scale = self._prepared(values, location)
+        found = np.asarray(self.log_kernel(np, y, mu, scale))
+        return np.where(y == np.rint(y), found, -np.inf) if self.integer else found
+
     def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of at most each value (any real number), elementwise."""
+        y, mu, scale = self._prepared(values, location)
+        return np.asarray(self.log_cdf_kernel(np, np.floor(y) if self.integer else y, mu, scale))
 
-    @abstractmethod
     def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of more than each value (any real number), elementwise."""
+        y, mu, scale = self._prepared(
+            values, location
+        )  # the law is symmetric: at most the mirror image of the next value
+        return np.asarray(self.log_cdf_kernel(np, -np.floor(y) - 1.0 if self.integer else -y, -mu, scale))
 
     def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Probability of at most each value (any real number), elementwise."""
         return np.exp(self.log_cdf(values, location))
 
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Any:
         cells = [location, self._scales(location.shape)]
         return draw_each(self.fill, rng, cells, count, integer=self.integer)
 
@@ -171,22 +181,7 @@ class IntegerLaw(ScaledLaw):
     support = "integers"
     integer = True
 
-    def log_mass(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-mass of each value, elementwise; ``-inf`` where it is not an integer. Numbers are below 2**53 in size."""
-        k, mu, scale = self._prepared(values, location)
-        return np.where(k == np.rint(k), self.log_kernel(np, k, mu, scale), -np.inf)
-
-    log_each = log_mass
-
-    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of at most each value (any real number), elementwise."""
-        k, mu, scale = self._prepared(values, location)
-        return np.asarray(self.log_cdf_kernel(np, np.floor(k), mu, scale))
-
-    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of more than each value (any real number), elementwise."""
-        k, mu, scale = self._prepared(values, location)
-        return np.asarray(self.log_cdf_kernel(np, -np.floor(k) - 1.0, -mu, scale))
+    log_mass = ScaledLaw.log_each
 
 
 class RealLaw(ScaledLaw):
@@ -228,28 +223,7 @@ class RealLaw(ScaledLaw):
         """Write draws into ``out``, shape (draws, cells)."""
         out[...] = mu + scale * cls._standard_draw(rng, out.shape)
 
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; values and locations are of shapes that broadcast."""
-        return np.asarray(self.log_kernel(np, *self._prepared(values, location)))
-
-    log_each = log_density
-
-    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of at most each value, elementwise."""
-        return np.asarray(self.log_cdf_kernel(np, *self._prepared(values, location)))
-
-    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of more than each value, elementwise."""
-        y, mu, scale = self._prepared(values, location)
-        return np.asarray(self.log_cdf_kernel(np, -y, -mu, scale))
-
-
-def _laplace_loss(epsilon: Floats, sensitivity: Floats) -> Floats:
-    return np.asarray(sensitivity / epsilon)
-
-
-def _gaussian_loss(rho: Floats, sensitivity: Floats) -> Floats:
-    return np.asarray(sensitivity / np.sqrt(2.0 * rho))
+    log_density = ScaledLaw.log_each
 
 
 def _discrete_laplace_variance(variance: Floats) -> Floats:
@@ -267,47 +241,21 @@ def _discrete_gaussian_variance(variance: Floats) -> Floats:
     return np.asarray(np.sqrt(variance))
 
 
-_L1 = (
-    "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
-    "b = sensitivity / epsilon"
-)
-_L2 = (
-    "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
-    "sqrt(2 rho)"
-)
-_NO_EPSILON = (
-    "epsilon and delta give a sigma by several formulas, so look it up, or take it from mechanisms.DiscreteGaussian(table, "
-    "epsilon=..., delta=...).sigma"
-)
+def _ways_of_b(variance: str, from_variance: Callable[[Floats], Floats]) -> Ways:
+    relation = (
+        "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
+        f"b = sensitivity / epsilon; or variance = {variance}, or standard_deviation"
+    )
+    return Ways("b", "epsilon", lambda epsilon, sensitivity: sensitivity / epsilon, from_variance, relation)
 
-LAPLACE = Ways(
-    "b",
-    "epsilon",
-    _laplace_loss,
-    lambda variance: np.asarray(np.sqrt(0.5 * variance)),
-    f"{_L1}; or variance = 2 b**2, or standard_deviation",
-)
-DISCRETE_LAPLACE = Ways(
-    "b",
-    "epsilon",
-    _laplace_loss,
-    _discrete_laplace_variance,
-    f"{_L1}; or variance = 1 / (2 sinh(1 / (2 b))**2), or standard_deviation",
-)
-GAUSSIAN = Ways(
-    "sigma",
-    "rho",
-    _gaussian_loss,
-    lambda variance: np.asarray(np.sqrt(variance)),
-    f"{_L2}; or variance = sigma**2, or standard_deviation; {_NO_EPSILON}",
-)
-DISCRETE_GAUSSIAN = Ways(
-    "sigma",
-    "rho",
-    _gaussian_loss,
-    _discrete_gaussian_variance,
-    f"{_L2}; or variance = sigma**2 (from 1 on), or standard_deviation; {_NO_EPSILON}",
-)
+
+def _ways_of_sigma(variance: str, from_variance: Callable[[Floats], Floats]) -> Ways:
+    relation = (
+        "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
+        f"sqrt(2 rho); or variance = {variance}, or standard_deviation; epsilon and delta give a sigma by several formulas, so "
+        "look it up, or take it from mechanisms.DiscreteGaussian(table, epsilon=..., delta=...).sigma"
+    )
+    return Ways("sigma", "rho", lambda rho, sensitivity: sensitivity / np.sqrt(2.0 * rho), from_variance, relation)
 
 
 class _OfLaplace(ScaledLaw):
@@ -405,7 +353,7 @@ class Laplace(_OfLaplace, RealLaw):
     b: float | Floats
 
     name = "laplace"
-    ways = LAPLACE
+    ways = _ways_of_b("2 b**2", lambda variance: np.sqrt(0.5 * variance))
     draw_one = staticmethod(kernels.laplace)
 
     @staticmethod
@@ -474,7 +422,7 @@ class Gaussian(_OfGaussian, RealLaw):
     sigma: float | Floats
 
     name = "gaussian"
-    ways = GAUSSIAN
+    ways = _ways_of_sigma("sigma**2", np.sqrt)
     normal = True
     draw_one = staticmethod(kernels.gaussian)
 
@@ -542,7 +490,7 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
     b: float | Floats
 
     name = "discrete-laplace"
-    ways = DISCRETE_LAPLACE
+    ways = _ways_of_b("1 / (2 sinh(1 / (2 b))**2)", _discrete_laplace_variance)
     draw_one = staticmethod(kernels.discrete_laplace)
     fill = staticmethod(kernels.fill_discrete_laplace)
 
@@ -632,7 +580,7 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
     sigma: float | Floats
 
     name = "discrete-gaussian"
-    ways = DISCRETE_GAUSSIAN
+    ways = _ways_of_sigma("sigma**2 (from 1 on)", _discrete_gaussian_variance)
     draw_one = staticmethod(kernels.discrete_gaussian)
     fill = staticmethod(kernels.fill_discrete_gaussian)
 

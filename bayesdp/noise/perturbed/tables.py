@@ -173,10 +173,8 @@ def random_rounding(base: int, probabilities: str | Sequence[float] | None = Non
 
     Parameters
     ----------
-    base : int
-        3 at Stats NZ, 5 at Statistics Canada.
-    probabilities : {"unbiased", "nearest"} or sequence of float, optional
-        Of rounding up, by remainder; unbiased by default.
+    base, probabilities
+        As of `RandomRounding`; the base is 3 at Stats NZ, 5 at Statistics Canada.
 
     Examples
     --------
@@ -191,9 +189,8 @@ def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
 
     Parameters
     ----------
-    base : int
-    ties : {"up", "down", "even"}, default "up"
-        Where counts in the middle go.
+    base, ties
+        As of `ConventionalRounding`.
 
     Examples
     --------
@@ -211,22 +208,20 @@ def _base(given: Any) -> int:
 
 
 def _probabilities(given: Any, base: int) -> tuple[float, ...]:
-    one = isinstance(given, (int, float)) and not isinstance(given, bool)
-    items: Sequence[Any] = [given] if one else given
+    items: Any = [given] if isinstance(given, (int, float)) and not isinstance(given, bool) else given
     if isinstance(items, dict) or not hasattr(items, "__len__"):
         raise TypeError(f"probabilities must be a list of numbers, 'unbiased' or 'nearest', got {given!r}")
     if len(items) != base - 1:
         raise ValueError(
             f"probabilities must have one number for each remainder from 1 to {base - 1} by the base {base}, got {len(items)}"
         )
-    plain = [u.item() if isinstance(u, np.generic) else u for u in items]
-    found = tuple(
-        _validate.nonnegative_real(u, f"probabilities (of the remainder {r})") for r, u in enumerate(plain, 1)
-    )
-    for r, u in enumerate(found, 1):
-        if u > 1.0:
-            raise ValueError(f"probabilities must be at most 1, but that of the remainder {r} is {u!r}")
-    return found
+    found = []
+    for r, u in enumerate(items, 1):
+        plain = u.item() if isinstance(u, np.generic) else u
+        found.append(_validate.nonnegative_real(plain, f"probabilities (of the remainder {r})"))
+        if found[-1] > 1.0:
+            raise ValueError(f"probabilities must be at most 1, but that of the remainder {r} is {found[-1]!r}")
+    return tuple(found)
 
 
 SUM_TOLERANCE = 1e-8
@@ -304,7 +299,12 @@ class TransitionTable(PerturbedLaw):
                 f"the table must have at most {_MOST_ENTRIES:,} entries, rows times the range of the deviations, "
                 f"got {len(rows):,} times {width:,}"
             )
-        _check_sums(rows)
+        sums = rows.sum(axis=1)
+        bad = np.flatnonzero(np.abs(sums - 1.0) > SUM_TOLERANCE)
+        if bad.size:
+            raise ValueError(
+                f"the probabilities of every row must sum to 1, but those of row x = {bad[0]} sum to {sums[bad[0]].item():.10g}"
+            )
         below = _validate.nonnegative_integer(whole(self.below), "below")
         self._set(deviations=deviations, rows=tuple(map(tuple, rows.tolist())), period=period, below=below)
         self._check_below()
@@ -313,9 +313,8 @@ class TransitionTable(PerturbedLaw):
         """No number under the threshold is published, but for the one that stands for them."""
         if not self.below:
             return
-        counts = np.arange(
-            min(max(self.below - self.deviations[0], 0), self.transitions.largest_count + 1), dtype=np.int64
-        )
+        first = max(self.below - self.deviations[0], 0)
+        counts = np.arange(min(first, self.transitions.largest_count + 1), dtype=np.int64)
         y = counts[:, None] + np.array(self.deviations)
         mass = np.asarray(self.rows)[self.transitions.row_of(counts)]
         bad = np.argwhere((mass > 0.0) & (y < self.below - 1))
@@ -459,29 +458,19 @@ def _deviations(given: Any, argument: str = "deviations") -> tuple[int, ...]:
 
 def _rows(given: Any, width: int) -> npt.NDArray[np.float64]:
     """Probabilities as an array, each of them checked."""
+    needed = f"rows must have {width} probabilities each, one for each deviation"
     try:
         array = np.asarray(given)
     except ValueError:
-        raise ValueError(f"rows must have {width} probabilities each, one for each deviation") from None
+        raise ValueError(needed) from None
     if array.ndim != 2 or array.shape[1] != width or not len(array):
-        raise ValueError(
-            f"rows must have {width} probabilities each, one for each deviation, got an array of shape {array.shape}"
-        )
+        raise ValueError(f"{needed}, got an array of shape {array.shape}")
     found = np.asarray(_validate.finite_array(array, "rows", lambda i: f"row x = {i // width}"), dtype=np.float64)
     bad = np.argwhere((found < 0.0) | (found > 1.0 + SUM_TOLERANCE))
     if bad.size:
         x, j = bad[0]
         raise ValueError(f"rows must hold probabilities, but row x = {x} has {found[x, j].item()!r}")
     return found
-
-
-def _check_sums(rows: npt.NDArray[np.float64]) -> None:
-    sums = rows.sum(axis=1)
-    bad = np.flatnonzero(np.abs(sums - 1.0) > SUM_TOLERANCE)
-    if bad.size:
-        raise ValueError(
-            f"the probabilities of every row must sum to 1, but those of row x = {bad[0]} sum to {sums[bad[0]].item():.10g}"
-        )
 
 
 _NEEDED = ("i", "j", "p")
@@ -552,11 +541,11 @@ def read_ptable(path: str | Path) -> TransitionTable:
 def _columns(header: list[str], shown: str) -> dict[str, int]:
     names = [name.strip() for name in header]
     missing = [name for name in _NEEDED if name not in names]
+    unknown = [name for name in names if name not in (*_NEEDED, *_OTHERS)]
     if missing:
         raise ValueError(
             f"{shown} lacks the column {', '.join(missing)}; a perturbation table has i (the true count), j (the published one) and p"
         )
-    unknown = [name for name in names if name not in (*_NEEDED, *_OTHERS)]
     if unknown:
         raise ValueError(
             f"{shown} has the column {printable(unknown[0])!r}, which is not known; known are i, j, p, {', '.join(_OTHERS)}"
@@ -570,13 +559,14 @@ def _add(rows: dict[int, dict[int, float]], columns: dict[str, int], fields: lis
     """Put the probability of one line where it belongs."""
     if len(fields) != len(columns):
         raise ValueError(f"{where}: {len(fields)} fields, but there are {len(columns)} columns")
-    i, j = (_number(fields[columns[name]], name, where, int) for name in ("i", "j"))
+    i, j, p = (
+        _number(fields[columns[name]], name, where, kind) for name, kind in (("i", int), ("j", int), ("p", float))
+    )
     for name, value in (("i", i), ("j", j)):
         if not 0 <= value <= _LARGEST:
             raise ValueError(f"{where}: {name} must be a count from 0 to {_LARGEST}, got {value}")
     if "v" in columns and _number(fields[columns["v"]], "v", where, int) != j - i:
         raise ValueError(f"{where}: v must be j - i, which is {j - i}, got {printable(fields[columns['v']])!r}")
-    p = _number(fields[columns["p"]], "p", where, float)
     if not (math.isfinite(p) and 0.0 <= p <= 1.0):
         raise ValueError(f"{where}: p must be a probability from 0 to 1, got {printable(fields[columns['p']])!r}")
     row = rows.setdefault(i, {})
