@@ -16,6 +16,7 @@ Laplace).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +35,21 @@ _SPARSE = 4096
 through."""
 
 
-def _log_weights(cells: int, epsilon: float) -> Floats:
-    """``log(C(cells-1, k)**2 x**k)`` for k = 0, ..., cells - 1."""
+def log_sum_exp(xp: Any, terms: Any) -> Any:
+    """Logarithm of the sum of exponentials along the last axis; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
+    return logsumexp(terms, axis=-1) if xp is np else xp.logsumexp(terms, axis=-1)
+
+
+def both_sides(xp: Any, scale: Any, at: float) -> tuple[Any, Any, Any]:
+    """Whether a scale is below a number, and what each side of an ``xp.where`` may use in either case."""
+    small = scale < at
+    return small, xp.where(small, scale, at), xp.where(small, at, scale)
+
+
+def _log_weights(cells: int, epsilon: Any, xp: Any = np) -> Any:
+    """``log(C(cells-1, k)**2 x**k)`` for k = 0, ..., cells - 1, along a new last axis."""
     k = np.arange(cells)
-    return np.asarray(2.0 * (gammaln(cells) - gammaln(k + 1.0) - gammaln(cells - k) - epsilon * k))
+    return 2.0 * (gammaln(cells) - gammaln(k + 1.0) - gammaln(cells - k) - xp.expand_dims(epsilon, -1) * k)
 
 
 def mass_table(cells: int, epsilon: float) -> Floats:
@@ -46,7 +58,7 @@ def mass_table(cells: int, epsilon: float) -> Floats:
     return np.asarray(np.cumsum(np.exp(weights - logsumexp(weights))))
 
 
-def log_normaliser(cells: int, epsilon: float) -> float:
+def log_normaliser(cells: int, epsilon: Any, xp: Any = np) -> Any:
     """Logarithm of the sum of ``exp(-epsilon ||z||_1)`` over integer vectors with sum zero.
 
     The sum is ``P_{cells-1}(coth epsilon)``, P the Legendre polynomial. It is computed as ``sum_k
@@ -64,7 +76,7 @@ def log_normaliser(cells: int, epsilon: float) -> float:
     >>> print(f"{log_normaliser(102, 0.192):.4f}")
     234.1172
     """
-    return float(logsumexp(_log_weights(cells, epsilon))) - (cells - 1) * math.log(-math.expm1(-2.0 * epsilon))
+    return log_sum_exp(xp, _log_weights(cells, epsilon, xp)) - (cells - 1) * xp.log(-xp.expm1(-2.0 * epsilon))
 
 
 def draw_fixed_sums(

@@ -49,13 +49,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat, fmpz_poly
-from scipy.special import logsumexp
 
 from bayesdp._numba import nb
+from bayesdp.lattices.exact.fixed_sum import log_sum_exp
 from bayesdp.lattices.parts import General, Table
 from bayesdp.moves.basis import leading_signs
 
@@ -333,10 +334,10 @@ class L1Series:
     period: int
     power: int
 
-    def log_sum(self, rate: float) -> float:
+    def log_sum(self, rate: Any, xp: Any = np) -> Any:
         """Logarithm of F at ``exp(-rate)``, for a positive rate; relative error of F about 1e-14."""
-        terms = self.log_coefficients - rate * self.exponents
-        return float(logsumexp(terms)) - self.power * math.log(-math.expm1(-rate * self.period))
+        terms = self.log_coefficients - xp.expand_dims(rate, -1) * self.exponents
+        return log_sum_exp(xp, terms) - self.power * xp.log(-xp.expm1(-rate * self.period))
 
 
 def part_matrix(part: Table | General) -> Ints:

@@ -28,15 +28,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpq_mat, fmpz_mat
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.fixed_sum import log_normaliser
+from bayesdp.lattices.exact.fixed_sum import both_sides, log_normaliser, log_sum_exp
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.sums.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.moves.basis import integer_kernel
@@ -142,12 +143,13 @@ class ThetaSeries:
     dimension: int
     log_volume: float  # half the logarithm of det(G)
 
-    def log_sum(self, sigma: float) -> float:
+    def log_sum(self, sigma: Any, xp: Any = np) -> Any:
         """Logarithm of the Gaussian sum; relative error of the sum about 1e-15."""
-        if sigma < self.switch:
-            return float(logsumexp(self.logs - 0.5 * self.squares / sigma**2))
-        dual = float(logsumexp(self.dual_logs - 2.0 * (math.pi * sigma) ** 2 * self.dual_squares))
-        return self.dimension * math.log(sigma * math.sqrt(2.0 * math.pi)) - self.log_volume + dual
+        small, low, high = both_sides(xp, sigma, self.switch)
+        direct = log_sum_exp(xp, self.logs - 0.5 * self.squares / xp.expand_dims(low, -1) ** 2)
+        waves = log_sum_exp(xp, self.dual_logs - 2.0 * (math.pi * xp.expand_dims(high, -1)) ** 2 * self.dual_squares)
+        dual = self.dimension * xp.log(high * math.sqrt(2.0 * math.pi)) - self.log_volume + waves
+        return xp.where(small, direct, dual)
 
 
 def theta_series(part: Table | General) -> ThetaSeries | None:
@@ -291,7 +293,7 @@ def _sums[Series](
     return found
 
 
-def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
+def l1_log_sum(invariants: Invariants, rate: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant.
 
     It is a sum over the parts of the lattice: ``log coth(rate ||u||_1 / 2)`` for the multiples of a vector u, the
@@ -302,9 +304,8 @@ def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
     Parameters
     ----------
     invariants : Invariants
-    rate : float
+    rate : float, or tensor variable where `xp` is PyTensor
         Per count.
-
 
     Examples
     --------
@@ -319,9 +320,19 @@ def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
     terms = []
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            terms.append(-number * math.log(math.tanh(0.5 * rate * part.length)))
+            terms.append(number * log_coth(xp, 0.5 * rate * part.length))
         elif isinstance(part, ZeroSum):
-            terms.append(number * log_normaliser(part.count, rate * part.copies))
+            terms.append(number * log_normaliser(part.count, rate * part.copies, xp))
         else:
-            terms.append(number * part.series.log_sum(rate * part.copies))
-    return math.fsum(terms)
+            terms.append(number * part.series.log_sum(rate * part.copies, xp))
+    return added(xp, terms, rate)
+
+
+def log_coth(xp: Any, half: Any) -> Any:
+    """Logarithm of the sum of ``exp(-2 half |j|)`` over the integers j."""
+    return -math.log(math.tanh(half)) if xp is np else -xp.log(xp.tanh(half))
+
+
+def added(xp: Any, terms: list[Any], scale: Any) -> Any:
+    """The sum of terms, of the shape of the scale; of numbers without rounding errors but the last."""
+    return math.fsum(terms) if xp is np else sum(terms, xp.zeros_like(scale))

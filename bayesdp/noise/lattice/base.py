@@ -30,6 +30,7 @@ from scipy.special import gammaln, logsumexp
 
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.exact.fixed_sum import both_sides, log_sum_exp
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.tables import TableLaw, difference_of
@@ -84,6 +85,10 @@ class LatticeLaw(TableLaw):
 
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the sum of the kernel over the lattice, or None where it is not computed."""
+        return self._log_sum(np, self.scale, invariants)
+
+    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
+        """The same at any scale, for NumPy and PyTensor (`bayesdp.noise.namespace`)."""
         return None
 
     def tail_bound(self, t: float, invariants: Invariants) -> float:
@@ -285,7 +290,7 @@ def trapezoid(count: int, largest: float) -> tuple[Floats, Floats]:
     return 2.0 * math.pi * np.arange(nodes) / nodes, np.arange(1.0, math.ceil(9.0 * largest) + 2.0)
 
 
-def gaussian_log_sum(count: int, sigma: float) -> float:
+def gaussian_log_sum(count: int, sigma: Any, xp: Any = np) -> Any:
     """Logarithm of the sum of ``exp(-||z||_2**2 / (2 sigma**2))`` over integers z with sum zero.
 
     For large scales, by Poisson's formula, ``(sigma sqrt(2 pi))**(count-1) / sqrt(count)``: the shortest
@@ -296,10 +301,11 @@ def gaussian_log_sum(count: int, sigma: float) -> float:
     >>> print(f"{gaussian_log_sum(2, 1.0):.6f}")
     0.572468
     """
-    if sigma >= GAUSSIAN_SWITCH:
-        return (count - 1) * math.log(sigma * math.sqrt(2.0 * math.pi)) - 0.5 * math.log(count)
-    wave = _waves(count, sigma)[0]
-    return float(logsumexp(count * np.log(wave))) - math.log(wave.size)
+    small, low, high = both_sides(xp, sigma, GAUSSIAN_SWITCH)
+    wave = _waves(count, low, xp)[0]
+    direct = log_sum_exp(xp, count * xp.log(wave)) - xp.log(wave.shape[-1])
+    dual = (count - 1) * xp.log(high * math.sqrt(2.0 * math.pi)) - 0.5 * math.log(count)
+    return xp.where(small, direct, dual)
 
 
 def gaussian_variance(count: int, sigma: float) -> float:
@@ -312,10 +318,12 @@ def gaussian_variance(count: int, sigma: float) -> float:
     return float(weights @ (second / wave) / weights.sum())
 
 
-def _waves(count: int, sigma: float) -> tuple[Floats, Floats]:
+def _waves(count: int, sigma: Any, xp: Any = np) -> tuple[Any, Any]:
     """Sums over k of ``exp(-k**2 / (2 sigma**2)) cos(k t)``, and of k**2 times that, at the nodes t."""
-    nodes, k = trapezoid(count, sigma)
-    weights = 2.0 * np.exp(-0.5 * (k / sigma) ** 2)
-    cosines = np.cos(np.outer(nodes, k))
+    nodes, k = trapezoid(
+        count, float(sigma) if xp is np else GAUSSIAN_SWITCH
+    )  # a graph has what any scale below that needs
+    weights = 2.0 * xp.exp(-0.5 * (k / xp.expand_dims(sigma, -1)) ** 2)
+    cosines = np.cos(np.outer(nodes, k)).T
     # Positive in exact arithmetic; where rounding leaves nothing, its power adds nothing either.
-    return np.maximum(1.0 + cosines @ weights, 1e-17), cosines @ (weights * k * k)
+    return xp.maximum(1.0 + xp.dot(weights, cosines), 1e-17), xp.dot(weights * k * k, cosines)

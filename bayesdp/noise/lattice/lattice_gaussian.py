@@ -15,7 +15,7 @@ import numpy as np
 from bayesdp import lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
-from bayesdp.lattices.sums.sums import Multiples, ZeroSum, l2_sums
+from bayesdp.lattices.sums.sums import Multiples, ZeroSum, added, l2_sums
 from bayesdp.noise import theta
 from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, normal_loss
@@ -25,7 +25,7 @@ from bayesdp.noise.tables import squared_norm
 from bayesdp.queries import Query
 
 
-def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
+def l2_log_sum(invariants: Invariants, sigma: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""
     sums = l2_sums(invariants)
     if sums is None:
@@ -33,13 +33,13 @@ def l2_log_sum(invariants: Invariants, sigma: float) -> float | None:
     terms = []
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            one = float(theta.log_sum(np.zeros(1), np.array([sigma / part.length]))[0])
+            one = theta.log_sum(0.0 if xp is np else None, sigma / part.length, xp)
         elif isinstance(part, ZeroSum):
-            one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies))
+            one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies), xp)
         else:
-            one = part.series.log_sum(sigma / math.sqrt(part.copies))
+            one = part.series.log_sum(sigma / math.sqrt(part.copies), xp)
         terms.append(number * one)
-    return math.fsum(terms)
+    return added(xp, terms, sigma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,10 @@ class LatticeGaussian(LatticeLaw):
         x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins, a few overlapping totals), whose short vectors are
         counted (`bayesdp.lattices.sums.sums`).
         """
-        return l2_log_sum(invariants, self.sigma)
+        return super().log_normaliser(invariants)
+
+    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
+        return l2_log_sum(invariants, scale, xp)
 
     def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
         return 0.5 / self.sigma**2, 2, lambda rate: self.at(math.sqrt(0.5 / rate))

@@ -27,18 +27,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainccinv, gammaln, logsumexp
+from scipy.special import gammainccinv, gammaln
 
 from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
+from bayesdp.lattices.exact.fixed_sum import both_sides, log_sum_exp
 from bayesdp.lattices.parts import Table, lattice_parts
-from bayesdp.lattices.sums.sums import Multiples, l1_log_sum, l2_sums
+from bayesdp.lattices.sums.sums import Multiples, added, l1_log_sum, l2_sums, log_coth
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.lattice.base import LatticeLaw, Line, laplace_variance, parts
 from bayesdp.noise.lattice.lattice_gaussian import l2_log_sum
 from bayesdp.noise.lattice.linear import cell_masses, size_masses
+from bayesdp.noise.namespace import softplus
 from bayesdp.noise.tables import norm_of
 from bayesdp.queries import Query
 
@@ -69,12 +71,11 @@ class RadialSum:
     log_scale: float
     dimension: int
 
-    def log_sum(self, epsilon: float) -> float:
+    def log_sum(self, epsilon: Any, xp: Any = np) -> Any:
         """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice."""
-        if epsilon < self.smallest:
-            return self.log_scale - self.dimension * math.log(epsilon)
-        others = math.log(epsilon) + float(logsumexp(self.log_weights - epsilon**2 * self.inverse))
-        return float(np.logaddexp(0.0, others))
+        small, low, high = both_sides(xp, epsilon, self.smallest)
+        others = xp.log(high) + log_sum_exp(xp, self.log_weights - xp.expand_dims(high, -1) ** 2 * self.inverse)
+        return xp.where(small, self.log_scale - self.dimension * xp.log(low), softplus(xp, others))
 
 
 @lru_cache(maxsize=64)
@@ -121,16 +122,16 @@ def radial_sum(invariants: Invariants) -> RadialSum | None:
     return RadialSum(0.25 * np.exp(-u), weights, smallest, scale + from_volume(simple / 16.0), n)
 
 
-def radial_log_sum(invariants: Invariants, epsilon: float) -> float | None:
+def radial_log_sum(invariants: Invariants, epsilon: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice; None where it is not computed."""
     if invariants.dimension <= 1:
         sums = l2_sums(invariants)
         if sums is None:
             return None
         lengths = [part.length for part in sums if isinstance(part, Multiples)]
-        return -math.fsum(math.log(math.tanh(0.5 * epsilon * length)) for length in lengths)
+        return added(xp, [log_coth(xp, 0.5 * epsilon * length) for length in lengths], epsilon)
     rule = radial_sum(invariants)
-    return None if rule is None else rule.log_sum(epsilon)
+    return None if rule is None else rule.log_sum(epsilon, xp)
 
 
 _NORMS = ("l1", "l2")
@@ -208,9 +209,10 @@ class LatticeLaplace(LatticeLaw):
         tables, 2 x 3 x 2 tables with all one-way margins, a few overlapping totals (`bayesdp.lattices.sums.l1_series`). In the l2
         norm, as a mixture of Gaussian sums, wherever those are computed: see `LatticeGaussian.log_normaliser`.
         """
-        if self.norm == "l1":
-            return l1_log_sum(invariants, self.epsilon)
-        return radial_log_sum(invariants, self.epsilon)
+        return super().log_normaliser(invariants)
+
+    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
+        return (l1_log_sum if self.norm == "l1" else radial_log_sum)(invariants, scale, xp)
 
     def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
         return self.epsilon, 1, self.at

@@ -117,8 +117,11 @@ class LatticeKNorm(HullLaw, LatticeLaw):
 
         Known where the norm is a multiple of the l1 norm (see `bayesdp.polytopes.SensitivityHull`).
         """
+        return super().log_normaliser(invariants)
+
+    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
         multiple = self.l1_multiple(invariants)
-        return None if multiple is None else l1_log_sum(invariants, self.epsilon * multiple)
+        return None if multiple is None else l1_log_sum(invariants, scale * multiple, xp)
 
     def l1_multiple(self, invariants: Invariants) -> float | None:
         """How many times the l1 norm the norm is; None if it is another norm."""
