@@ -19,9 +19,7 @@ under a name of your own, of laws of independent values, within bounds, of pertu
 
 from __future__ import annotations
 
-from bayesdp.distributions.canonical import CanonicalNoise, Tulap
-from bayesdp.distributions.censored import Censored
-from bayesdp.distributions.independent import bounded_distribution, scalar_distribution
+from bayesdp.distributions.independent import CanonicalNoise, Censored, Tulap, bounded_distribution, scalar_distribution
 from bayesdp.distributions.laws import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -54,8 +52,7 @@ from bayesdp.distributions.laws import (
 )
 from bayesdp.distributions.perturbed import PerturbationRows, PerturbedByRows, perturbed_distribution
 from bayesdp.distributions.registry import add_likelihood, distribution_of, register, register_distribution
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
-from bayesdp.distributions.tables import table_distribution
+from bayesdp.distributions.tables import ProjectedLaplaceGivenRows, RowSpaceNoise, table_distribution
 
 __all__ = [
     "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,9 @@ from bayesdp.noise.namespace import finite
 from bayesdp.queries import Query
 
 
-def check_order(below: Limit, above: Limit, *, integer: bool) -> None:
+def check_order(sides: Sequence[Limit], *, integer: bool) -> None:
     """Check that something is published: ``below <= above`` for integers, ``below < above`` for reals."""
+    below, above = sides
     try:
         low, high = np.broadcast_arrays(below, above)
     except ValueError:
@@ -226,7 +227,7 @@ class Censored(IndependentLaw):
         inner = _inner(noise if law is None else law)
         low = checked_limit(below, -np.inf, "below", integer=inner.integer)
         self._set(noise=inner, below=low, above=checked_limit(above, np.inf, "above", integer=inner.integer))
-        check_order(self.below, self.above, integer=inner.integer)
+        check_order((self.below, self.above), integer=inner.integer)
 
     @property
     def law(self) -> NoiseLaw:
