@@ -28,6 +28,7 @@ from bayesdp.distributions.registry import (
     is_discrete,
     made,
     makes,
+    print_name,
 )
 from bayesdp.fibers.kernel.state import cell_codes
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
@@ -51,8 +52,7 @@ class PerturbedRV(PythonRV):
     of_counts = False
 
     def __init__(self, law: Any, **props: Any) -> None:
-        own = type(law).__name__
-        self._print_name = (own, rf"\operatorname{{{own}}}")
+        self._print_name = print_name(type(law).__name__)
         super().__init__(law=law, **props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, rows: Any, size: Sequence[int] | None = None) -> Any:

@@ -29,7 +29,7 @@ from pytensor.tensor.random.variable import shared_rng
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorConstant
 
-from bayesdp._docs import entries_of, sections_of
+from bayesdp._docs import entries_of, joined, sections_of
 from bayesdp._numba import nb as numba
 from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
@@ -68,17 +68,12 @@ def makes[F: Callable[..., Any]](family: Any) -> Callable[[F], F]:
 
 
 def distribution_of(law_type: type[NoiseLaw]) -> Any:
-    """The PyMC distribution of a noise law, made from the law if none is registered.
+    """The PyMC distribution of a noise law, a subclass of `pymc.Distribution`; made from the law if none is registered.
 
     Parameters
     ----------
     law_type : type
         A `bayesdp.noise.NoiseLaw`.
-
-    Returns
-    -------
-    type
-        A subclass of `pymc.Distribution`.
 
     Raises
     ------
@@ -94,7 +89,7 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
     """
     named("distribution", law_type.name, {})  # which registers those of papers
     if law_type not in _DISTRIBUTIONS:
-        factory = next((_FACTORIES[own] for own in law_type.__mro__ if own in _FACTORIES), None)
+        factory = next((_FACTORIES[base] for base in law_type.__mro__ if base in _FACTORIES), None)
         if factory is not None:
             factory(law_type)
     if law_type not in _DISTRIBUTIONS:
@@ -109,8 +104,7 @@ def blank(law: type[NoiseLaw], base: Any, notes: str = "", example: str = "", **
     """A class with the name of a law, on which nothing is written but these sections: what `made` makes a distribution of."""
     inside = law.__module__.startswith("bayesdp.noise.")
     place = law.__name__ if inside else f"{law.__module__}:{law.__qualname__}".replace(".", "/")
-    sections = (("Notes", notes), ("Examples", example.replace("NAME", law.__name__)))
-    doc = "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections if text)
+    doc = joined({"Notes": notes, "Examples": example.replace("NAME", law.__name__)})
     return type(base)(law.__name__, (base,), {"__module__": LAWS, "__qualname__": place, "__doc__": doc, **verbs})
 
 
@@ -121,20 +115,15 @@ def kind_of(law: type[NoiseLaw]) -> Any:
 
 def rv_of(law: type[NoiseLaw], own: type, base: type, **body: Any) -> Any:
     """The type of the random variable of a distribution, which is an attribute of that, so that pickle finds it."""
-    return type(base)(
-        f"{own.__name__}RV",
-        (base,),
-        {
-            "__doc__": f"Random variable of `{own.__name__}`.",
-            "__module__": own.__module__,
-            "__qualname__": f"{own.__qualname__}.rv_type",
-            "name": law.name.replace("-", "_"),
-            "law_type": law,
-            "dtype": "int64" if law.integer else "float64",
-            "_print_name": (own.__name__, rf"\operatorname{{{own.__name__}}}"),
-            **body,
-        },
-    )
+    place = {"__module__": own.__module__, "__qualname__": f"{own.__qualname__}.rv_type"}
+    said = {"__doc__": f"Random variable of `{own.__name__}`.", "_print_name": print_name(own.__name__)}
+    values = {"name": law.name.replace("-", "_"), "law_type": law, "dtype": "int64" if law.integer else "float64"}
+    return type(base)(f"{own.__name__}RV", (base,), {**place, **said, **values, **body})
+
+
+def print_name(name: str) -> tuple[str, str]:
+    """How PyMC shows a random variable, as text and in LaTeX."""
+    return name, rf"\operatorname{{{name}}}"
 
 
 def made(
@@ -219,25 +208,22 @@ def distribution_doc(
         [f"{scale} : tensor_like of float, positive{scale_shape}", *entries.get(scale, "").split("\n")[1:]]
     )
     known = entries | _OF_THE_DISTRIBUTION | dict(given or {}) | written
-    found = {
-        "Parameters": "\n".join(dict.fromkeys(known.get(one, one) for one in parameters)),
-        "Raises": said.get("Raises") or raises,
-        "See Also": said.get("See Also") or _see_also(law, name, of_law.get("See Also", "")),
-        "Notes": "\n\n".join(filter(None, (said.get("Notes"), notes))),
-        "References": said.get("References") or of_law.get("References", ""),
-        "Examples": said.get("Examples") or example.replace("NAME", name),
+    place = "bayesdp.noise" if law.__module__.startswith("bayesdp.noise.") else law.__module__
+    others = [
+        one for one in of_law.get("See Also", "").split("\n") if not one.startswith(f"bayesdp.distributions.{name} ")
+    ]
+    by_the_law = {
+        "Raises": raises,
+        "See Also": "\n".join([f"{place}.{law.__qualname__} : the same law without PyMC.", *filter(None, others)]),
+        "References": of_law.get("References", ""),
+        "Examples": example.replace("NAME", name),
     }
-    head = f"{summary or of_summary}\n\n{description or of_description}".strip()
-    parts = [head, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _see_also(law: type[NoiseLaw], name: str, of_law: str) -> str:
-    """The law, and what the law refers to but for the distribution itself."""
-    inside = law.__module__.startswith("bayesdp.noise.")
-    others = [entry for entry in of_law.split("\n") if entry and not entry.startswith(f"bayesdp.distributions.{name} ")]
-    place = "bayesdp.noise" if inside else law.__module__
-    return "\n".join([f"{place}.{law.__qualname__} : the same law without PyMC.", *others])
+    both = {
+        "": f"{summary or of_summary}\n\n{description or of_description}".strip(),
+        "Parameters": "\n".join(dict.fromkeys(known.get(one, one) for one in parameters)),
+        "Notes": "\n\n".join(filter(None, (said.get("Notes"), notes))),
+    }
+    return joined(by_the_law | said | both)
 
 
 @singledispatch
@@ -284,8 +270,7 @@ class PythonRV(RandomVariable):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)  # type: ignore[no-untyped-call]
         if "name" in vars(cls) and "_print_name" not in vars(cls):
-            shown = cls.__name__.removesuffix("RV")
-            cls._print_name = (shown, rf"\operatorname{{{shown}}}")
+            cls._print_name = print_name(cls.__name__.removesuffix("RV"))
 
     def __init__(self, **props: Any) -> None:
         for name in self.__props__[len(PROPS) :]:
