@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -31,14 +31,12 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import walk
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
+from bayesdp.distributions.registry import PythonRV, print_name
 from bayesdp.queries import Query, SumPart
-
-__all__ = ["as_tied_table"]
 
 OFF_FIBER = -1e6
 """Log-density of a table off the fiber, or out of reach of bounded noise, while the counts are free.
@@ -100,12 +98,9 @@ def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> 
 
 def _sums(query: Query, x: Any) -> Any:
     [part, *more] = query.parts
-    if (
-        not more
-        and isinstance(part, SumPart)
-        and all(level in (None, dim) for level, dim in zip(part.levels, query.frame.dims, strict=True))
-    ):
-        summed = tuple(axis for axis, level in enumerate(part.levels) if level is None)
+    levels = part.levels if isinstance(part, SumPart) and not more else ()
+    if levels and all(level in (None, dim) for level, dim in zip(levels, query.frame.dims, strict=True)):
+        summed = tuple(axis for axis, level in enumerate(levels) if level is None)
         return x.sum(axis=summed) if summed else x
     # Group labels, matrices and stacks. Of counts one sparse product in int64, as float64 rounds products and sums of 2**53 or
     # more, which may cancel to an answer that was published. Of real tables the terms are added up by place: a rewrite of
@@ -123,6 +118,12 @@ def _sums(query: Query, x: Any) -> Any:
 class UnmergedRV(SymbolicRandomVariable):
     """A variable without a generator among its inputs, of which PyTensor would merge two into one, which cannot have two values."""
 
+    inline_logprob = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._print_name = print_name(cls.__name__.removesuffix("RV"))
+
     def __eq__(self, other: object) -> bool:
         return self is other
 
@@ -132,9 +133,6 @@ class UnmergedRV(SymbolicRandomVariable):
 
 class ExactAnswersRV(UnmergedRV):
     """Random variable of `ExactAnswers`: the answers of a query, without noise, and "=", ">=" or "<="."""
-
-    inline_logprob = False
-    _print_name = ("ExactAnswers", r"\operatorname{ExactAnswers}")
 
     def __init__(self, query: Query, sign: str, **kwargs: Any) -> None:
         self.query = query
@@ -240,16 +238,11 @@ def as_tied_table(value: Any) -> Any:
     return value if given else TiedTable()(value)
 
 
-def _callers() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def _refuse_algorithms() -> None:
     """Raise, with what to do instead, if the log-density is compiled for an algorithm that cannot have the counts."""
-    for frame in _callers():
+    caller: FrameType | None = sys._getframe(1)
+    while caller is not None:
+        frame, caller = caller, caller.f_back
         module = frame.f_globals.get("__name__", "")
         for known, reason in _ALGORITHMS.items():
             if module == known or module.startswith(f"{known}."):
@@ -258,15 +251,15 @@ def _refuse_algorithms() -> None:
             _check_step(frame.f_locals)
 
 
-def _check_step(own: Any) -> None:
+def _check_step(given: Any) -> None:
     """Refuse a step method under construction that is to move such a table; by PyMC's convention it has `vars`, `model`."""
-    step, variables, model = own["self"], own.get("vars"), own.get("model")
+    step, variables, model = given["self"], given.get("vars"), given.get("model")
     if not variables or model is None:
         return
     names = {kind.__name__ for kind in type(step).__mro__}
     rvs = [model.values_to_rvs.get(variable, variable) for variable in variables]
     tied = {str(rv.name): getattr(getattr(rv.owner, "op", None), "moved_only_by", None) for rv in rvs}
-    wrong = [name for name, own_step in tied.items() if own_step not in {None, *names}]
+    wrong = [name for name, needed in tied.items() if needed not in {None, *names}]
     if any(not tied[name] for name in wrong):
         raise ValueError(
             f"{', '.join(wrong)} cannot be sampled: no step method keeps latent noise of this law on its lattice, and "
@@ -285,7 +278,7 @@ class ConfidentialCountsRV(SymbolicRandomVariable):
     inline_logprob = False
     extended_signature = None
     moved_only_by = "FiberGibbs"
-    _print_name = ("ConfidentialCounts", r"\operatorname{ConfidentialCounts}")
+    _print_name = print_name("ConfidentialCounts")
 
     def __init__(self, ndim_supp: int, **kwargs: Any) -> None:
         self._ndim_supp = ndim_supp
@@ -344,22 +337,19 @@ class ConfidentialCounts(Distribution):
     def dist(cls, base: Any, *, shape: Any = None, size: Any = None, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         kwargs.pop("transform", None)
-        if not isinstance(base, TensorVariable) or base.owner is None:
-            raise TypeError(f"base must be an unnamed PyMC distribution such as pm.Poisson.dist(3), got {base!r}")
-        if not isinstance(base.owner.op, RandomVariable | SymbolicRandomVariable):
+        op = base.owner.op if isinstance(base, TensorVariable) and base.owner is not None else None
+        if not isinstance(op, RandomVariable | SymbolicRandomVariable):
             raise TypeError(f"base must be an unnamed PyMC distribution such as pm.Poisson.dist(3), got {base!r}")
         if base.dtype not in discrete_dtypes:
             raise TypeError(
-                f"base must be a distribution of whole numbers, but {base.owner.op} has dtype {base.dtype}; counts have no density"
+                f"base must be a distribution of whole numbers, but {op} has dtype {base.dtype}; counts have no density"
             )
         check_dist_not_registered(base)
         if kwargs:
             raise TypeError(f"unexpected arguments {sorted(kwargs)}")
         whole = shape if shape is not None else convert_size(size)
         if whole is not None:
-            whole = (
-                tuple(np.atleast_1d(whole)) if not isinstance(whole, tuple | list | TensorVariable) else tuple(whole)
-            )
+            whole = tuple(whole if isinstance(whole, tuple | list | TensorVariable) else np.atleast_1d(whole))
         return ConfidentialCountsRV.make(base, whole)
 
 
@@ -383,25 +373,16 @@ def _counts_size(op: ConfidentialCountsRV, rv: Any, new_size: Any, expand: bool 
     return ConfidentialCountsRV.make(change_dist_size(base, new_size, expand=expand))
 
 
-class FlatCountsRV(RandomVariable):
+class FlatCountsRV(PythonRV):
     """Random variable of `FlatCounts`, which cannot be drawn from."""
 
-    name = "flat_counts"
-    signature = "->()"
-    dtype = "int64"
-    _print_name = ("FlatCounts", r"\operatorname{FlatCounts}")
+    name, signature, dtype = "flat_counts", "->()", "int64"
 
     def rng_fn(self, rng: Any, size: Any = None) -> Any:
         """Refuse: there is no uniform distribution over all counts."""
-        raise NotImplementedError(_NO_DRAW)
-
-
-_NO_DRAW = "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
-
-
-@numba_core_rv_funcify.register(FlatCountsRV)
-def _flat_core(op: FlatCountsRV, node: Any) -> Any:
-    raise NotImplementedError(_NO_DRAW)
+        raise NotImplementedError(
+            "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
+        )
 
 
 class _FlatBase(pm.Discrete):

@@ -36,8 +36,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
 from bayesdp.queries import Query
 
-__all__ = ["SameRecords", "SameRecordsRV", "SharedPart"]
-
 
 class PerturbedRV(PythonRV):
     """Random variable of a law of perturbed counts, which is among its props; inputs are the counts and the table's probabilities.
@@ -90,34 +88,13 @@ def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any,
 def _likeliest(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any) -> Any:
     """A published value that is possible for each count: its likeliest one."""
     table = op.law.transitions
-    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), _row_of(table, pt.maximum(mu, 0))
+    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), table.row_of(pt.maximum(mu, 0), pt)
     return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
-
-
-def _row_of(table: Transitions, count: Any) -> Any:
-    """`Transitions.row_of` in PyTensor."""
-    period = max(table.period, 1)
-    first = len(table.mass) - period
-    return pt.switch(pt.lt(count, len(table.mass)), count, first + pt.mod(count - first, period))
-
-
-def places(table: Transitions, value: Any, mu: Any) -> Any:
-    """Where published values of counts stand in the flat table of probabilities, as a tensor; -1 where that has none for them."""
-    value, mu = pt.broadcast_arrays(pt.as_tensor_variable(value), mu)
-    width = table.mass.shape[1]
-    column = value - mu - table.lowest
-    inside = pt.ge(mu, 0) & pt.ge(column, 0) & pt.lt(column, width)
-    if not is_discrete(value):
-        inside = inside & pt.eq(value, pt.floor(value))
-    if np.isfinite(table.largest_count):
-        inside = inside & pt.le(mu, int(table.largest_count))
-    row = _row_of(table, pt.switch(inside, mu, 0))
-    return pt.switch(inside, row * width + pt.cast(pt.switch(inside, column, 0), "int64"), -1)
 
 
 def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
     """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
-    place = places(table, value, mu)
+    place = table.places(pt.as_tensor_variable(value), mu, pt)
     found = log_mass.flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
     return pt.switch(pt.ge(place, 0), found, -np.inf)
 
@@ -332,6 +309,33 @@ class SharedPart:
     published: npt.NDArray[np.bool_]
     shared: Ints
 
+    @property
+    def sets(self) -> npt.NDArray[np.bool_]:
+        """Which answers may share."""
+        return self.shared > 0
+
+    def numbers(self, data: Any) -> Any:
+        """The published numbers of those, of all that were published."""
+        return data.flatten()[np.flatnonzero(self.sets[self.published])]
+
+    def answers(self, table: Any) -> Any:
+        """Their answers about a table."""
+        return answers(self.query, table, self.sets).flatten()
+
+    def log_masses(self, x: Any, data: Any, rows: Any) -> Any:
+        """Log-masses of the published numbers, by rows where the law is unknown."""
+        numbers = self.numbers(data)
+        if rows is not None:
+            return pm.logp(PerturbedByRows.dist(self.answers(x), rows, self.law), pt.cast(numbers, "int64"))
+        parameters = {
+            name: np.broadcast_to(value, self.query.shape).reshape(-1)[self.sets]
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in self.law.model_parameters().items()
+        }
+        variable = distribution_of(type(self.law)).dist(mu=self.answers(x), **parameters)
+        return pm.logp(variable, pt.cast(numbers, variable.dtype) if self.law.integer else numbers)
+
 
 class SameRecordsRV(UnmergedRV):
     """Random variable of `SameRecords`: one of `parts` for each input after the counts; then the rows of unknown laws, in their order.
@@ -344,9 +348,6 @@ class SameRecordsRV(UnmergedRV):
     different cells are equal with probability 2**-64.
     """
 
-    inline_logprob = False
-    _print_name = ("SameRecords", r"\operatorname{SameRecords}")
-
     def __init__(self, parts: Sequence[SharedPart], known: int, **kwargs: Any) -> None:
         self.parts = tuple(parts)
         self.known = known
@@ -356,24 +357,25 @@ class SameRecordsRV(UnmergedRV):
     @classmethod
     def make(cls, x: Any, *others: Any, parts: Sequence[SharedPart], known: int) -> Any:
         """Apply to a table, the published numbers of each part, and the rows of unknown laws."""
-        inner = [own.type() for own in (x, *others)]
+        inner = [variable.type() for variable in (x, *others)]
         found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
         return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
 
     def repeated(self, rows: Any, law: UnknownPerturbation, x: Any, *others: Any) -> list[Any]:
         """Where answers that repeat one before them stand in the flat rows of a law: of all parts, and of the known ones."""
-        numbers, mu, own, tables = [], [], [], iter(others[len(self.parts) :])
-        for part, data in zip(self.parts, others, strict=False):
-            sets, unknown = part.shared > 0, isinstance(part.law, UnknownPerturbation)
-            numbers.append(data.flatten()[np.flatnonzero(sets[part.published])])
-            mu.append(answers(part.query, x, sets).flatten())
-            own.append(np.full(np.count_nonzero(sets), unknown and next(tables) is rows))
-        several = [pt.zeros(0, dtype="int64")] * 2
-        for place, count in enumerate((len(self.parts), self.known)):
-            if count:
-                _, again, order = _classes(self.parts[:count], x, others[:count])
-                found = places(law.transitions, pt.concatenate(numbers[:count]), pt.concatenate(mu[:count]))
-                several[place] = pt.switch(np.concatenate(own[:count]), found, -1)[order][1:][again]
+        tables = _tables(self.parts, others[len(self.parts) :])
+        several = []
+        for count in (len(self.parts), self.known):
+            parts = self.parts[:count]
+            if not parts:
+                several.append(pt.zeros(0, dtype="int64"))
+                continue
+            _, again, order = _classes(parts, x, others[:count])
+            numbers = pt.concatenate([part.numbers(data) for part, data in zip(parts, others, strict=False)])
+            mu = pt.concatenate([part.answers(x) for part in parts])
+            of_law = [np.full(part.sets.sum(), table is rows) for part, table in zip(parts, tables, strict=False)]
+            found = pt.switch(np.concatenate(of_law), law.transitions.places(numbers, mu, pt), -1)
+            several.append(found[order][1:][again])
         return several
 
 
@@ -393,17 +395,13 @@ def _classes(parts: Sequence[SharedPart], x: Any, published: Sequence[Any]) -> t
     """Published numbers in the order of their classes, which of them belong to the class of the one before, and the order."""
     frame = parts[0].query.frame
     held = pt.switch(pt.neq(x, 0), pt.constant(cell_codes(frame.size).reshape(frame.shape)), np.int64(0))
-    classes, numbers = [], []
-    for part, data in zip(parts, published, strict=True):
-        sets = part.shared > 0
-        sums = pt.cast(answers(part.query, held, sets).flatten(), "int64")
-        # Laws are told apart by a factor that is odd: a sum is 0 for empty answers only.
-        classes.append(sums * pt.constant(2 * part.shared[sets] + 1))
-        numbers.append(data.flatten()[np.flatnonzero(sets[part.published])])
+    # Laws are told apart by a factor that is odd: a sum is 0 for empty answers only.
+    classes = [pt.cast(part.answers(held), "int64") * pt.constant(2 * part.shared[part.sets] + 1) for part in parts]
     code = pt.concatenate(classes)
     order = pt.argsort(code)
     code = code[order]
-    return pt.concatenate(numbers)[order], pt.eq(code[1:], code[:-1]) & pt.neq(code[1:], 0), order
+    numbers = pt.concatenate([part.numbers(data) for part, data in zip(parts, published, strict=True)])
+    return numbers[order], pt.eq(code[1:], code[:-1]) & pt.neq(code[1:], 0), order
 
 
 def _differing(numbers: Any, again: Any, order: Any) -> Any:
@@ -411,26 +409,16 @@ def _differing(numbers: Any, again: Any, order: Any) -> Any:
     return pt.sum(again & pt.neq(numbers[1:], numbers[:-1]))
 
 
+def _tables(parts: Sequence[SharedPart], rows: Sequence[Any]) -> list[Any]:
+    """The rows of each part whose law is unknown, None for the others."""
+    unknown = iter(rows)
+    return [next(unknown) if isinstance(part.law, UnknownPerturbation) else None for part in parts]
+
+
 def _surplus(parts: Sequence[SharedPart], x: Any, published: Any, rows: Any, again: Any, order: Any) -> Any:
     """What the likelihoods of the parts count too often."""
-    masses, tables = [], iter(rows)
-    for part, data in zip(parts, published, strict=True):
-        sets = part.shared > 0
-        numbers = data.flatten()[np.flatnonzero(sets[part.published])]
-        own = [next(tables)] if isinstance(part.law, UnknownPerturbation) else []
-        masses.append(_log_masses(part, x, numbers, sets, *own))
+    masses = [part.log_masses(x, *one) for part, *one in zip(parts, published, _tables(parts, rows), strict=True)]
     return pt.sum(pt.switch(again, pt.maximum(pt.concatenate(masses)[order][1:], OFF_FIBER), 0.0))
-
-
-def _log_masses(part: SharedPart, x: Any, numbers: Any, sets: npt.NDArray[np.bool_], rows: Any = None) -> Any:
-    if isinstance(part.law, UnknownPerturbation):
-        return pm.logp(PerturbedByRows.dist(answers(part.query, x, sets), rows, part.law), pt.cast(numbers, "int64"))
-    parameters = {
-        name: np.broadcast_to(value, part.query.shape).reshape(-1)[sets] if isinstance(value, np.ndarray) else value
-        for name, value in part.law.model_parameters().items()
-    }
-    variable = distribution_of(type(part.law)).dist(mu=answers(part.query, x, sets), **parameters)
-    return pm.logp(variable, pt.cast(numbers, variable.dtype) if part.law.integer else numbers)
 
 
 @_logprob.register(SameRecordsRV)

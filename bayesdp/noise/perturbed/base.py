@@ -15,6 +15,8 @@ from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import located, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw, Ints
+from bayesdp.noise.namespace import equal
+from bayesdp.noise.namespace import whole as whole_numbers
 
 type Mask = npt.NDArray[np.bool_]
 
@@ -72,22 +74,26 @@ class Transitions:
         last = counts + self.highest - np.argmax(possible[:, ::-1], axis=1)
         return float(first.min()), np.inf if self.period else float(last.max())
 
-    def row_of(self, counts: Ints) -> Ints:
+    def row_of(self, counts: Any, xp: Any = np) -> Any:
         """The row of each count; counts must be at least 0, and at most `largest_count`."""
-        rows = len(self.mass)
+        rows, period = len(self.mass), max(self.period, 1)
+        return xp.where(counts < rows, counts, rows - period + (counts - rows) % period)
+
+    def places(self, values: Any, counts: Any, xp: Any = np) -> Any:
+        """Where published values of counts stand in the flat table; -1 where it has none for them, or they are not whole."""
+        width, column = self.mass.shape[1], values - counts - self.lowest
+        inside = (counts >= 0) & (column >= 0) & (column < width)
+        for numbers in (values, counts):
+            inside = inside if whole_numbers(numbers) else inside & equal(xp, numbers, xp.floor(numbers))
         if not self.period:
-            return counts
-        first = rows - self.period
-        return np.where(counts < rows, counts, first + (counts - first) % self.period)
+            inside = inside & (counts < len(self.mass))
+        place = self.row_of(xp.where(inside, counts, 0), xp) * width + xp.where(inside, column, 0)
+        return xp.where(inside, place, -1).astype("int64")
 
     def log_each(self, values: npt.NDArray[np.generic], counts: npt.NDArray[np.generic]) -> Floats:
         """Log-mass of published numbers given counts, elementwise; ``-inf`` where either is not whole, or not possible."""
-        y, x = np.asarray(values, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-        column = y - x - self.lowest
-        inside = (y == np.rint(y)) & (x == np.rint(x)) & (x >= 0.0) & (x <= self.largest_count)
-        inside &= (column >= 0.0) & (column < self.mass.shape[1])
-        row = self.row_of(np.where(inside, x, 0.0).astype(np.int64))
-        return np.where(inside, self.log_mass[row, np.where(inside, column, 0.0).astype(np.int64)], -np.inf)
+        place = self.places(values, counts)
+        return np.where(place >= 0, self.log_mass.reshape(-1)[np.maximum(place, 0)], -np.inf)
 
     def draw(self, rng: np.random.Generator, counts: Ints) -> Ints:
         """Draw a published number for each count, by cumulated probabilities."""
