@@ -28,7 +28,7 @@ divided by ``prod w_n(0)`` over the pivots in proportion, so that it is largest 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,28 +49,34 @@ _SPARSE = 4096
 """Above this many places a bar, bars are sorted instead of being marked in a bit map that is then read through."""
 
 
-def log_squared_binomials(count: int) -> Floats:
-    """``2 log C(count - 1, k)`` for k = 0, ..., count - 1."""
-    k = np.arange(count)
-    return np.asarray(2.0 * (gammaln(count) - gammaln(k + 1.0) - gammaln(count - k)))
+def log_sum_exp(xp: Any, terms: Any) -> Any:
+    """Logarithm of the sum of exponentials along the last axis; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
+    return logsumexp(terms, axis=-1) if xp is np else xp.logsumexp(terms, axis=-1)
 
 
-def _log_weights(cells: int, epsilon: float) -> Floats:
-    """``log(C(cells-1, k)**2 x**k)`` for k = 0, ..., cells - 1."""
-    return log_squared_binomials(cells) - 2.0 * epsilon * np.arange(cells)
+def both_sides(xp: Any, scale: Any, at: float) -> tuple[Any, Any, Any]:
+    """Whether a scale is below a number, and what each side of an ``xp.where`` may use in either case."""
+    small = scale < at
+    return small, xp.where(small, scale, at), xp.where(small, at, scale)
+
+
+def log_weights(cells: int, epsilon: Any, xp: Any = np) -> Any:
+    """``log(C(cells-1, k)**2 x**k)`` for k = 0, ..., cells - 1, along a new last axis."""
+    k = np.arange(cells)
+    return 2.0 * (gammaln(cells) - gammaln(k + 1.0) - gammaln(cells - k) - xp.expand_dims(epsilon, -1) * k)
 
 
 def mass_table(cells: int, epsilon: float) -> Floats:
     """Cumulative probabilities of the finite part K of the common mass, shape (cells,)."""
-    weights = _log_weights(cells, epsilon)
+    weights = log_weights(cells, epsilon)
     return np.asarray(np.cumsum(np.exp(weights - logsumexp(weights))))
 
 
-def log_normaliser(cells: int, epsilon: float) -> float:
+def log_normaliser(cells: int, epsilon: Any, xp: Any = np) -> Any:
     """Logarithm of the sum of ``exp(-epsilon ||z||_1)`` over integer vectors with sum zero."""
     # The sum is P_{cells-1}(coth epsilon), P the Legendre polynomial. It is computed as sum_k C(cells-1,k)**2 x**k /
     # (1-x)**(cells-1), in which every term is positive.
-    return float(logsumexp(_log_weights(cells, epsilon))) - (cells - 1) * math.log(-math.expm1(-2.0 * epsilon))
+    return log_sum_exp(xp, log_weights(cells, epsilon, xp)) - (cells - 1) * xp.log(-xp.expm1(-2.0 * epsilon))
 
 
 def draw_fixed_sums(blocks: Ints, epsilon: float, rng: np.random.Generator, size: int) -> Ints:
@@ -175,11 +181,8 @@ def _compose_sparse(state: Words, places: int, cells: Ints, sign: int, row: Ints
     row[cells[bars]] += sign * (places - last - 1)
 
 
-_NEGLIGIBLE = 1e-19
-"""Terms of the series below this share of the largest one are left out: they fall faster and faster."""
-
-_LONGEST = 1 << 16
-"""Longest table of ratios."""
+_NEGLIGIBLE = 1e-19  # terms of the series below this share of the largest one are left out: they fall faster and faster
+_LONGEST = 1 << 16  # longest table of ratios
 
 
 def sum_ratios(count: int, epsilon: float) -> Floats:
@@ -308,8 +311,7 @@ def _smaller_mass(state: Words, count: int, s: int, epsilon: float) -> int:
 _MOST_GROUPS = 2000
 """More groups are refused: the echelon form would take minutes, and hardly a proposal would be accepted."""
 
-_LARGEST_ENTRY = 1 << 20
-"""The pivots' relation to other groups must be in smaller integers."""
+_LARGEST_ENTRY = 1 << 20  # the pivots' relation to other groups must be in smaller integers
 
 
 class Groups(NamedTuple):

@@ -46,14 +46,9 @@ from bayesdp.moves.basis import integer_kernel, kernel_basis
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_REDUCED_CELLS = 250
-"""General parts with more cells get no LLL-reduced basis: it would take minutes."""
-
-_DENSE = 1500
-"""Other triangles with more rows are not computed: they are dense."""
-
-_ZERO = 1e-13
-"""Entries of a computed triangle below this are rounding errors of zero."""
+_REDUCED_CELLS = 250  # general parts with more cells get no LLL-reduced basis: it would take minutes
+_DENSE = 1500  # other triangles with more rows are not computed: they are dense
+_ZERO = 1e-13  # entries of a computed triangle below this are rounding errors of zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +137,8 @@ def _general_basis(part: General, invariants: Invariants) -> sp.csr_array | None
     return sp.csr_array(kernel_basis(invariants)[:, part.cells])
 
 
-SMALL = 0.5
-"""Below this scale six integers on each side of the centre have all but ``exp(-60)`` of the mass."""
-
-_LARGE = 1.5
-"""From this scale the mass is the same around every centre, to double precision."""
+SMALL = 0.5  # below this scale six integers on each side of the centre have all but ``exp(-60)`` of the mass
+_LARGE = 1.5  # from this scale the mass is the same around every centre, to double precision
 
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
 

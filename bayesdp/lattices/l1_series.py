@@ -44,27 +44,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat, fmpz_poly
-from scipy.special import logsumexp
 
 from bayesdp._numba import nb
+from bayesdp.lattices.fixed_sum import log_sum_exp
 from bayesdp.lattices.parts import General, Table
 from bayesdp.moves.basis import leading_signs
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_NUMBERS = 4_000_000
-"""States times sizes that are held at most, where only those that occur are held."""
-
-_BOX_ROWS = 3
-"""Up to so many independent rows all sums are held."""
-
-_BOX_NUMBERS = 30_000_000
-"""Sums times sizes in that array at most."""
+_NUMBERS = 4_000_000  # states times sizes that are held at most, where only those that occur are held
+_BOX_ROWS = 3  # up to so many independent rows all sums are held
+_BOX_NUMBERS = 30_000_000  # sums times sizes in that array at most
 
 
 def l1_shells(matrix: Ints, largest: int) -> Ints | None:
@@ -188,8 +184,7 @@ def _add_cell(sums: Ints, ways: Ints, column: Ints, coming: Ints, largest: int) 
     return stacked[first], after
 
 
-_CHOICES = 20_000
-"""More sets of columns than this are not searched: 0.05 ms each."""
+_CHOICES = 20_000  # more sets of columns than this are not searched: 0.05 ms each
 
 
 def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
@@ -271,14 +266,9 @@ def _two_rows(sums: Ints, room: int) -> Ints:
     return np.asarray(ways[reach])
 
 
-_CELLS = 40
-"""Lattices on more cells are not tried."""
-
-_SIZE = 80
-"""Shells beyond this size are not counted."""
-
-_DEGREE = 20_000
-"""Largest degree of g."""
+_CELLS = 40  # lattices on more cells are not tried
+_SIZE = 80  # shells beyond this size are not counted
+_DEGREE = 20_000  # largest degree of g
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,10 +280,10 @@ class L1Series:
     period: int
     power: int
 
-    def log_sum(self, rate: float) -> float:
+    def log_sum(self, rate: Any, xp: Any = np) -> Any:
         """Logarithm of F at ``exp(-rate)``, for a positive rate; relative error of F about 1e-14."""
-        terms = self.log_coefficients - rate * self.exponents
-        return float(logsumexp(terms)) - self.power * math.log(-math.expm1(-rate * self.period))
+        terms = self.log_coefficients - xp.expand_dims(rate, -1) * self.exponents
+        return log_sum_exp(xp, terms) - self.power * xp.log(-xp.expm1(-rate * self.period))
 
 
 def part_matrix(part: Table | General) -> Ints:

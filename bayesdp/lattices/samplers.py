@@ -114,23 +114,12 @@ def _fill_gaussian(state: Words, sigma: float, out: Ints) -> None:
             row[j] = discrete_gaussian(state, sigma)
 
 
-_TRIAL_CELLS = 400_000
-"""Cells drawn to estimate an acceptance rate."""
-
-_TRIALS = (64, 4000)
-"""Fewest and most proposals that an acceptance rate is estimated from."""
-
-_SEED = 20231
-"""Estimates always see the same random numbers, so that the choice of a sampler is the same every time."""
-
-_WIDEST = 2.0**62
-"""Sums of noise times entries of the invariants must be integers of 64 bits."""
-
-_TRIES_A_CALL = 100_000
-"""Expected proposals in one call of a kernel, which cannot be interrupted."""
-
-_LARGEST_MATRIX = 4_000_000
-"""General parts whose matrix has more entries are not tried."""
+_TRIAL_CELLS = 400_000  # cells drawn to estimate an acceptance rate
+_TRIALS = (64, 4000)  # fewest and most proposals that an acceptance rate is estimated from
+_SEED = 20231  # estimates always see the same random numbers, so that the choice of a sampler is the same every time
+_WIDEST = 2.0**62  # sums of noise times entries of the invariants must be integers of 64 bits
+_TRIES_A_CALL = 100_000  # expected proposals in one call of a kernel, which cannot be interrupted
+_LARGEST_MATRIX = 4_000_000  # general parts whose matrix has more entries are not tried
 
 WORDS = {
     "lines": "independent discrete noise along orthogonal directions of the lattice",
@@ -325,8 +314,7 @@ MOST_TRIES = 10_000
 """Exact samplers that are expected to need more tries a draw are not used. With so many, a draw for a 10 x 10 table
 takes a tenth of a second, about as long as a chain of the default length."""
 
-_LARGEST = 2.0**52
-"""Noise beyond this would not be safe to add to a count in float64 later on."""
+_LARGEST = 2.0**52  # noise beyond this would not be safe to add to a count in float64 later on
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,7 @@ def draw_discrete_gaussian(bits: Bits, variance: Fraction) -> int:
 _MOST_CELLS = {"l1": 1_000_000, "gaussian": 10_000}
 """Larger blocks would take minutes: the work grows as m (l1) and m**1.5 (Gaussian), at some 30 microseconds a unit."""
 
-_LARGEST = 2**53
-"""Noise must stay exact when it is added to a count."""
+_LARGEST = 2**53  # noise must stay exact when it is added to a count
 
 
 def has_secure(invariants: Invariants, law: str) -> bool:

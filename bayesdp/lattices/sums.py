@@ -24,15 +24,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpq_mat, fmpz_mat
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.fixed_sum import log_normaliser
+from bayesdp.lattices.fixed_sum import both_sides, log_normaliser, log_sum_exp
 from bayesdp.lattices.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel
@@ -98,19 +99,11 @@ def _search(mu: Floats, squares: Floats, unit: float, bound: float, limit: int, 
     return counts
 
 
-_CELLS = 40
-"""Lattices on more cells are not tried."""
-
-_POINTS = 30_000_000
-"""Points of each of the two lattices at most: about 0.6 s."""
-
-_DISTINCT = 20_000
-"""Different squared lengths at most."""
-
+_CELLS = 40  # lattices on more cells are not tried
+_POINTS = 30_000_000  # points of each of the two lattices at most: about 0.6 s
+_DISTINCT = 20_000  # different squared lengths at most
 _LOG_TAIL = 37.0  # exp(-37) < 1e-16
-
-_RATIOS = np.linspace(0.02, 0.98, 49)
-"""b / a in the bound on the tail."""
+_RATIOS = np.linspace(0.02, 0.98, 49)  # b / a in the bound on the tail
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +118,13 @@ class ThetaSeries:
     dimension: int
     log_volume: float  # half the logarithm of det(G)
 
-    def log_sum(self, sigma: float) -> float:
+    def log_sum(self, sigma: Any, xp: Any = np) -> Any:
         """Logarithm of the Gaussian sum; relative error of the sum about 1e-15."""
-        if sigma < self.switch:
-            return float(logsumexp(self.logs - 0.5 * self.squares / sigma**2))
-        dual = float(logsumexp(self.dual_logs - 2.0 * (math.pi * sigma) ** 2 * self.dual_squares))
-        return self.dimension * math.log(sigma * math.sqrt(2.0 * math.pi)) - self.log_volume + dual
+        small, low, high = both_sides(xp, sigma, self.switch)
+        direct = log_sum_exp(xp, self.logs - 0.5 * self.squares / xp.expand_dims(low, -1) ** 2)
+        waves = log_sum_exp(xp, self.dual_logs - 2.0 * (math.pi * xp.expand_dims(high, -1)) ** 2 * self.dual_squares)
+        dual = self.dimension * xp.log(high * math.sqrt(2.0 * math.pi)) - self.log_volume + waves
+        return xp.where(small, direct, dual)
 
 
 def theta_series(part: Table | General) -> ThetaSeries | None:
@@ -259,7 +253,7 @@ def _sums[Series](
     return found
 
 
-def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
+def l1_log_sum(invariants: Invariants, rate: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant; None if not known."""
     # Parts: log coth(rate ||u||_1 / 2) for the multiples of a vector u, the logarithm of a Legendre polynomial for a fixed total (of
     # coth 2 rate for a 2 x c table with both margins, which is a fixed total written twice), and a rational function of exp(-rate)
@@ -270,9 +264,19 @@ def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
     terms = []
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            terms.append(-number * math.log(math.tanh(0.5 * rate * part.length)))
+            terms.append(number * log_coth(xp, 0.5 * rate * part.length))
         elif isinstance(part, ZeroSum):
-            terms.append(number * log_normaliser(part.count, rate * part.copies))
+            terms.append(number * log_normaliser(part.count, rate * part.copies, xp))
         else:
-            terms.append(number * part.series.log_sum(rate * part.copies))
-    return math.fsum(terms)
+            terms.append(number * part.series.log_sum(rate * part.copies, xp))
+    return added(xp, terms, rate)
+
+
+def log_coth(xp: Any, half: Any) -> Any:
+    """Logarithm of the sum of ``exp(-2 half |j|)`` over the integers j."""
+    return -math.log(math.tanh(half)) if xp is np else -xp.log(xp.tanh(half))
+
+
+def added(xp: Any, terms: list[Any], scale: Any) -> Any:
+    """The sum of terms, of the shape of the scale; of numbers without rounding errors but the last."""
+    return math.fsum(terms) if xp is np else sum(terms, xp.zeros_like(scale))

@@ -49,11 +49,8 @@ from bayesdp.lattices.integers import Words
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-MOST_NODES = 1 << 13
-"""Largest M."""
-
-_ALIASED = 1e-17
-"""Share of the mass that other multiples of M may have."""
+MOST_NODES = 1 << 13  # largest M
+_ALIASED = 1e-17  # share of the mass that other multiples of M may have
 
 _THETAS = np.array([0.15, 0.3, 0.45, 0.6, 0.75, 0.9])
 

@@ -15,7 +15,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.lattices.sums import l1_log_sum
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.subspace.laws import CoordinateLaw, SubspaceLaw
 from bayesdp.noise.tables import TableLaw
 from bayesdp.polytopes import (
@@ -309,13 +309,9 @@ class LatticeKNorm(HullLaw, LatticeLaw):
 
     ball = hull
 
-    def log_normaliser(self, invariants: Invariants) -> float | None:
-        """Logarithm of the sum of ``exp(-epsilon ||z||_K)`` over the lattice, or None where it is not known.
-
-        Known where the norm is a multiple of the l1 norm (see `bayesdp.polytopes.SensitivityHull`).
-        """
+    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
         multiple = self.l1_multiple(invariants)
-        return None if multiple is None else l1_log_sum(invariants, self.epsilon * multiple)
+        return None if multiple is None else l1_log_sum(invariants, scale * multiple, xp)
 
     def l1_multiple(self, invariants: Invariants) -> float | None:
         """How many times the l1 norm the norm is; None if it is another norm."""

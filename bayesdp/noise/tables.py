@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp._docs import with_sections
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import count_of, positive_number, positive_rate
+from bayesdp.noise.arrays import positive_number, positive_rate
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 
 _FACTS = "Support   {support} that change no invariant\nMean      0\nVariance  {variance}"
@@ -129,23 +129,13 @@ class TableLaw(NoiseLaw):
         """Log-mass or log-density at a table of noise that `noise_between` has accepted."""
         return float(self.log_kernel(np, self.measured(noise, invariants), self.scale, invariants))
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Any:
-        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
-        invariants = self.needed(invariants, shape)
-        if location is None:
-            location = np.zeros(shape, dtype=np.int64)
-        centre = table_of(location, "location", invariants)
-        if self.integer:
-            centre = _validate.integer_array(centre, "location", invariants.frame.cell_name)
-        noise = self.noise(_validate.generator_of(rng), 1 if size is None else count_of(size), invariants)
-        drawn = centre + (noise[0] if size is None else noise)
+    def _centre(self, location: npt.ArrayLike | None, shape: tuple[int, ...], invariants: Invariants | None) -> Any:
+        kept = self.needed(invariants, shape)
+        centre = table_of(np.zeros(shape, dtype=np.int64) if location is None else location, "location", kept)
+        return _validate.integer_array(centre, "location", kept.frame.cell_name) if self.integer else centre
+
+    def _drawn(self, rng: np.random.Generator, location: Any, count: int, invariants: Any = None) -> Any:
+        drawn = location + self.noise(rng, count, invariants)
         return np.asarray(drawn, dtype=np.int64 if self.integer else np.float64)
 
     @staticmethod

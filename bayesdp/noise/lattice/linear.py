@@ -62,14 +62,9 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, all_of
 
-_SIZES = 20_000
-"""Largest size counted: convolving two such lists takes half a second."""
-
-_POINTS = 20_000_000
-"""Vectors listed, at most: about half a second."""
-
-_MOST_BASIS_VECTORS = 12
-"""Lattices of more dimensions are not listed."""
+_SIZES = 20_000  # largest size counted: convolving two such lists takes half a second
+_POINTS = 20_000_000  # vectors listed, at most: about half a second
+_MOST_BASIS_VECTORS = 12  # lattices of more dimensions are not listed
 
 
 def size_masses(invariants: Invariants, order: int, tilt: float, most: int) -> Floats | None:
@@ -170,11 +165,8 @@ def _middle(masses: Floats, most: int) -> Floats:
     return masses[max(0, centre - most) : centre + most + 1]
 
 
-_DIMENSIONS = 300
-"""Larger parts that are no tables have no basis here; of tables a corner is enough."""
-
-_CORNER = 5
-"""Labels of each way of the corner of a large table in which the combination must lie."""
+_DIMENSIONS = 300  # larger parts that are no tables have no basis here; of tables a corner is enough
+_CORNER = 5  # labels of each way of the corner of a large table in which the combination must lie
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from scipy.special import logsumexp
 
 from bayesdp import _validate
 from bayesdp.invariants import COORDINATE_RULES, Invariants
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.arrays import MAX_SCALE, positive_number
-from bayesdp.noise.base import Floats
+from bayesdp.noise.base import Floats, KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.tables import TableLaw, difference_of, squared_norm
 from bayesdp.privacy.losses import PureDP
 from bayesdp.queries import Query
@@ -192,8 +191,7 @@ class ProjectedGaussian(SubspaceLaw):
         return LossByLength(("zcdp", "approximate", "gdp"), "l2", normal_loss(self.sigma, continuous=True))
 
 
-_MAX_DIMENSION = 2000
-"""A covariance is a dense matrix: above this many rows it is refused."""
+_MAX_DIMENSION = 2000  # a covariance is a dense matrix: above this many rows it is refused
 
 _ASYMMETRY = 1e-12
 """Entries across the diagonal may differ by this much, relative to the largest: rounding of whoever computed them."""
@@ -396,8 +394,7 @@ class ExtendedLaplace(CoordinateLaw):
         return KernelForm("l1", True, lambda: axes_of(known))
 
 
-_TOTAL = 1e-9
-"""How far probabilities may be from adding up to 1: files and users round them."""
+_TOTAL = 1e-9  # how far probabilities may be from adding up to 1: files and users round them
 
 
 def public_probabilities(values: npt.ArrayLike, name: str) -> Floats:

@@ -19,23 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.laws import SubspaceLaw
 from bayesdp.noise.subspace.row_space import blocks_density, components_of, line_integrals
 from bayesdp.queries import Query
 
 type Floats = npt.NDArray[np.float64]
 
-MAX_RANK = 3
-"""Highest rank of a component for which integrals are nested."""
-
+MAX_RANK = 3  # highest rank of a component for which integrals are nested
 _CORNERS = 3000  # most corners of an arrangement; each is an end of a piece
 
 _DROP = 3.0
 """Largest change of the logarithm over a piece: Gauss and Legendre's rule then errs by less than 1e-18 on exponentials."""
 
-_DEPTH = 45.0
-"""Pieces are left out where the integrand is below ``exp(-45) = 3e-20`` of its peak."""
+_DEPTH = 45.0  # pieces are left out where the integrand is below ``exp(-45) = 3e-20`` of its peak
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 

@@ -243,25 +243,23 @@ def components_of(invariants: Invariants) -> Components:
         sizes = np.diff(starts)
         return Components(starts, order, np.ones(size), 0.5 * float(np.sum(np.log(sizes))), ())
     rows = row_basis(invariants) if invariants.nested is not None else _echelon_rows(invariants)
-    count = rows.shape[0]
     _, label = connected_components(sp.bmat([[None, rows], [rows.T, None]]), directed=False)
-    rank = np.bincount(label[:count], minlength=label.max() + 1)
-    label_of_cell = label[count:]
-    narrow = np.flatnonzero(rank == 1)
-    lists = [np.flatnonzero(label_of_cell == k).astype(np.int64) for k in narrow]
-    row_of = {int(label[i]): i for i in range(count)}
-    found = [rows[[row_of[int(k)]]].toarray()[0, cells] for k, cells in zip(narrow, lists, strict=True)]
-    free = np.flatnonzero(rank[label_of_cell] == 0).astype(np.int64)
-    wide = []
-    for k in np.flatnonzero(rank > 1):
-        cells = np.flatnonzero(label_of_cell == k).astype(np.int64)
-        wide.append(Component(cells, sp.csr_array(rows[np.flatnonzero(label[:count] == k)][:, cells])))
+    of_row, of_cell = label[: rows.shape[0]], label[rows.shape[0] :]
+    rank = np.bincount(of_row, minlength=label.max() + 1)
+
+    def component(k: int) -> Component:
+        cells = np.flatnonzero(of_cell == k).astype(np.int64)
+        return Component(cells, sp.csr_array(rows[np.flatnonzero(of_row == k)][:, cells]))
+
+    narrow = [component(int(k)) for k in np.flatnonzero(rank == 1)]
+    entries = [part.rows.toarray()[0] for part in narrow]
+    free = np.flatnonzero(rank[of_cell] == 0).astype(np.int64)
     return Components(
-        np.cumsum([0, *map(len, lists)], dtype=np.int64),
-        np.concatenate([*lists, free]).astype(np.int64),
-        np.concatenate([*found, np.ones(len(free))]),
-        sum(math.log(float(np.linalg.norm(row))) for row in found),
-        tuple(wide),
+        np.cumsum([0, *(part.cells.size for part in narrow)], dtype=np.int64),
+        np.concatenate([*(part.cells for part in narrow), free]).astype(np.int64),
+        np.concatenate([*entries, np.ones(len(free))]),
+        sum(math.log(float(np.linalg.norm(row))) for row in entries),
+        tuple(component(int(k)) for k in np.flatnonzero(rank > 1)),
     )
 
 

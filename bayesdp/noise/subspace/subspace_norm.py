@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.spatial import HalfspaceIntersection
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.laws import SubspaceLaw, axes_of
 from bayesdp.noise.tables import norm_of
 from bayesdp.polytopes import SymmetricHull, sensitivity_hull
@@ -30,15 +30,9 @@ from bayesdp.queries import Query
 
 type Floats = npt.NDArray[np.float64]
 
-LEAST = 1e-5
-"""Smallest acceptance rate with which a rejection sampler counts as practical."""
-
-_PILOT = 200_000
-"""Proposals by which the acceptance rate is estimated, or fewer if 20 are accepted before."""
-
-_ENTRIES = 2_000_000
-"""Numbers in one batch of proposals, and in the matrix of a pivot sampler."""
-
+LEAST = 1e-5  # smallest acceptance rate with which a rejection sampler counts as practical
+_PILOT = 200_000  # proposals by which the acceptance rate is estimated, or fewer if 20 are accepted before
+_ENTRIES = 2_000_000  # numbers in one batch of proposals, and in the matrix of a pivot sampler
 
 _GAMMA_TIMES = "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): "
 
@@ -84,66 +78,53 @@ class NormSampler:
         return self.invariants.project(tables / rate)
 
 
-def _radial(invariants: Invariants) -> Accepted:
-    n = invariants.dimension
-
-    def accepted(rng: np.random.Generator, proposals: int) -> Floats:
-        points = rng.normal(size=(proposals, n))
-        points *= (rng.gamma(float(n), 1.0, proposals) / np.linalg.norm(points, axis=1))[:, None]
-        return invariants.from_coordinates(points)
-
-    return accepted
+def _radial(invariants: Invariants, rng: np.random.Generator, proposals: int) -> Floats:
+    points = rng.normal(size=(proposals, invariants.dimension))
+    points *= (rng.gamma(float(invariants.dimension), 1.0, proposals) / np.linalg.norm(points, axis=1))[:, None]
+    return invariants.from_coordinates(points)
 
 
-def _cube_of_totals(invariants: Invariants) -> Accepted:
+def _cube_of_totals(invariants: Invariants, rng: np.random.Generator, proposals: int) -> Floats:
     """Disjoint totals: the cube, cut with the subspace, is a product over the totals, and each is drawn until it is kept."""
     blocks = np.asarray(invariants.blocks)
-
-    def accepted(rng: np.random.Generator, proposals: int) -> Floats:
-        out = rng.uniform(-1.0, 1.0, (proposals, len(blocks)))
-        for block in range(int(blocks.max(initial=-1)) + 1):
-            cells = np.flatnonzero(blocks == block)
-            out[:, cells] = _zero_sums(rng, proposals, len(cells))
-        return out * rng.gamma(invariants.dimension + 1.0, 1.0, proposals)[:, None]
-
-    return accepted
+    out = rng.uniform(-1.0, 1.0, (proposals, len(blocks)))
+    for block in range(int(blocks.max(initial=-1)) + 1):
+        cells = np.flatnonzero(blocks == block)
+        out[:, cells] = _zero_sums(rng, proposals, len(cells))
+    return out * rng.gamma(invariants.dimension + 1.0, 1.0, proposals)[:, None]
 
 
-def _cube_of_table(invariants: Invariants, table: tuple[int, int]) -> Accepted:
+def _cube_of_table(invariants: Invariants, table: tuple[int, int], rng: np.random.Generator, proposals: int) -> Floats:
     """Both margins of a table: all rows but one sum to zero, and the last one, minus their sum, must be in the cube."""
     short, long = sorted(table)
-
-    def accepted(rng: np.random.Generator, proposals: int) -> Floats:
-        rows = _zero_sums(rng, proposals * (long - 1), short).reshape(proposals, long - 1, short)
-        last = -rows.sum(axis=1, keepdims=True)
-        kept = np.all(np.abs(last) <= 1.0, axis=(1, 2))
-        tables = np.concatenate([rows[kept], last[kept]], axis=1)
-        tables *= rng.gamma(invariants.dimension + 1.0, 1.0, len(tables))[:, None, None]
-        return tables if table == (long, short) else tables.swapaxes(1, 2)
-
-    return accepted
+    rows = _zero_sums(rng, proposals * (long - 1), short).reshape(proposals, long - 1, short)
+    last = -rows.sum(axis=1, keepdims=True)
+    kept = np.all(np.abs(last) <= 1.0, axis=(1, 2))
+    tables = np.concatenate([rows[kept], last[kept]], axis=1)
+    tables *= rng.gamma(invariants.dimension + 1.0, 1.0, len(tables))[:, None, None]
+    return tables if table == (long, short) else tables.swapaxes(1, 2)
 
 
-def _pivots(invariants: Invariants, norm: str) -> Accepted:
-    """Any invariants of n free dimensions: n cells are drawn freely and determine the others, by which they are rejected."""
-    n = invariants.dimension
-    basis = axes_of(invariants)
+def _pivots(invariants: Invariants) -> tuple[Floats, Floats]:
+    """A matrix that gives all cells from as many that are free, shape (n, cells), and 1.0 for each free cell, else 0.0."""
+    n, basis = invariants.dimension, axes_of(invariants)
     order = scipy.linalg.qr(basis, mode="r", pivoting=True)[1]
     chosen = np.sort(order[:n])
     free = np.zeros(basis.shape[1])
     free[chosen] = 1.0
-    spread = np.linalg.solve(basis[:, chosen], basis)  # gives all cells from the free ones
+    return np.linalg.solve(basis[:, chosen], basis), free
 
-    def accepted(rng: np.random.Generator, proposals: int) -> Floats:
-        if norm == "l1":
-            tables = rng.laplace(size=(proposals, n)) @ spread
-            dependent = np.sum(np.abs(tables) * (1.0 - free), axis=1)
-            return tables[rng.standard_exponential(proposals) >= dependent]
-        tables = rng.uniform(-1.0, 1.0, (proposals, n)) @ spread
-        tables = tables[np.all(np.abs(tables) <= 1.0 + free * 1e-9, axis=1)]  # free cells are in, up to rounding
-        return tables * rng.gamma(n + 1.0, 1.0, len(tables))[:, None]
 
-    return accepted
+def _from_pivots(norm: str, spread: Floats, free: Floats, rng: np.random.Generator, proposals: int) -> Floats:
+    """Any invariants of n free dimensions: n cells are drawn freely and determine the others, by which they are rejected."""
+    n = len(spread)
+    if norm == "l1":
+        tables = rng.laplace(size=(proposals, n)) @ spread
+        dependent = np.sum(np.abs(tables) * (1.0 - free), axis=1)
+        return tables[rng.standard_exponential(proposals) >= dependent]
+    tables = rng.uniform(-1.0, 1.0, (proposals, n)) @ spread
+    tables = tables[np.all(np.abs(tables) <= 1.0 + free * 1e-9, axis=1)]  # free cells are in, up to rounding
+    return tables * rng.gamma(n + 1.0, 1.0, len(tables))[:, None]
 
 
 def _zero_sums(rng: np.random.Generator, count: int, m: int) -> Floats:
@@ -166,7 +147,7 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
         raise ValueError(f"nothing is left free for noise: {invariants!r}")
     if norm == "l2":
         method = "a gamma radius times a uniform direction (Algorithm 5 of Cho and Awan, within the space)"
-        return NormSampler(invariants, "radial", method, _radial(invariants), rejects=False)
+        return NormSampler(invariants, "radial", method, partial(_radial, invariants), rejects=False)
     proposal = proposal_for(invariants)
     if proposal is not None and norm == "l1":
         # The l1 noise from which the lattice samplers propose, for totals and tables with both margins.
@@ -175,18 +156,18 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
         )
     elif proposal is not None and proposal.blocks is not None:
         method = _GAMMA_TIMES + "all cells of a total but one, until the last one is in the cube"
-        sampler = NormSampler(invariants, "cube", method, _cube_of_totals(invariants), rejects=False)
+        sampler = NormSampler(invariants, "cube", method, partial(_cube_of_totals, invariants), rejects=False)
     elif proposal is not None:
         assert proposal.table is not None  # one of the two kinds
         method = _GAMMA_TIMES + "rows but one, until the last one is in the cube"
-        sampler = NormSampler(invariants, "cube", method, _cube_of_table(invariants, proposal.table))
+        sampler = NormSampler(invariants, "cube", method, partial(_cube_of_table, invariants, proposal.table))
     elif invariants.dimension * invariants.frame.size <= _ENTRIES:
         method = (
             "independent Laplace noise in as many cells as are free, and rejection on those that they determine"
             if norm == "l1"
             else _GAMMA_TIMES + "as many cells as are free, until those that they determine are in the cube"
         )
-        sampler = NormSampler(invariants, "pivots", method, _pivots(invariants, norm))
+        sampler = NormSampler(invariants, "pivots", method, partial(_from_pivots, norm, *_pivots(invariants)))
     else:
         raise NotImplementedError(
             f"no exact sampler of {norm} noise is known for {invariants!r}: there is one for totals and for both margins of a "
@@ -200,11 +181,8 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
     return sampler
 
 
-_LARGEST_TOTAL = 500
-"""Cells of a total whose section of the cube is computed by exact fractions."""
-
-_INTERSECTED = 5
-"""Dimensions up to which the corners of a section of the cube are found."""
+_LARGEST_TOTAL = 500  # cells of a total whose section of the cube is computed by exact fractions
+_INTERSECTED = 5  # dimensions up to which the corners of a section of the cube are found
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ import pytest
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
-from bayesdp.noise.lattice.base import variances
+from bayesdp.noise.lattice.laws import variances
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, frame_of
 
