@@ -14,8 +14,13 @@ _HEADING = re.compile(rf"^({'|'.join(_ORDER)})\n-+\n", re.MULTILINE)
 def with_sections(doc: str | None, shared: Mapping[str, str]) -> str:
     """A numpydoc docstring with the shared sections, in numpydoc's order, but for those that it has itself; "" is the description."""
     sections = {**shared, **sections_of(doc)}
-    titled = [f"{title}\n{'-' * len(title)}\n{sections[title]}" for title in _ORDER if title in sections]
-    return "\n\n".join(filter(None, (sections[""], shared.get("", ""), *titled))) + "\n"
+    return joined({**sections, "": "\n\n".join(filter(None, (sections[""], shared.get("", ""))))})
+
+
+def joined(sections: Mapping[str, str]) -> str:
+    """A docstring of these sections by their titles, "" for what stands before all of them; empty ones are left out."""
+    titled = [f"{title}\n{'-' * len(title)}\n{sections[title]}" for title in _ORDER if sections.get(title)]
+    return "\n\n".join(filter(None, (sections.get("", ""), *titled))) + "\n"
 
 
 def sections_of(doc: str | None) -> dict[str, str]:

@@ -11,8 +11,7 @@ from scipy.integrate import quad
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.projected_laplace import blocks_density
-from bayesdp.noise.subspace.row_noise import directions_of, sweep
+from bayesdp.noise.subspace.row_space import blocks_density, directions_of, sweep
 from bayesdp.queries import Margins
 
 _TIMES: dict[int, float] = {}
@@ -102,8 +101,7 @@ def test_row_noise(benchmark, enter, shape):
     invariants = Invariants(Margins({"row": range(shape[0]), "column": range(shape[1])}, ["row"], ["column"]))
     own, rng = directions_of(invariants), np.random.default_rng(1)
     e, w = rng.laplace(size=shape).reshape(-1), np.zeros(invariants.rank)
-    fields = (own.cell_starts, own.cells, own.cell_entries, own.w_starts, own.places, own.w_entries)
-    benchmark(sweep, e, w, 1.0, *fields, 1, seed_state(rng))
+    benchmark(sweep, e, w, 1.0, own, 1, seed_state(rng))
     steps = len(own.cell_starts) - 1
     enter(
         f"exact steps of row noise, {shape[0]}x{shape[1]} with both margins",

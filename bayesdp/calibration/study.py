@@ -31,7 +31,7 @@ from bayesdp.calibration.refit import Build, Refit, Refitting, Update
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.simulated import Simulate, Simulated, simulated
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.release import Release
 
 type Floats = npt.NDArray[np.float64]

@@ -39,7 +39,7 @@ def counted_once(
     Offices that perturb by cell keys give a cell, that is the same records, the same perturbation in each table that it is
     published in (`NoiseLaw.same_cell_same_value`): the second time it says nothing new. Two answers are the same cell if they are
     the same linear combination of the table: a margin of an axis with one label, a table or a total published twice, a total whose
-    other cells are known to be empty. Where cells may be empty, the likelihood says what that means (`bayesdp.noise.records`).
+    other cells are known to be empty. Where cells may be empty, the likelihood says what that means (`bayesdp.noise.base`).
     Measurements with independent noise are left as they are, equal or not: these are two measurements.
 
     Parameters

@@ -19,10 +19,7 @@ under a name of your own, of laws of independent values, within bounds, of pertu
 
 from __future__ import annotations
 
-from bayesdp.distributions._pickling import register
-from bayesdp.distributions.canonical import CanonicalNoise, Tulap
-from bayesdp.distributions.censored import Censored
-from bayesdp.distributions.independent import bounded_distribution, scalar_distribution
+from bayesdp.distributions.independent import CanonicalNoise, Censored, Tulap, bounded_distribution, scalar_distribution
 from bayesdp.distributions.laws import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -54,53 +51,18 @@ from bayesdp.distributions.laws import (
     UnknownPerturbation,
 )
 from bayesdp.distributions.perturbed import PerturbationRows, PerturbedByRows, perturbed_distribution
-from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRows, RowSpaceNoise
-from bayesdp.distributions.tables import table_distribution
+from bayesdp.distributions.registry import add_likelihood, distribution_of, register, register_distribution
+from bayesdp.distributions.tables import ProjectedLaplaceGivenRows, RowSpaceNoise, table_distribution
 
 __all__ = [
-    "BoundaryInflatedDiscreteGaussian",
-    "BoundaryInflatedDiscreteLaplace",
-    "BoundaryInflatedGaussian",
-    "BoundaryInflatedLaplace",
-    "CanonicalNoise",
-    "CellKey",
-    "Censored",
-    "ConventionalRounding",
-    "CorrelatedGaussian",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "ExtendedLaplace",
-    "Gaussian",
-    "KNorm",
-    "Laplace",
-    "LatticeGaussian",
-    "LatticeKNorm",
-    "LatticeLaplace",
-    "MixedLaplace",
-    "PerturbationRows",
-    "PerturbedByRows",
-    "ProjectedGaussian",
-    "ProjectedLaplace",
-    "ProjectedLaplaceGivenRows",
-    "RandomRounding",
-    "RowSpaceNoise",
-    "SemiKNorm",
-    "SubspaceNorm",
-    "TransitionTable",
-    "TruncatedDiscreteGaussian",
-    "TruncatedDiscreteLaplace",
-    "TruncatedGaussian",
-    "TruncatedLaplace",
-    "Tulap",
-    "UnknownPerturbation",
-    "add_likelihood",
-    "bounded_distribution",
-    "distribution_of",
-    "perturbed_distribution",
-    "register_distribution",
-    "scalar_distribution",
-    "table_distribution",
-]
+    "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
+    "BoundaryInflatedLaplace", "CanonicalNoise", "CellKey", "Censored", "ConventionalRounding", "CorrelatedGaussian",
+    "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "KNorm", "Laplace", "LatticeGaussian",
+    "LatticeKNorm", "LatticeLaplace", "MixedLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
+    "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
+    "TransitionTable", "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian",
+    "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "bounded_distribution", "distribution_of",
+    "perturbed_distribution", "register_distribution", "scalar_distribution", "table_distribution",
+]  # fmt: skip
 
 register()  # so that `pickle` writes models and steps

@@ -1,35 +1,64 @@
-"""PyMC distributions of laws of independent values, and of those within bounds, made from the laws of `bayesdp.noise`."""
+"""PyMC distributions of laws of independent values, free, within bounds, censored and canonical, made from `bayesdp.noise`."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transform
 from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value, check_parameters
+from pymc.distributions.distribution import Distribution, _support_point
 from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.distributions.transforms import _default_transform
-from pytensor.gradient import DisconnectedType, grad_not_implemented
+from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import (
+    numba_njit,
+    register_funcify_and_cache_key,
+    register_funcify_default_op_cache_key,
+)
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
+from bayesdp import noise
 from bayesdp._numba import nb as numba
-from bayesdp.distributions.parameters import PythonRV, as_real, drawn_in_python, is_discrete, location, scale
-from bayesdp.distributions.registry import blank, kind_of, made, makes, rv_of
+from bayesdp.distributions.confidential_counts import floored
+from bayesdp.distributions.registry import (
+    PROPS,
+    PythonRV,
+    WithDerivatives,
+    add_likelihood,
+    applied,
+    as_real,
+    blank,
+    drawn_in_python,
+    in_python,
+    is_discrete,
+    kind_of,
+    location,
+    made,
+    makes,
+    register_distribution,
+    rv_of,
+    scale,
+)
 from bayesdp.noise import kernels
-from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.arrays import checked_limit
+from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.bounded import kernels as bounded_kernels
 from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
 from bayesdp.noise.namespace import finite
+from bayesdp.noise.perturbed.censored import check_order
+from bayesdp.privacy import TradeOff
 
 
 class ScalarNoiseRV(PythonRV):
@@ -214,7 +243,8 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
 
     def variables(mu: Any, lower: Any, upper: Any, **spread: Any) -> tuple[list[Any], dict[str, Any]]:
         [width] = spread.values()
-        return [location(mu), scale(width, law.scale_name), *_limits(lower, upper, integer=law.integer)], {}
+        sides = _limits({"the lower bound": lower, "the upper bound": upper}, checked_bounds, integer=law.integer)
+        return [location(mu), scale(width, law.scale_name), *sides], {}
 
     verbs: dict[str, Any] = {"logp": logp, "support_point": support_point}
     verbs |= {} if law.log_cdf_kernel is None else {"logcdf": logcdf}
@@ -265,16 +295,17 @@ def within_bounds(law: type[BoundedLaw], logp: Any, value: Any, scale: Any, lowe
     return check_parameters(found, scale > 0, pt.lt(lower, upper), msg=f"{law.scale_name} > 0, lower < upper")
 
 
-def _limits(lower: Any, upper: Any, *, integer: bool) -> list[Any]:
-    """Accept bounds as float64 tensors; None is no bound. Constants are checked: numbers, the lower one below, not both infinite."""
-    sides: list[Any] = [
-        pt.as_tensor_variable(np.float64(missing) if side is None else side)
-        for side, missing in ((lower, -np.inf), (upper, np.inf))
-    ]
-    if all(isinstance(side, TensorConstant) for side in sides):
-        checked = checked_bounds([side.data for side in sides], integer=integer)
-        sides = [pt.constant(np.asarray(side, np.float64)) for side in checked]
-    return [as_real(side) for side in sides]
+def _limits(sides: dict[str, Any], check: Callable[..., Any], *, integer: bool) -> list[Any]:
+    """Accept a lower and an upper limit, by their names in messages, as float64 tensors; None is none. Constants are checked."""
+    found: list[Any] = []
+    for (name, value), absent in zip(sides.items(), (-np.inf, np.inf), strict=True):
+        variable: Any = pt.as_tensor_variable(np.float64(absent) if value is None else value)
+        if isinstance(variable, TensorConstant):
+            variable = pt.constant(np.asarray(checked_limit(variable.data, absent, name, integer=integer), np.float64))
+        found.append(as_real(variable))
+    if all(isinstance(side, TensorConstant) for side in found):
+        check([side.data for side in found], integer=integer)
+    return found
 
 
 def _inner_point(size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
@@ -286,43 +317,6 @@ def _inner_point(size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
     return point if rv_size_is_none(size) else pt.full(size, point)
 
 
-class GaussianSumsOp(Op):
-    """Sum of Gaussian masses over the integers of intervals, with its derivatives; see `gaussian_sums`.
-
-    Vectors mu, sigma, lower, upper in; logarithm of the sum in units of the mass of m, its derivatives with respect to mu
-    and sigma for fixed m, and m out.
-    """
-
-    __props__ = ()
-
-    def make_node(self, *inputs: Any) -> Apply[Any]:
-        """Apply to vectors."""
-        vectors = [pt.as_tensor_variable(variable) for variable in inputs]
-        return Apply(self, vectors, [pt.vector(dtype="float64") for _ in range(4)])
-
-    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
-        """Evaluate without PyTensor's compiler."""
-        found = _sums(*[np.ascontiguousarray(array, dtype=np.float64) for array in inputs])
-        for storage, array in zip(outputs, found, strict=True):
-            storage[0] = array
-
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
-        """The shape of the vectors."""
-        return [shapes[0]] * 4
-
-    def connection_pattern(self, node: Any) -> list[list[bool]]:
-        """The bounds are not varied."""
-        return [[True, True, True, False], [True, True, True, False], [False] * 4, [False] * 4]
-
-    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        """Reuse what was computed with the sum."""
-        if any(not isinstance(c.type, DisconnectedType) for c in cotangents[1:3]):
-            found = [grad_not_implemented(self, i, inputs[i], "second derivatives are not available") for i in (0, 1)]
-        else:
-            found = [cotangents[0] * outputs[1], cotangents[0] * outputs[2]]
-        return [*found, DisconnectedType()(), DisconnectedType()()]
-
-
 # Not PyTensor's numba_njit: functions made by that cannot be called from Python, which `perform` does.
 @numba.njit(cache=True)
 def _sums(mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for the types it meets
@@ -332,6 +326,25 @@ def _sums(mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled 
     first, second = out[:, 1] / out[:, 0], out[:, 2] / out[:, 0]
     slope = (second - 2.0 * (mu - m) * first) / sigma**3
     return np.log(out[:, 0]), first / sigma**2, slope, m
+
+
+class GaussianSumsOp(WithDerivatives):
+    """Sum of Gaussian masses over the integers of intervals, with its derivatives; see `gaussian_sums`.
+
+    Vectors mu, sigma, lower, upper in; logarithm of the sum in units of the mass of m, its derivatives with respect to mu
+    and sigma for fixed m, and m out.
+    """
+
+    derivatives = 2
+    evaluate = staticmethod(_sums)
+
+    def types(self, *inputs: Any) -> list[Any]:
+        """Four vectors."""
+        return [pt.vector(dtype="float64") for _ in range(4)]
+
+    def infer_shape(self, node: Any, shapes: Any) -> Any:
+        """The shape of the vectors."""
+        return [shapes[0]] * 4
 
 
 @register_funcify_default_op_cache_key(GaussianSumsOp)
@@ -348,3 +361,324 @@ def gaussian_sums(mu: Any, sigma: Any, lower: Any, upper: Any) -> tuple[Any, Any
     found: Any = GaussianSumsOp()(*flat)
     total, _, _, m = found
     return pt.reshape(total, mu.shape, ndim=mu.ndim), pt.reshape(m, mu.shape, ndim=mu.ndim)
+
+
+class CensoredRV(PythonRV):
+    """Random variable of `Censored`; inputs are the location, the scale of the law that was censored, and both thresholds."""
+
+    law_type = noise.Censored
+    name, signature = "censored", "(),(),(),()->()"
+    __props__ = (*PROPS, "inner")
+    inner: type[noise.NoiseLaw]
+
+    def __init__(self, inner: type[noise.NoiseLaw], **props: Any) -> None:
+        props.setdefault("dtype", "int64" if inner.integer else "float64")
+        super().__init__(inner=inner, **props)
+
+    def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
+        """Draw an array of independent values; the last argument is their size."""
+        *own, size = inputs
+        arrays = [np.asarray(array, dtype=np.float64) for array in own]
+        shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
+        mu, *parameters = (np.broadcast_to(array, shape).copy() for array in arrays)
+        return np.asarray(self.law_of(parameters).draw(rng, shape, location=mu), dtype=self.dtype)
+
+    def law_of(self, parameters: Sequence[Any]) -> noise.Censored:
+        """The law with the values of its inputs after the location."""
+        kind: Any = self.inner
+        width, low, high = parameters
+        return noise.Censored(kind(width), low, high)
+
+
+class Censored(Distribution):
+    r"""Values of a law around mu that are published from `below` to `above`; the others stand as codes 1 beyond.
+
+    .. math:: f(x \mid \mu) = \begin{cases} P(Y < below) & x = below - 1 \\ f_Y(x \mid \mu) & below \le x \le above \\
+        P(Y > above) & x = above + 1 \end{cases}
+
+    Tails are exact in logarithms however far out the thresholds are.
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: what the noise was added to.
+    law : NoiseLaw, or type of NoiseLaw
+        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others. If it is a type, its scale is
+        given by its name, and may be a variable.
+    below, above : tensor_like, optional
+        Smallest and largest value that is published; None or an infinity where there is no threshold.
+    **scale
+        ``b`` or ``sigma``, for a type of law.
+
+    See Also
+    --------
+    bayesdp.noise.Censored : the same law without PyMC.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> with pm.Model():
+    ...     count = pm.Poisson("count", 12.0)
+    ...     noisy = Censored("noisy", mu=count, law=bdp.noise.DiscreteLaplace(4.0), below=10, observed=9)
+    """
+
+    rv_type = CensoredRV
+
+    @classmethod
+    def rv_op(cls, *parameters: Any, inner: type[noise.NoiseLaw], size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of this law."""
+        return applied(CensoredRV(inner), *parameters, size=size, rng=rng)
+
+    @classmethod
+    def dist(cls, mu: Any, law: Any, below: Any = None, above: Any = None, **parameters: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        kind: Any = law if isinstance(law, type) else type(law)
+        name = getattr(kind, "scale_name", None)
+        if not issubclass(kind, noise.NoiseLaw) or name is None or not hasattr(kind, "log_cdf_kernel"):
+            raise TypeError(
+                f"law must be a noise law with a scale and tails, such as DiscreteLaplace(4.0), got {law!r}"
+            )
+        if kind is not law:
+            if name in parameters:
+                raise TypeError(f"{name} is given twice: by the law {law} and by itself")
+            parameters[name] = law.scale
+        if name not in parameters:
+            raise TypeError(f"{name} of the law {kind.name!r} is missing")
+        width = scale(parameters.pop(name), name)
+        sides = _limits({"below": below, "above": above}, check_order, integer=kind.integer)
+        return super().dist([location(mu), width, *sides], inner=kind, **parameters)
+
+
+register_distribution(noise.Censored, Censored)
+
+
+@_logprob.register(CensoredRV)
+def _censored_logp(
+    op: CensoredRV, values: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any, **_: Any
+) -> Any:
+    [value] = values
+    known: Any = op.inner
+    step = 1.0 if op.inner.integer else 0.0
+    centre = pt.cast(mu, "float64")
+    under = known.log_cdf_kernel(pt, finite(pt, low, 0.0) - step, centre, width)
+    over = known.log_cdf_kernel(pt, -finite(pt, high, 0.0) - step, -centre, width)  # laws with a scale are symmetric
+    inside = pt.and_(pt.ge(value, low), pt.le(value, high))
+    # A value that is harmless where it is not used.
+    between = known.log_kernel(pt, pt.switch(inside, value, pt.cast(pt.round(centre), str(value.dtype))), mu, width)
+    found = pt.switch(inside, whole_values(known, value, between), -np.inf)
+    found = pt.switch(pt.eq(value, low - 1.0), under, found)
+    found = pt.switch(pt.eq(value, high + 1.0), over, found)
+    return check_parameters(found, width > 0, pt.le(low, high), msg=f"{known.scale_name} > 0, below <= above")
+
+
+@_support_point.register(CensoredRV)
+def _point(op: CensoredRV, rv: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any) -> Any:
+    """A published value near mu."""
+    near = pt.clip(pt.round(mu) if op.inner.integer and not is_discrete(mu) else mu, low, high)
+    near = pt.cast(pt.broadcast_arrays(near, width)[0], str(op.dtype))
+    return near if rv_size_is_none(size) else pt.full(size, near)
+
+
+def of_counts(kind: Any) -> Any:
+    """The distribution of the same law about answers of counts: what cannot be has the density `OFF_FIBER` while they are free."""
+    plain, name = _logprob.dispatch(kind.rv_type), f"{kind.__name__}OfCounts"
+    about = {"__module__": __name__, "__doc__": f"`{kind.__name__}` about answers of counts; used by `observe`."}
+    rv_type = type(kind.rv_type)(f"{name}RV", (kind.rv_type,), {**about, "__qualname__": f"{name}.rv_type"})
+
+    @_logprob.register(rv_type)
+    def logp(op: Any, values: Any, rng: Any, size: Any, mu: Any, *parameters: Any, **more: Any) -> Any:
+        return floored(plain(op, values, rng, size, mu, *parameters, **more), mu)
+
+    def rv_op(cls: Any, *inputs: Any, size: Any = None, rng: Any = None, **props: Any) -> Any:
+        return applied(rv_type(**props), *inputs, size=size, rng=rng)
+
+    own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
+    return type(kind)(name, (kind,), {**about, "rv_type": rv_type, "rv_op": own_op})
+
+
+@scalar_distribution(noise.Tulap)
+class Tulap(pm.Continuous):
+    """Truncated uniform-Laplace noise around mu, canonical for (epsilon, delta)-differential privacy.
+
+    With ``b = exp(-epsilon)`` the density is ``(1 - b + 2 delta b) / (1 + b) b**[x - mu]``, [z] the integer nearest to ``|z|``,
+    where delta has not cut the tail off. It is a step function: it jumps at half-integer distances from mu and is flat
+    between them, so that its gradient says nothing about mu. NUTS remains valid (it accepts by the density itself) but moves
+    blindly through this term; `pm.Slice` is the better sampler for what is in mu. Counts (`ConfidentialCounts`) move by exact
+    conditional steps, and with known epsilon and delta never out of reach.
+
+    With delta > 0 the density is zero far from mu, so that a start of mu out of reach of the data is refused by PyMC; give one
+    within reach with ``pm.sample(initvals=...)``. `bayesdp.observe` needs none.
+
+    ========  ==========================================================================
+    Support   real numbers; if delta > 0, those within a bounded distance of mu
+    Mean      mu
+    Variance  ``2 b / (1 - b)**2 + 1/12`` for delta = 0
+    ========  ==========================================================================
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: what the noise was added to, for a statistic of sensitivity 1.
+    epsilon : tensor_like of float
+        Privacy loss (epsilon > 0).
+    delta : tensor_like of float, default 0
+        (0 <= delta < 1).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     level = pm.Normal("level", 10.0, 5.0)
+    ...     noisy = Tulap("noisy", mu=level, epsilon=1.0, observed=12.3)
+    """
+
+    def logp(value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:  # PyMC passes the value here
+        """Log-density; ``-inf`` beyond the ends."""
+        return _checked(noise.Tulap.log_kernel(pt, value, mu, epsilon, delta), epsilon, delta)
+
+    def logcdf(value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:  # PyMC passes the value here
+        """Logarithm of the probability of at most `value`."""
+        return _checked(noise.Tulap.log_cdf_kernel(pt, value, mu, epsilon, delta), epsilon, delta)
+
+
+def _checked(found: Any, epsilon: Any, delta: Any) -> Any:
+    return check_parameters(found, epsilon > 0, delta >= 0, delta < 1, msg="epsilon > 0, 0 <= delta < 1")
+
+
+class CanonicalNoiseRV(PythonRV):
+    """Random variable of `CanonicalNoise`; the trade-off function is among its props."""
+
+    law_type = noise.Canonical
+    name, signature, dtype = "canonical_noise", "()->()", "float64"
+    __props__ = (*PROPS, "tradeoff")
+    tradeoff: TradeOff
+
+    def __init__(self, tradeoff: TradeOff, **props: Any) -> None:
+        self.noise = tradeoff.canonical_noise()
+        super().__init__(tradeoff=tradeoff, **props)
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, size: Sequence[int] | None = None) -> Floats:
+        """Draw an array of independent values."""
+        centre = np.asarray(mu, dtype=np.float64)
+        shape = centre.shape if size is None else tuple(size)
+        return np.asarray(centre + np.asarray(self.noise.rvs(shape, rng)), dtype=np.float64)
+
+
+class LogDensity(Op):
+    """Log-density of canonical noise at each distance from its location, by the recursion. It has no gradient."""
+
+    __props__ = ("tradeoff",)
+
+    def __init__(self, tradeoff: TradeOff) -> None:
+        self.tradeoff = tradeoff
+        self.noise = tradeoff.canonical_noise()
+
+    def make_node(self, *inputs: Any) -> Any:
+        """Take a tensor of distances."""
+        distance = pt.cast(pt.as_tensor_variable(inputs[0]), "float64")
+        return Apply(self, [distance], [distance.type()])
+
+    def evaluate(self, z: Any) -> Floats:
+        """The log-density, by the recursion."""
+        return np.reshape(np.asarray(self.noise.logpdf(z), dtype=np.float64), np.shape(z))
+
+    def perform(self, node: Any, inputs: Sequence[Any], output_storage: Any) -> None:
+        """Evaluate in NumPy."""
+        output_storage[0][0] = self.evaluate(inputs[0])
+
+    def infer_shape(self, node: Any, shapes: Any) -> Any:
+        """The shape of the distances."""
+        return shapes
+
+
+@register_funcify_and_cache_key(LogDensity)
+def _log_density(op: LogDensity, node: Any, **kwargs: Any) -> tuple[Any, None]:
+    return in_python(op.evaluate, ("float64", node.inputs[0].type.ndim))
+
+
+class CanonicalNoise(pm.Continuous):
+    r"""Canonical noise of a symmetric trade-off function around mu (paper 003, Definition 35 and Lemma 36).
+
+    Telling mu from mu + 1 is exactly as hard as the trade-off function says. For (epsilon, delta) that is `Tulap`, for mu-GDP
+    ``pm.Normal("y", level, 1 / mu)``; this one takes any symmetric function, and evaluates its density by the recursion,
+    outside of the compiled code: a few microseconds a value and a step of the recursion.
+
+    The density has no gradient here, so that PyMC gives what is in mu to Slice, which is valid; counts on a fiber need none.
+
+    Where f(0) < 1 the noise is bounded: a start of mu out of reach of the data has no density, and PyMC refuses it beside other
+    free variables. Give one within reach with ``pm.sample(initvals=...)``. For (epsilon, delta) `bayesdp.observe` needs none.
+
+    Parameters
+    ----------
+    mu : tensor_like of float or int
+        Location: what the noise was added to, for a statistic of sensitivity 1.
+    tradeoff : TradeOff
+        Symmetric, and known: not a random variable.
+
+    See Also
+    --------
+    bayesdp.privacy.TradeOff.canonical_noise : the same law without PyMC.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from bayesdp.privacy import approximate_dp
+    >>> twice = approximate_dp(0.5).tensor(approximate_dp(0.5))
+    >>> with pm.Model():
+    ...     level = pm.Normal("level", 10.0, 5.0)
+    ...     noisy = CanonicalNoise("noisy", mu=level, tradeoff=twice, observed=12.3)
+    """
+
+    rv_type = CanonicalNoiseRV
+
+    @classmethod
+    def rv_op(cls, mu: Any, *, tradeoff: TradeOff, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of this trade-off function."""
+        return applied(CanonicalNoiseRV(tradeoff), mu, size=size, rng=rng)
+
+    @classmethod
+    def dist(cls, mu: Any, tradeoff: TradeOff, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        if not isinstance(tradeoff, TradeOff):
+            raise TypeError(
+                f"tradeoff must be a trade-off function such as gaussian_dp(1.0), got {type(tradeoff).__name__}"
+            )
+        tradeoff.canonical_noise()  # refused here if there is none
+        return super().dist([location(mu)], tradeoff=tradeoff, **kwargs)
+
+    def support_point(rv: Any, size: Any, mu: Any) -> Any:  # PyMC passes the variable
+        """Location, where the density is highest."""
+        return pt.zeros_like(rv) + mu
+
+
+register_distribution(noise.Canonical, CanonicalNoise)
+
+
+@_logprob.register(CanonicalNoiseRV)
+def _canonical_noise_logp(op: CanonicalNoiseRV, values: Any, rng: Any, size: Any, mu: Any, **_: Any) -> Any:
+    [value] = values
+    return LogDensity(op.tradeoff)(value - mu)
+
+
+TulapOfCounts, CanonicalNoiseOfCounts = of_counts(Tulap), of_counts(CanonicalNoise)
+TulapRV: Any = Tulap.rv_type
+CanonicalOfCountsRV: Any = CanonicalNoiseOfCounts.rv_type
+
+
+@add_likelihood.register
+def _add_canonical(law: noise.Canonical, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    bounded = is_discrete(mu) and math.isfinite(law.standard.support()[1])
+    (CanonicalNoiseOfCounts if bounded else CanonicalNoise)(name, mu=mu, tradeoff=law.tradeoff, **data)
+
+
+@add_likelihood.register
+def _add_tulap(law: noise.Tulap, name: str, mu: Any, parameters: Any, *, invariants: None, **data: Any) -> None:
+    """Noise for another sensitivity is noise for 1 in that unit; the published numbers stay in counts."""
+    if law.sensitivity != 1.0:
+        raise NotImplementedError(
+            f"a model with Tulap noise for a sensitivity other than 1 is not available (the law has {law.sensitivity:g}); divide "
+            "the published numbers and the answers by it, and use bayesdp.distributions.Tulap"
+        )
+    held = law.delta > 0.0 and is_discrete(mu)  # counts on a fiber, whose step keeps them within reach
+    (TulapOfCounts if held else Tulap)(name, mu=mu, epsilon=law.epsilon, delta=law.delta, **data)

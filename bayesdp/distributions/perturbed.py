@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from inspect import Parameter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.distribution import _support_point
+from pymc.distributions.distribution import Distribution, _support_point
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.variable import TensorConstant
 from scipy.special import gammaln
 
 from bayesdp import noise
-from bayesdp.distributions.answers import floored
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, is_discrete
-from bayesdp.distributions.registry import add_likelihood, blank, distribution_of, made, makes
+from bayesdp.distributions.confidential_counts import OFF_FIBER, UnmergedRV, answers, floored, off_support
+from bayesdp.distributions.registry import (
+    PROPS,
+    PythonRV,
+    add_likelihood,
+    applied,
+    blank,
+    distribution_of,
+    is_discrete,
+    made,
+    makes,
+    print_name,
+)
+from bayesdp.fibers.kernel.state import cell_codes
+from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
+from bayesdp.queries import Query
 
 
 class PerturbedRV(PythonRV):
@@ -36,8 +50,7 @@ class PerturbedRV(PythonRV):
     of_counts = False
 
     def __init__(self, law: Any, **props: Any) -> None:
-        own = type(law).__name__
-        self._print_name = (own, rf"\operatorname{{{own}}}")
+        self._print_name = print_name(type(law).__name__)
         super().__init__(law=law, **props)
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, rows: Any, size: Sequence[int] | None = None) -> Any:
@@ -75,34 +88,13 @@ def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any,
 def _likeliest(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any) -> Any:
     """A published value that is possible for each count: its likeliest one."""
     table = op.law.transitions
-    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), _row_of(table, pt.maximum(mu, 0))
+    likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), table.row_of(pt.maximum(mu, 0), pt)
     return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
-
-
-def _row_of(table: Transitions, count: Any) -> Any:
-    """`Transitions.row_of` in PyTensor."""
-    period = max(table.period, 1)
-    first = len(table.mass) - period
-    return pt.switch(pt.lt(count, len(table.mass)), count, first + pt.mod(count - first, period))
-
-
-def places(table: Transitions, value: Any, mu: Any) -> Any:
-    """Where published values of counts stand in the flat table of probabilities, as a tensor; -1 where that has none for them."""
-    value, mu = pt.broadcast_arrays(pt.as_tensor_variable(value), mu)
-    width = table.mass.shape[1]
-    column = value - mu - table.lowest
-    inside = pt.ge(mu, 0) & pt.ge(column, 0) & pt.lt(column, width)
-    if not is_discrete(value):
-        inside = inside & pt.eq(value, pt.floor(value))
-    if np.isfinite(table.largest_count):
-        inside = inside & pt.le(mu, int(table.largest_count))
-    row = _row_of(table, pt.switch(inside, mu, 0))
-    return pt.switch(inside, row * width + pt.cast(pt.switch(inside, column, 0), "int64"), -1)
 
 
 def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
     """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
-    place = places(table, value, mu)
+    place = table.places(pt.as_tensor_variable(value), mu, pt)
     found = log_mass.flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
     return pt.switch(pt.ge(place, 0), found, -np.inf)
 
@@ -299,3 +291,142 @@ def _new_rows(model: pm.Model, law: noise.UnknownPerturbation, name: str) -> Any
         place = pt.argmin(pt.sum(pt.abs(rows - pt.constant(law.tables)), axis=(1, 2)))
         pm.Deterministic(f"{name}_law_variance", pt.constant(law.variances)[place])
     return rows
+
+
+type Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPart:
+    """Published answers that may share perturbations with others.
+
+    `published` says which answers of the query were published; `shared` is as `bayesdp.noise.base.shared_laws`, and 0 also where an
+    answer was not published.
+    """
+
+    query: Query
+    law: NoiseLaw
+    published: npt.NDArray[np.bool_]
+    shared: Ints
+
+    @property
+    def sets(self) -> npt.NDArray[np.bool_]:
+        """Which answers may share."""
+        return self.shared > 0
+
+    def numbers(self, data: Any) -> Any:
+        """The published numbers of those, of all that were published."""
+        return data.flatten()[np.flatnonzero(self.sets[self.published])]
+
+    def answers(self, table: Any) -> Any:
+        """Their answers about a table."""
+        return answers(self.query, table, self.sets).flatten()
+
+    def log_masses(self, x: Any, data: Any, rows: Any) -> Any:
+        """Log-masses of the published numbers, by rows where the law is unknown."""
+        numbers = self.numbers(data)
+        if rows is not None:
+            return pm.logp(PerturbedByRows.dist(self.answers(x), rows, self.law), pt.cast(numbers, "int64"))
+        parameters = {
+            name: np.broadcast_to(value, self.query.shape).reshape(-1)[self.sets]
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in self.law.model_parameters().items()
+        }
+        variable = distribution_of(type(self.law)).dist(mu=self.answers(x), **parameters)
+        return pm.logp(variable, pt.cast(numbers, variable.dtype) if self.law.integer else numbers)
+
+
+class SameRecordsRV(UnmergedRV):
+    """Random variable of `SameRecords`: one of `parts` for each input after the counts; then the rows of unknown laws, in their order.
+
+    The first `known` of the parts are those that another such variable of the model is about already. Every measurement has a
+    likelihood of its own, as if all answers had a perturbation of their own; but a class c of m answers about the same records
+    (`bayesdp.noise.base.shared_laws`) has one factor p(y | x), and equal numbers. So it is ``-sum_c (m_c - 1) log p(y_c | x_c)``,
+    and minus infinity where two numbers of a class differ; its value is the number of classes whose numbers differ, which is 0. The
+    class of an answer is told by the sum of random numbers of 64 bits, one for each of its cells that are not empty: two sums of
+    different cells are equal with probability 2**-64.
+    """
+
+    def __init__(self, parts: Sequence[SharedPart], known: int, **kwargs: Any) -> None:
+        self.parts = tuple(parts)
+        self.known = known
+        self._ndim_supp = 0
+        super().__init__(**kwargs)
+
+    @classmethod
+    def make(cls, x: Any, *others: Any, parts: Sequence[SharedPart], known: int) -> Any:
+        """Apply to a table, the published numbers of each part, and the rows of unknown laws."""
+        inner = [variable.type() for variable in (x, *others)]
+        found = _differing(*_classes(parts, inner[0], inner[1 : len(parts) + 1]))
+        return cls(parts, known, inputs=inner, outputs=[found])(x, *others)
+
+    def repeated(self, rows: Any, law: UnknownPerturbation, x: Any, *others: Any) -> list[Any]:
+        """Where answers that repeat one before them stand in the flat rows of a law: of all parts, and of the known ones."""
+        tables = _tables(self.parts, others[len(self.parts) :])
+        several = []
+        for count in (len(self.parts), self.known):
+            parts = self.parts[:count]
+            if not parts:
+                several.append(pt.zeros(0, dtype="int64"))
+                continue
+            _, again, order = _classes(parts, x, others[:count])
+            numbers = pt.concatenate([part.numbers(data) for part, data in zip(parts, others, strict=False)])
+            mu = pt.concatenate([part.answers(x) for part in parts])
+            of_law = [np.full(part.sets.sum(), table is rows) for part, table in zip(parts, tables, strict=False)]
+            found = pt.switch(np.concatenate(of_law), law.transitions.places(numbers, mu, pt), -1)
+            several.append(found[order][1:][again])
+        return several
+
+
+class SameRecords(Distribution):
+    """Answers about the same records are published with one number, and count once; see `SameRecordsRV`; used by `observe`."""
+
+    rv_type = SameRecordsRV
+    rv_op = SameRecordsRV.make
+
+    @classmethod
+    def dist(cls, x: Any, published: Sequence[Any], *, parts: Sequence[SharedPart], known: int = 0, **_: Any) -> Any:
+        """Make an unregistered variable."""
+        return SameRecordsRV.make(x, *published, parts=parts, known=known)
+
+
+def _classes(parts: Sequence[SharedPart], x: Any, published: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Published numbers in the order of their classes, which of them belong to the class of the one before, and the order."""
+    frame = parts[0].query.frame
+    held = pt.switch(pt.neq(x, 0), pt.constant(cell_codes(frame.size).reshape(frame.shape)), np.int64(0))
+    # Laws are told apart by a factor that is odd: a sum is 0 for empty answers only.
+    classes = [pt.cast(part.answers(held), "int64") * pt.constant(2 * part.shared[part.sets] + 1) for part in parts]
+    code = pt.concatenate(classes)
+    order = pt.argsort(code)
+    code = code[order]
+    numbers = pt.concatenate([part.numbers(data) for part, data in zip(parts, published, strict=True)])
+    return numbers[order], pt.eq(code[1:], code[:-1]) & pt.neq(code[1:], 0), order
+
+
+def _differing(numbers: Any, again: Any, order: Any) -> Any:
+    """How many numbers are not that of the one before them in their class."""
+    return pt.sum(again & pt.neq(numbers[1:], numbers[:-1]))
+
+
+def _tables(parts: Sequence[SharedPart], rows: Sequence[Any]) -> list[Any]:
+    """The rows of each part whose law is unknown, None for the others."""
+    unknown = iter(rows)
+    return [next(unknown) if isinstance(part.law, UnknownPerturbation) else None for part in parts]
+
+
+def _surplus(parts: Sequence[SharedPart], x: Any, published: Any, rows: Any, again: Any, order: Any) -> Any:
+    """What the likelihoods of the parts count too often."""
+    masses = [part.log_masses(x, *one) for part, *one in zip(parts, published, _tables(parts, rows), strict=True)]
+    return pt.sum(pt.switch(again, pt.maximum(pt.concatenate(masses)[order][1:], OFF_FIBER), 0.0))
+
+
+@_logprob.register(SameRecordsRV)
+def _same_records_logp(op: SameRecordsRV, values: Any, x: Any, *others: Any, **_: Any) -> Any:
+    published, rows = others[: len(op.parts)], others[len(op.parts) :]
+    found = _classes(op.parts, x, published)
+    surplus = _surplus(op.parts, x, published, rows, *found[1:])
+    if op.known:
+        before = op.parts[: op.known], x, published[: op.known]
+        surplus = surplus - _surplus(*before, rows, *_classes(*before)[1:])
+    return pt.switch(pt.eq(_differing(*found), values[0]), -surplus, off_support(x))

@@ -1,4 +1,4 @@
-"""How a noise law becomes a PyMC distribution: by which factory, under which name, with which docstring.
+"""How a noise law becomes a PyMC distribution: by which factory, with which docstring, parameters and random variable.
 
 What a distribution and its law both say is written once, at the law: a docstring of a distribution may leave out the summary, the
 description, parameters and references, and is completed by those.
@@ -6,15 +6,31 @@ description, parameters and references, and is completed by those.
 
 from __future__ import annotations
 
+import copyreg
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
-from inspect import Parameter, Signature
-from typing import Any
+from inspect import Parameter, Signature, getclosurevars
+from multiprocessing.reduction import ForkingPickler
+from types import MethodType, SimpleNamespace
+from typing import Any, ClassVar
 
+import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
+from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.variable import shared_rng
+from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.variable import TensorConstant
 
-from bayesdp._docs import entries_of, sections_of
+from bayesdp._docs import entries_of, joined, sections_of
+from bayesdp._numba import nb as numba
 from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
@@ -52,17 +68,12 @@ def makes[F: Callable[..., Any]](family: Any) -> Callable[[F], F]:
 
 
 def distribution_of(law_type: type[NoiseLaw]) -> Any:
-    """The PyMC distribution of a noise law, made from the law if none is registered.
+    """The PyMC distribution of a noise law, a subclass of `pymc.Distribution`; made from the law if none is registered.
 
     Parameters
     ----------
     law_type : type
         A `bayesdp.noise.NoiseLaw`.
-
-    Returns
-    -------
-    type
-        A subclass of `pymc.Distribution`.
 
     Raises
     ------
@@ -78,7 +89,7 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
     """
     named("distribution", law_type.name, {})  # which registers those of papers
     if law_type not in _DISTRIBUTIONS:
-        factory = next((_FACTORIES[own] for own in law_type.__mro__ if own in _FACTORIES), None)
+        factory = next((_FACTORIES[base] for base in law_type.__mro__ if base in _FACTORIES), None)
         if factory is not None:
             factory(law_type)
     if law_type not in _DISTRIBUTIONS:
@@ -93,8 +104,7 @@ def blank(law: type[NoiseLaw], base: Any, notes: str = "", example: str = "", **
     """A class with the name of a law, on which nothing is written but these sections: what `made` makes a distribution of."""
     inside = law.__module__.startswith("bayesdp.noise.")
     place = law.__name__ if inside else f"{law.__module__}:{law.__qualname__}".replace(".", "/")
-    sections = (("Notes", notes), ("Examples", example.replace("NAME", law.__name__)))
-    doc = "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections if text)
+    doc = joined({"Notes": notes, "Examples": example.replace("NAME", law.__name__)})
     return type(base)(law.__name__, (base,), {"__module__": LAWS, "__qualname__": place, "__doc__": doc, **verbs})
 
 
@@ -105,20 +115,15 @@ def kind_of(law: type[NoiseLaw]) -> Any:
 
 def rv_of(law: type[NoiseLaw], own: type, base: type, **body: Any) -> Any:
     """The type of the random variable of a distribution, which is an attribute of that, so that pickle finds it."""
-    return type(base)(
-        f"{own.__name__}RV",
-        (base,),
-        {
-            "__doc__": f"Random variable of `{own.__name__}`.",
-            "__module__": own.__module__,
-            "__qualname__": f"{own.__qualname__}.rv_type",
-            "name": law.name.replace("-", "_"),
-            "law_type": law,
-            "dtype": "int64" if law.integer else "float64",
-            "_print_name": (own.__name__, rf"\operatorname{{{own.__name__}}}"),
-            **body,
-        },
-    )
+    place = {"__module__": own.__module__, "__qualname__": f"{own.__qualname__}.rv_type"}
+    said = {"__doc__": f"Random variable of `{own.__name__}`.", "_print_name": print_name(own.__name__)}
+    values = {"name": law.name.replace("-", "_"), "law_type": law, "dtype": "int64" if law.integer else "float64"}
+    return type(base)(f"{own.__name__}RV", (base,), {**place, **said, **values, **body})
+
+
+def print_name(name: str) -> tuple[str, str]:
+    """How PyMC shows a random variable, as text and in LaTeX."""
+    return name, rf"\operatorname{{{name}}}"
 
 
 def made(
@@ -203,25 +208,22 @@ def distribution_doc(
         [f"{scale} : tensor_like of float, positive{scale_shape}", *entries.get(scale, "").split("\n")[1:]]
     )
     known = entries | _OF_THE_DISTRIBUTION | dict(given or {}) | written
-    found = {
-        "Parameters": "\n".join(dict.fromkeys(known.get(one, one) for one in parameters)),
-        "Raises": said.get("Raises") or raises,
-        "See Also": said.get("See Also") or _see_also(law, name, of_law.get("See Also", "")),
-        "Notes": "\n\n".join(filter(None, (said.get("Notes"), notes))),
-        "References": said.get("References") or of_law.get("References", ""),
-        "Examples": said.get("Examples") or example.replace("NAME", name),
+    place = "bayesdp.noise" if law.__module__.startswith("bayesdp.noise.") else law.__module__
+    others = [
+        one for one in of_law.get("See Also", "").split("\n") if not one.startswith(f"bayesdp.distributions.{name} ")
+    ]
+    by_the_law = {
+        "Raises": raises,
+        "See Also": "\n".join([f"{place}.{law.__qualname__} : the same law without PyMC.", *filter(None, others)]),
+        "References": of_law.get("References", ""),
+        "Examples": example.replace("NAME", name),
     }
-    head = f"{summary or of_summary}\n\n{description or of_description}".strip()
-    parts = [head, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _see_also(law: type[NoiseLaw], name: str, of_law: str) -> str:
-    """The law, and what the law refers to but for the distribution itself."""
-    inside = law.__module__.startswith("bayesdp.noise.")
-    others = [entry for entry in of_law.split("\n") if entry and not entry.startswith(f"bayesdp.distributions.{name} ")]
-    place = "bayesdp.noise" if inside else law.__module__
-    return "\n".join([f"{place}.{law.__qualname__} : the same law without PyMC.", *others])
+    both = {
+        "": f"{summary or of_summary}\n\n{description or of_description}".strip(),
+        "Parameters": "\n".join(dict.fromkeys(known.get(one, one) for one in parameters)),
+        "Notes": "\n\n".join(filter(None, (said.get("Notes"), notes))),
+    }
+    return joined(by_the_law | said | both)
 
 
 @singledispatch
@@ -250,3 +252,191 @@ def add_likelihood(
     """
     kept = {} if invariants is None else {"invariants": invariants}
     distribution_of(type(law))(name, mu=mu, **parameters, **kept, **data)
+
+
+PROPS: tuple[str, ...] = RandomVariable.__props__
+"""What every Op of a random variable depends on; PyTensor merges and caches Ops that agree in their ``__props__``."""
+
+
+class PythonRV(RandomVariable):
+    """A random variable that is drawn by its `rng_fn`, from compiled code as well.
+
+    It is made with what its Op holds beside the inputs, by name: all that its ``__props__`` have beyond `PROPS`.
+    """
+
+    __props__: tuple[str, ...] = PROPS  # type: ignore[assignment]  # PyTensor's has four
+    _print_name: tuple[str, str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)  # type: ignore[no-untyped-call]
+        if "name" in vars(cls) and "_print_name" not in vars(cls):
+            cls._print_name = print_name(cls.__name__.removesuffix("RV"))
+
+    def __init__(self, **props: Any) -> None:
+        for name in self.__props__[len(PROPS) :]:
+            if name in props:
+                setattr(self, name, props.pop(name))
+        super().__init__(**props)
+
+
+def in_python(function: Any, *result: Any) -> tuple[Any, None]:
+    """What PyTensor's numba backend is to call for an Op: a function in Python of all inputs, without PyTensor's warning about it."""
+    # `result`: dtype and number of dimensions of each output, None for a number. None in place of a cache key keeps PyTensor from
+    # storing a function that refers to this very Op.
+    numbers = [(numba.from_dtype(np.dtype(dtype)), ndim) for dtype, ndim in result]
+    types = [number if ndim is None else numba.types.Array(number, ndim, "C") for number, ndim in numbers]
+    several = numba.types.Tuple(types) if len(types) > 1 else types[0]
+
+    def call(inputs: tuple[Any, ...]) -> Any:
+        found = function(*inputs) if len(types) > 1 else (function(*inputs),)
+        arrays = [np.asarray(own, order="C") for own in found]
+        made = [own.item() if ndim is None else own for own, (_, ndim) in zip(arrays, result, strict=True)]
+        return tuple(made) if len(types) > 1 else made[0]
+
+    @numba_njit
+    def compiled(*inputs):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=several):
+            out = call(inputs)
+        return out
+
+    return compiled, None
+
+
+class WithDerivatives(Op):
+    """An Op whose first output is computed together with its derivatives, the next outputs, in the first of its inputs.
+
+    `evaluate` gives all outputs from arrays, and `types` what they are. Second derivatives are refused, not taken for zero.
+    """
+
+    __props__: tuple[str, ...] = ()
+    derivatives: ClassVar[int]
+    evaluate: Any
+
+    def types(self, *inputs: Any) -> list[Any]:
+        """New variables for the outputs."""
+        raise NotImplementedError
+
+    def make_node(self, *inputs: Any) -> Apply[Any]:
+        """Apply to symbolic inputs."""
+        given = [pt.as_tensor_variable(value) for value in inputs]
+        return Apply(self, given, self.types(*given))
+
+    def perform(self, node: Apply[Any], inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate without PyTensor's compiler."""
+        for storage, found in zip(output_storage, self.evaluate(*inputs), strict=True):
+            storage[0] = np.asarray(found)
+
+    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
+        """Only the value and its derivatives depend on anything, and only on the first inputs."""
+        connected = [i <= self.derivatives for i in range(len(node.outputs))]
+        return [connected if i < self.derivatives else [False] * len(connected) for i in range(len(node.inputs))]
+
+    def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Reuse what was computed with the value."""
+        varied, fixed = range(self.derivatives), [disconnected_type() for _ in inputs[self.derivatives :]]
+        if any(not isinstance(cotangents[1 + i].type, DisconnectedType) for i in varied):
+            return [
+                *(grad_not_implemented(self, i, inputs[i], "second derivatives are not available") for i in varied),
+                *fixed,
+            ]
+        return [*(cotangents[0] * outputs[1 + i] for i in varied), *fixed]
+
+
+@numba_core_rv_funcify.register(PythonRV)
+def drawn_in_python(op: Any, node: Any) -> tuple[Any, None]:
+    """The `rng_fn` of a random variable, for PyTensor's numba backend."""
+    return in_python(lambda *inputs: op.rng_fn(*inputs, None), (op.dtype, op.ndim_supp or None))
+
+
+def applied(op: Any, *inputs: Any, size: Any, rng: Any) -> Any:
+    """The variable of a random variable's Op, with a generator of its own if none is given."""
+    own = shared_rng(seed=None) if rng is None else rng
+    return op(*inputs, size=size, rng=own, return_next_rng=True)[1]
+
+
+def is_discrete(variable: Any) -> bool:
+    """Whether a variable has an integer (or Boolean) type."""
+    return variable.dtype in discrete_dtypes
+
+
+def as_real(variable: Any) -> Any:
+    """A tensor variable in double precision."""
+    return variable if variable.dtype == "float64" else pt.cast(variable, "float64")
+
+
+def scale(value: Any, argument: str) -> Any:
+    """Accept a scale as float64; a constant must be a positive number."""
+    # PyTensor stores a Python float such as 2.0, which fits, in single precision, and would go on computing with it.
+    variable = pt.as_tensor_variable(value)
+    if not isinstance(variable, TensorConstant):
+        return as_real(variable)
+    number = np.asarray(variable.data)
+    if number.dtype.kind not in "iuf":
+        raise TypeError(f"{argument} must be a real number, got {value!r}")
+    if not np.all((number > 0) & np.isfinite(number)):
+        raise ValueError(f"{argument} must be finite and greater than 0, got {value!r}")
+    return pt.constant(number.astype(np.float64))
+
+
+def location(value: Any) -> Any:
+    """Accept a location: integers keep their type, real numbers become float64."""
+    variable = pt.as_tensor_variable(value)
+    if is_discrete(variable) or not isinstance(variable, TensorConstant):
+        return variable if is_discrete(variable) else as_real(variable)
+    return pt.constant(np.asarray(variable.data, dtype=np.float64))
+
+
+def checked_location(value: Any, invariants: Any) -> Any:
+    """Accept a location with exactly the dimensions of the table of the invariants (batches in front)."""
+    check_invariants(invariants)
+    variable = location(value)
+    table = invariants.frame.shape
+    known = variable.type.shape[max(variable.ndim - len(table), 0) :]
+    fits = len(known) == len(table) and all(own is None or own == size for own, size in zip(known, table, strict=True))
+    if not fits:
+        raise ValueError(f"mu must have the shape of the table, {table}, got {variable.type.shape}")
+    return variable
+
+
+def check_invariants(given: Any) -> None:
+    """Insist on invariants."""
+    if not isinstance(given, Invariants):
+        raise TypeError(f"invariants must be a bayesdp.Invariants, got {type(given).__name__}")
+
+
+# PyMC gives every model and variable methods of its own, for printing, which the class does not have. `pickle` writes a method as
+# the name of an attribute, which would not be found when the pickle is read; here it is told to write function and object, as
+# cloudpickle does. PyMC's NUTS holds a function inside of another one, which is made again when the pickle is read.
+def bound_method(function: Callable[..., Any], instance: Any) -> MethodType:
+    """A function as a method of an object; what a pickle of such a method calls."""
+    return MethodType(function, instance)
+
+
+def _method(method: MethodType) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A method as `pickle` is to write it: by name where the class has it, else as a function and an object."""
+    function, instance = method.__func__, method.__self__
+    name = getattr(function, "__name__", "")
+    owner = instance if isinstance(instance, type) else type(instance)
+    # The attribute of the class: one of the object's own is not there yet when the pickle is read.
+    if hasattr(owner, name) and getattr(instance, name, None) == method:
+        return getattr, (instance, name)
+    return bound_method, (function, instance)
+
+
+def integrator(potential: Any, function: Any, raveled: bool, dtype: str) -> CpuLeapfrogIntegrator:
+    """PyMC's integrator of a compiled gradient; what a pickle of one calls."""
+    gradient = SimpleNamespace(_pytensor_function=function, _raveled_inputs=raveled, dtype=dtype)
+    return CpuLeapfrogIntegrator(potential, gradient)
+
+
+def _integrator(own: CpuLeapfrogIntegrator) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    wrapper = own._logp_dlogp_func
+    raveled = "point_map_info" not in wrapper.__code__.co_varnames
+    return integrator, (own._potential, getclosurevars(wrapper).nonlocals["pytensor_function"], raveled, own._dtype)
+
+
+def register() -> None:
+    """Tell `pickle`, and the pickler of `multiprocessing`, which has a table of its own."""
+    copyreg.pickle(MethodType, _method)
+    copyreg.pickle(CpuLeapfrogIntegrator, _integrator)
+    ForkingPickler.register(MethodType, _method)

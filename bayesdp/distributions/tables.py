@@ -1,27 +1,264 @@
-"""PyMC distributions of the laws whose noise is a whole table, made from the laws of `bayesdp.noise`."""
+"""PyMC distributions of the laws whose noise is a whole table, made from the laws of `bayesdp.noise`.
+
+A law writes its kernel for NumPy and PyTensor at once (`TableLaw.log_kernel`). Two things cannot be written so, and are
+`functools.singledispatch` functions, here with the graphs of a family or a law: coordinates and norms of polytopes, which NumPy gets
+from structured or adaptive algorithms and a graph from a dense matrix or an Op with a gradient; and integrals. Projected Laplace
+noise has its integral for some invariants; for any, the part of the noise that the projection removed is a latent variable.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from functools import singledispatch
 from inspect import Parameter
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
+from pytensor.gradient import DisconnectedType
+from pytensor.graph.basic import Apply
+from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key, register_funcify_default_op_cache_key
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.variable import TensorConstant
 
+from bayesdp._numba import nb as numba
 from bayesdp._wiring import connected
-from bayesdp.distributions._tied_tables import as_tied_table
-from bayesdp.distributions.densities import check_known, log_density
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, checked_location, is_discrete, scale
-from bayesdp.distributions.registry import blank, kind_of, made, makes, rv_of
+from bayesdp.distributions.confidential_counts import as_tied_table
+from bayesdp.distributions.registry import (
+    PROPS,
+    PythonRV,
+    WithDerivatives,
+    add_likelihood,
+    applied,
+    blank,
+    check_invariants,
+    checked_location,
+    distribution_of,
+    in_python,
+    is_discrete,
+    kind_of,
+    made,
+    makes,
+    rv_of,
+    scale,
+)
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.tables import TableLaw
+from bayesdp.noise.lattice.laws import LatticeLaw
+from bayesdp.noise.polytope import HullLaw
+from bayesdp.noise.subspace.laws import CoordinateLaw
+from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
+from bayesdp.noise.subspace.row_space import blocks_density, components_of, log_gram, row_coordinates, rows_of_cells
+from bayesdp.noise.tables import TableLaw, norm_of
+from bayesdp.polytopes import Hull, SensitivityHull
+
+_ENTRIES = 4_000_000
+"""Largest dense matrix, dimensions times cells, that is put into a graph."""
+
+
+@singledispatch
+def log_density(law: TableLaw, noise: Any, scale: Any, invariants: Invariants) -> Any:
+    """Log-mass or log-density at noise, shape (...); finite off the lattice or subspace too."""
+    # The scale of `law` is not used. `noise` has the shape `(..., *table)`.
+    return law.log_kernel(pt, measured(law, noise, invariants), scale, invariants)
+
+
+@log_density.register
+def _on_a_lattice(law: LatticeLaw, noise: Any, scale: Any, invariants: Invariants) -> Any:
+    mass = law.log_kernel(pt, measured(law, noise, invariants), scale, invariants)
+    normaliser = log_sum(law, scale, invariants)
+    return mass if normaliser is None else mass - normaliser
+
+
+@singledispatch
+def measured(law: TableLaw, noise: Any, invariants: Invariants) -> Any:
+    """What of the noise the kernel depends on, as `TableLaw.measured`."""
+    return noise
+
+
+def dense_basis(invariants: Invariants, needed_by: str) -> Floats:
+    """Orthonormal coordinates Q^T as a dense matrix, shape (n, cells); NotImplementedError beyond four million entries."""
+    n, cells = invariants.dimension, invariants.frame.size
+    if n * cells > _ENTRIES:
+        raise NotImplementedError(
+            f"{needed_by} of a table with {cells} cells and {n} free dimensions needs a dense matrix of {n * cells} numbers in "
+            f"the model, more than {_ENTRIES}"
+        )
+    return invariants.from_coordinates(np.eye(n)).reshape(n, cells)
+
+
+def flattened(noise: Any, invariants: Invariants) -> Any:
+    """Tables with all cells along one axis, shape (..., cells)."""
+    lead = noise.ndim - len(invariants.frame.shape)
+    return noise.reshape((*[noise.shape[i] for i in range(lead)], invariants.frame.size), ndim=lead + 1)
+
+
+def log_sum(law: LatticeLaw, scale: Any, invariants: Invariants) -> Any | None:
+    """Logarithm of the sum over the lattice; of known scales numbers, so that the graph stays as small as it was."""
+    if not isinstance(scale, TensorConstant):
+        return law._log_sum(pt, scale, invariants)
+    found = [law.at(float(one)).log_normaliser(invariants) for one in np.asarray(scale.data).ravel()]
+    if any(one is None for one in found):
+        return None
+    return pt.constant(np.reshape(np.array(found, dtype=np.float64), np.shape(scale.data)))
+
+
+@singledispatch
+def check_known(law: TableLaw, scale: Any, invariants: Invariants) -> None:
+    """Raise NotImplementedError where the log-density is not available."""
+
+
+@check_known.register
+def _constant_or_known(law: LatticeLaw, scale: Any, invariants: Invariants) -> None:
+    if isinstance(scale, TensorConstant) or log_sum(law, scale, invariants) is not None:
+        return
+    raise NotImplementedError(
+        f"{law.scale_name} must be a constant here: the normaliser of the law {law.name!r} with these invariants "
+        f"({invariants!r}) depends on {law.scale_name}, and {law.unknown_sum}; they leave {invariants.dimension} dimensions "
+        f"free. Give the {law.scale_name} that was published, as a number"
+    )
+
+
+def linear_coordinates(difference: Any, invariants: Invariants, whitening: Floats | None = None) -> Any:
+    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection."""
+    # `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
+    basis = dense_basis(invariants, "noise stated in coordinates")
+    matrix = basis if whitening is None else whitening @ basis
+    return pt.dot(flattened(difference, invariants), pt.constant(np.ascontiguousarray(matrix.T)))
+
+
+@measured.register
+def _in_coordinates(law: CoordinateLaw, noise: Any, invariants: Invariants) -> Any:
+    return linear_coordinates(noise, invariants, law.whitening)
+
+
+# Not PyTensor's numba_njit: functions made by that cannot be called from Python, which `perform` does.
+@numba.njit
+def _blocks(u, b, starts, cells, entries):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+    gradient = np.empty(len(u))
+    value, derivative = blocks_density(u, b.item(), starts, cells, entries, gradient)
+    return np.asarray(value), gradient, np.asarray(derivative)
+
+
+class BlocksDensity(WithDerivatives):
+    """Log-density of noise on disjoint totals, its gradient in the noise and its derivative in b, in one pass.
+
+    Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.row_space.blocks_density`. The blocks are
+    inputs and not parameters of the Op, so that all invariants share one compiled function.
+    """
+
+    derivatives = 2
+    evaluate = staticmethod(_blocks)
+
+    def types(self, *inputs: Any) -> list[Any]:
+        """A number, as many as the noise has, and a number."""
+        return [pt.dscalar(), inputs[0].type(), pt.dscalar()]
+
+    def infer_shape(self, node: Apply[Any], shapes: list[Any]) -> list[Any]:
+        """The gradient is as long as the noise."""
+        return [(), shapes[0], ()]
+
+
+@register_funcify_default_op_cache_key(BlocksDensity)
+def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
+    """Give the kernel to PyTensor; the number must change whenever the kernel does, or a stored one is used."""
+    return _blocks, 3
+
+
+def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
+    """Log-density in orthonormal coordinates of the null space, for invariants whose components have rank 1."""
+    # `difference` is noise, shape `(..., *table)`: what it has off the subspace is ignored; `b` has shape (...).
+    parts, u = components_of(invariants), flattened(pt.cast(difference, "float64"), invariants)
+    blocks = [pt.constant(array) for array in (parts.starts, parts.cells, parts.entries)]
+    op: Any = BlocksDensity()
+    if u.ndim > 1 or b.ndim:
+        op = Blockwise(op, signature="(n),(),(s),(m),(m)->(),(n),()")
+    return op(u, b, *blocks)[0] + parts.log_volume
+
+
+@log_density.register
+def _integrated(law: ProjectedLaplace, noise: Any, scale: Any, invariants: Invariants) -> Any:
+    return blocks_log_density(noise, scale, invariants)
+
+
+@check_known.register
+def _one_dimensional(law: ProjectedLaplace, scale: Any, invariants: Invariants) -> None:
+    wide = components_of(invariants).wide
+    if wide:
+        rank, cells = max(part.rows.shape for part in wide)
+        raise NotImplementedError(
+            f"projected Laplace noise has no closed-form density here: {cells} cells hang together by invariants of rank "
+            f"{rank}. Use RowSpaceNoise and ProjectedLaplaceGivenRows from bayesdp.distributions, which have the same "
+            "law with a latent variable"
+        )
+
+
+class GaugeOp(WithDerivatives):
+    """Gauges of points, shape (points, n), by linear programs; and the forms, of that shape, that attain them: the gradient."""
+
+    __props__ = ("hull",)
+    derivatives = 1
+
+    def __init__(self, hull: Hull) -> None:
+        self.hull = hull
+
+    def types(self, *inputs: Any) -> list[Any]:
+        """A number and a form for each point."""
+        count = inputs[0].type.shape[0]
+        return [
+            pt.tensor(dtype="float64", shape=(count,)),
+            pt.tensor(dtype="float64", shape=(count, self.hull.dimension)),
+        ]
+
+    def evaluate(self, points: Any) -> tuple[Floats, Floats]:
+        """Gauges and forms of the rows, by one program each."""
+        values, forms = np.empty(len(points)), np.empty((len(points), self.hull.dimension))
+        for i, point in enumerate(points):
+            values[i], forms[i] = self.hull.subgradient(point)
+        return values, forms
+
+    def infer_shape(self, node: Any, shapes: Any) -> Any:
+        """Shapes of both outputs."""
+        return [(shapes[0][0],), (shapes[0][0], self.hull.dimension)]
+
+    def connection_pattern(self, node: Any) -> list[list[bool]]:
+        """Only the gauge has a gradient; the form is piecewise constant."""
+        return [[True, False]]
+
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
+        """A subgradient of the gauge, which is the gradient almost everywhere."""
+        if isinstance(cotangents[0].type, DisconnectedType):
+            return [pt.zeros_like(inputs[0])]
+        return [cotangents[0][:, None] * outputs[1]]
+
+
+@register_funcify_and_cache_key(GaugeOp)
+def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
+    return in_python(op.evaluate, ("float64", 1), ("float64", 2))
+
+
+def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
+    """Gauge of ``Q^T z`` for tables z, shape ``(..., *table)``, also off the subspace: of their projection."""
+    # The hull is in the coordinates of the invariants. NotImplementedError as for `dense_basis`.
+    basis, flat = dense_basis(invariants, "the K-norm"), flattened(difference, invariants)
+    if isinstance(hull, SensitivityHull) and hull.is_l1:
+        return pt.sum(pt.abs(pt.dot(pt.dot(flat, basis.T), basis)), axis=-1) / hull.reach
+    if hull.facets is not None:
+        return pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=-1)
+    points: Any = pt.dot(flat, basis.T)
+    gauges: Any = GaugeOp(hull)(pt.cast(points.reshape((-1, hull.dimension)), "float64"))
+    return gauges[0].reshape([points.shape[i] for i in range(points.ndim - 1)], ndim=points.ndim - 1)
+
+
+@measured.register
+def _norm(law: HullLaw, noise: Any, invariants: Invariants) -> Any:
+    return table_gauge(noise, law.ball(invariants), invariants)
 
 
 def signature_of(invariants: Invariants, *inputs: str) -> str:
@@ -194,3 +431,184 @@ def _documented(law: type[TableLaw], first: Any, example: str | None) -> dict[st
         "notes": f"{_OFF}\n\n{_LATENT}" if lattice and law.kernel_form is not None else _OFF,
         "raises": _UNKNOWN_SUM if lattice else _UNKNOWN_DENSITY,
     }
+
+
+class RowSpaceNoiseRV(PythonRV):
+    """Random variable of `RowSpaceNoise`."""
+
+    name, signature, dtype = "row_space_noise", "()->(r)", "float64"
+    __props__ = (*PROPS, "invariants")
+    invariants: Invariants
+
+    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> tuple[int]:
+        return (self.invariants.rank,)
+
+    def rng_fn(self, rng: np.random.Generator, b: Any, size: Sequence[int] | None = None) -> Floats:
+        """Draw the part in the row space of independent Laplace noise."""
+        width = np.asarray(b, dtype=np.float64)
+        lead = width.shape if size is None else tuple(size)
+        noise = rng.laplace(size=(*lead, self.invariants.frame.size)) * width[..., None]
+        w = row_coordinates(self.invariants, noise.reshape(-1, self.invariants.frame.size))
+        return np.ascontiguousarray(w.reshape(*lead, self.invariants.rank))
+
+
+class ProjectedLaplaceGivenRowsRV(PythonRV):
+    """Random variable of `ProjectedLaplaceGivenRows`."""
+
+    law_type = ProjectedLaplace
+    name, dtype = "projected_laplace_given_rows", "float64"
+    __props__ = (*PROPS, "invariants")
+    invariants: Invariants
+
+    def __init__(self, invariants: Invariants, **props: Any) -> None:
+        props.setdefault("signature", signature_of(invariants, "(r)", "()"))
+        super().__init__(invariants=invariants, **props)
+
+    def spread(self, w: Any) -> Any:
+        """The removed noise ``R^T w`` as a table, shape ``(..., *table)``."""
+        places, entries = rows_of_cells(self.invariants)
+        # A gather, not a sparse product: one of PyTensor's rewrites cannot look into sparse constants.
+        cells = pt.sum(w[..., places] * entries, axis=-1)
+        lead = [w.shape[i] for i in range(w.ndim - 1)]
+        return pt.reshape(cells, (*lead, *self.invariants.frame.shape), ndim=w.ndim - 1 + self.ndim_supp)
+
+    def rng_fn(self, rng: np.random.Generator, mu: Any, w: Any, b: Any, size: Sequence[int] | None = None) -> Floats:
+        """Add projected Laplace noise to mu, whatever w is."""
+        mu, width = np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        table = self.invariants.frame.shape
+        batches = (mu.shape[: mu.ndim - len(table)], np.shape(w)[:-1], width.shape)
+        lead = np.broadcast_shapes(*batches) if size is None else tuple(size)
+        wide = width.reshape(*width.shape, *(1 for _ in table))
+        noise = self.invariants.project(rng.laplace(size=(*lead, *table)) * wide)
+        return np.ascontiguousarray(mu + noise)
+
+
+class RowSpaceNoise(pm.Continuous):
+    r"""Coordinates w of what a projection has removed from Laplace noise e.
+
+    With R a basis of the row space of the invariants A (some of their rows), ``e = P e + R^T w``. Together,
+
+    .. math:: p(y, w \mid \mu, b) = \sqrt{\det R R^T}\; \prod_i \frac{1}{2b} \exp(-|y - \mu + R^T w|_i / b)
+
+    and integrating w out gives the density of projected Laplace noise. The whole of it is the log-density of
+    `ProjectedLaplaceGivenRows`; the log-density of this variable alone is 0. While sampling, the step method
+    `bayesdp.steps.RowNoiseGibbs` draws w exactly; it is assigned by itself.
+
+    Parameters
+    ----------
+    b : tensor_like of float
+        Scale of the noise before it is projected, in counts (b > 0). Forward draws are of ``(R R^T)^{-1} R e``.
+    invariants : Invariants
+        What the noise does not change; of rank 1 at least.
+
+    References
+    ----------
+    Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 4.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> table = bdp.datasets.delinquent_children()
+    >>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+    >>> with pm.Model() as model:
+    ...     counts = pm.Gamma("counts", 2.0, 0.1, shape=(4, 4))
+    ...     w = RowSpaceNoise("w", 5.0, invariants=margins)
+    ...     noisy = ProjectedLaplaceGivenRows("noisy", counts, w, 5.0, invariants=margins, observed=table.values)
+    >>> model["w"].eval().shape
+    (7,)
+    """
+
+    rv_type = RowSpaceNoiseRV
+
+    @classmethod
+    def rv_op(cls, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of these invariants."""
+        return applied(RowSpaceNoiseRV(invariants=invariants), b, size=size, rng=rng)
+
+    @classmethod
+    def dist(cls, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        check_invariants(invariants)
+        if not invariants.rank:
+            raise ValueError("without invariants nothing is projected and there is no row-space noise: use pm.Laplace")
+        return super().dist([scale(b, "b")], invariants=invariants, **kwargs)
+
+    def support_point(rv: Any, size: Any, b: Any) -> Any:  # PyMC passes the variable
+        """Give zero: the noise that is already in the subspace."""
+        return pt.zeros_like(rv)
+
+
+@_logprob.register(RowSpaceNoiseRV)
+def _row_space_logp(op: RowSpaceNoiseRV, values: Any, rng: Any, size: Any, b: Any, **_: Any) -> Any:
+    [value] = values
+    return pt.zeros(value.shape[:-1])
+
+
+class ProjectedLaplaceGivenRows(pm.Continuous):
+    r"""Projected Laplace noise around mu, with the rest of the noise as a latent variable; see `RowSpaceNoise`.
+
+    Its log-density is that of the table and of w together. Forward draws are of the table alone, with fresh noise: prior
+    and posterior predictive tables follow the law of a release, whatever w is.
+
+    Parameters
+    ----------
+    mu : tensor_like, shape ``(..., *table)``
+        The table that the noise was added to.
+    w : tensor_like, shape (..., rank)
+        A `RowSpaceNoise` of the same invariants, with the same b.
+    b : tensor_like of float
+        Scale of the noise before it is projected, in counts (b > 0).
+    invariants : Invariants
+        What the noise does not change.
+
+    See Also
+    --------
+    ProjectedLaplace : the density without w, where it has a closed form.
+    bayesdp.ProjectedLaplace : the mechanism; it takes privacy parameters.
+    """
+
+    rv_type = ProjectedLaplaceGivenRowsRV
+
+    @classmethod
+    def rv_op(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
+        """Apply the random variable of these invariants."""
+        return applied(ProjectedLaplaceGivenRowsRV(invariants=invariants), mu, w, b, size=size, rng=rng)
+
+    @classmethod
+    def dist(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
+        """Make an unregistered variable; see the class for the parameters."""
+        location, rows = checked_location(mu, invariants), pt.as_tensor_variable(w)
+        if rows.ndim == 0 or rows.type.shape[-1] not in (None, invariants.rank):
+            raise ValueError(
+                f"w must have shape (..., {invariants.rank}), the rank of the invariants, got {rows.type.shape}"
+            )
+        return super().dist([location, rows, scale(b, "b")], invariants=invariants, **kwargs)
+
+    def support_point(rv: Any, size: Any, mu: Any, w: Any, b: Any) -> Any:  # PyMC passes the variable
+        """Give mu itself."""
+        return nearest_table(rv, mu)
+
+
+@_logprob.register(ProjectedLaplaceGivenRowsRV)
+def _given_rows_logp(
+    op: ProjectedLaplaceGivenRowsRV, values: Any, rng: Any, size: Any, mu: Any, w: Any, b: Any, **_: Any
+) -> Any:
+    [value] = values
+    own = op.invariants
+    noise = value - mu + op.spread(w)
+    density = -norm_of(pt, noise, "l1", own) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
+    return check_parameters(density, b > 0, msg="b > 0")
+
+
+@add_likelihood.register
+def _add_projected_laplace(
+    law: ProjectedLaplace, name: str, mu: Any, parameters: Any, *, invariants: Invariants, **data: Any
+) -> None:
+    """In closed form where it has one, and nothing else has to be sampled anyway; else with its row-space noise."""
+    # Counts on a lattice move by exact conditional steps only where the noise is a product, which it is given the row-space noise.
+    if not invariants.rank or (not is_discrete(mu) and len(components_of(invariants).wide) == 0):
+        distribution_of(type(law))(name, mu=mu, b=law.b, invariants=invariants, **data)
+        return
+    w = RowSpaceNoise(f"{name}_rows", law.b, invariants=invariants)
+    ProjectedLaplaceGivenRows(name, mu=mu, w=w, b=law.b, invariants=invariants, **data)

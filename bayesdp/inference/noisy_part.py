@@ -9,9 +9,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.raise_op import CheckAndRaise
 
-from bayesdp.distributions.answers import answers
-from bayesdp.distributions.parameters import is_discrete
-from bayesdp.distributions.registry import add_likelihood
+from bayesdp.distributions.confidential_counts import answers
+from bayesdp.distributions.registry import add_likelihood, is_discrete
 from bayesdp.measurements import Measured
 
 

@@ -16,17 +16,15 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp.composition import joint_release
 from bayesdp.consistency import warn_of_law
-from bayesdp.distributions.answers import ExactAnswers
-from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
-from bayesdp.distributions.perturbed import rows_of
-from bayesdp.distributions.same_records import SameRecords, SharedPart
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswers, FlatCountsRV
+from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
 from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy, shape_of
 from bayesdp.inference.registry import observed_by, observed_once, releases_of, remember
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.mechanisms.element_labels import variables_of
-from bayesdp.noise.records import shared_laws
+from bayesdp.noise.base import shared_laws
 from bayesdp.release import Release
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
-from bayesdp.distributions.answers import ExactAnswersRV
-from bayesdp.distributions.same_records import SameRecordsRV
+from bayesdp.distributions.confidential_counts import ExactAnswersRV
+from bayesdp.distributions.perturbed import SameRecordsRV
 
 
 def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:

@@ -15,8 +15,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.type import discrete_dtypes
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
-from bayesdp.distributions.perturbed import rows_of
-from bayesdp.distributions.same_records import SameRecordsRV
+from bayesdp.distributions.perturbed import SameRecordsRV, rows_of
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.registry import observed_by, releases_of
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayesdp._caches import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.annotating import annotate
 from bayesdp.inference.continuous import continuous_tables
 from bayesdp.inference.interrupt import StopOnCtrlC

@@ -17,6 +17,10 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
 
 type Words = npt.NDArray[np.uint64]
+"""The state of a generator, shape (4,), see `bayesdp._random`."""
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -30,10 +34,7 @@ def spare_bits(n: int) -> int:
 
 @nb.njit(cache=True, error_model="numpy")
 def uniform_below(state: Words, n: int, spare: int) -> int:
-    """An integer in 0 .. n-1, uniform without any rounding: too large bit patterns are drawn again.
-
-    `spare` is `spare_bits` of n, or of anything a little larger.
-    """
+    """An integer in 0 .. n-1, uniform without any rounding; `spare` is `spare_bits` of n, or of anything a little larger."""
     while True:
         value = int(next_word(state) >> np.uint64(spare))
         if value < n:
@@ -54,11 +55,9 @@ def discrete_laplace(state: Words, rate: float) -> int:
 
 @nb.njit(cache=True, error_model="numpy")
 def discrete_gaussian(state: Words, sigma: float) -> int:
-    """An integer k with mass proportional to ``exp(-k**2 / (2 sigma**2))``.
-
-    Rejection from the discrete Laplace law of scale ``t = floor(sigma) + 1`` (Canonne, Kamath and Steinke,
-    2020, Algorithm 3); more than a third of the proposals are accepted, whatever sigma.
-    """
+    """An integer k with mass proportional to ``exp(-k**2 / (2 sigma**2))``."""
+    # Rejection from the discrete Laplace law of scale t = floor(sigma) + 1 (Canonne, Kamath and Steinke, 2020, Algorithm 3); more
+    # than a third of the proposals are accepted, whatever sigma.
     t = math.floor(sigma) + 1.0
     while True:
         k = discrete_laplace(state, 1.0 / t)
@@ -67,35 +66,12 @@ def discrete_gaussian(state: Words, sigma: float) -> int:
             return k
 
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-
-
 def round_to_lattice(values: Floats, invariants: Invariants) -> Ints:
-    """An integer table near `values` that changes no invariant.
-
-    Every cell is rounded to r, and an integer table with the same sums as r is subtracted, so that all sums of the
-    result are 0. The map is equivariant: adding a vector of the lattice to `values` adds the same vector to the result.
-
-    Parameters
-    ----------
-    values : float64 array, shape ``(..., *table)``
-        Real noise with ``A values = 0`` up to rounding errors.
-    invariants : Invariants
-
-    Returns
-    -------
-    int64 array, shape ``(..., *table)``
-        Most cells differ from `values` by at most 1/2. For margins and totals, cells with a first label carry
-        what is taken off, about the square root of the number of cells that they answer for.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> thirds = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
-    >>> round_to_lattice(np.array([0.4, 0.4, -0.8]), thirds)
-    array([ 1,  0, -1])
-    """
+    """Integer tables that change no invariant near real ones, shape ``(..., *table)``, which change none up to rounding errors."""
+    # Every cell is rounded to r, and an integer table with the same sums as r is subtracted, so that all sums of the result are 0.
+    # The map is equivariant: adding a vector of the lattice to `values` adds the same vector to the result. Most cells differ from
+    # `values` by at most 1/2. For margins and totals, cells with a first label carry what is taken off, about the square root of the
+    # number of cells that they answer for.
     # floor(v + 1/2), unlike rint, commutes with adding any integer.
     whole = np.floor(values + 0.5).astype(np.int64)
     if invariants.nested is not None:

@@ -46,18 +46,10 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Tables y whose sums over each one of their ways are zero: ``z[cells[copy]] = signs[copy] * y``.
+    """Tables y whose sums over each one of their ways are zero: ``z[cells[copy]] = signs[copy] * y``."""
 
-    Parameters
-    ----------
-    cells : int64 array, shape ``(copies, *shape)``
-        Flat cells. Three labels or more a way.
-    signs : int64 array, of the shape of `cells`
-        +1 or -1.
-    """
-
-    cells: Ints
-    signs: Ints
+    cells: Ints  # flat cells, shape ``(copies, *shape)``; three labels or more a way
+    signs: Ints  # +1 or -1, of the same shape
 
     @property
     def copies(self) -> int:
@@ -80,20 +72,7 @@ class General:
 
 @lru_cache(maxsize=64)
 def lattice_parts(invariants: Invariants) -> tuple[Part, ...]:
-    """Split the lattice of the invariants into parts.
-
-    Parameters
-    ----------
-    invariants : Invariants
-
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
-    >>> [part.shape for part in lattice_parts(Invariants(Margins(table, ["county"], ["education"])))]
-    [(3, 3)]
-    """
+    """Split the lattice of the invariants into parts."""
     blocks = invariants.blocks
     if blocks is not None:
         return tuple(_of_totals(blocks))
@@ -239,13 +218,13 @@ def _general(cells: Ints, matrix: sp.csr_array) -> Iterator[Part]:
     label = connected_components(abs(basis) @ abs(basis).T, directed=False)[1]
     for piece in range(int(label.max(initial=-1)) + 1):
         rows = basis[np.flatnonzero(label == piece)]
-        own = np.unique(rows.indices).astype(np.int64)
-        dense = rows[:, own].toarray()
+        places = np.unique(rows.indices).astype(np.int64)
+        dense = rows[:, places].toarray()
         if len(dense) == 1:
-            yield Line(cells[own], dense[0])
+            yield Line(cells[places], dense[0])
             continue
-        found = _zero_sum(cells[own], dense)
-        yield General(cells[own], sp.csr_array(matrix[:, own])) if found is None else found
+        found = _zero_sum(cells[places], dense)
+        yield General(cells[places], sp.csr_array(matrix[:, places])) if found is None else found
 
 
 def _zero_sum(cells: Ints, basis: Ints) -> Table | None:

@@ -1,26 +1,21 @@
-"""Random integers with integer arithmetic only, for releases: no rounding anywhere between entropy and noise.
+"""Random integers and lattice noise with integer arithmetic only, for releases: no rounding anywhere between entropy and noise.
 
 Every function takes `bits`, which gives so many random bits as one integer: `secrets.randbits`, the operating system's
 entropy, unless a test hands in something that repeats. Probabilities are exact fractions, and ``exp(-p/q)`` is never
-computed where a coin of that probability can be tossed without it (Canonne, Kamath and Steinke, 2020, Algorithm 1).
+computed where a coin of that probability can be tossed without it. Discrete Laplace and discrete Gaussian noise: Canonne,
+Kamath and Steinke (2020), Algorithms 1 to 3.
 
 These are loops of random length in plain Python: how long one takes depends on the number that it gives. Nobody who is
-not to know the noise must be able to time it.
+not to know the noise must be able to time it. The algorithms are published and proved; this implementation of them is short,
+and nobody outside has vetted it. With the extra ``secure`` independent noise comes from OpenDP instead, see `bayesdp.noise.secure`.
 
-Discrete Laplace and discrete Gaussian noise with exact fractions: Canonne, Kamath and Steinke (2020), Algorithms 2 and 3.
-
-The algorithms are published and proved; this implementation of them is short, and nobody outside has vetted it. With the
-extra ``secure`` independent noise comes from OpenDP instead, see `bayesdp.noise.secure`.
-
-Lattice noise with integer arithmetic only, where the law allows it.
-
-The lattice must fall into parts of two kinds (`bayesdp.lattices.parts`): the multiples of one vector, and m integers that
-sum to zero. That covers free cells, disjoint totals, and 2 x c tables with both margins.
+For noise on a lattice, that must fall into parts of two kinds (`bayesdp.lattices.parts`): the multiples of one vector, and m
+integers that sum to zero. That covers free cells, disjoint totals, and 2 x c tables with both margins.
 
 line
     discrete Laplace or discrete Gaussian multiples.
 zero sum, l1
-    the difference of two uniform compositions of a common mass K + N (see `bayesdp.lattices.exact.fixed_sum`). K has probability
+    the difference of two uniform compositions of a common mass K + N (see `bayesdp.lattices.fixed_sum`). K has probability
     proportional to ``(C(n, k) a**k)**2``, ``n = m - 1``, ``a = exp(-rate)``: it is a binomial number with odds a to one, kept
     with probability ``C(n, k) a**k`` over the largest value that this takes. (Keeping it when a second such number is
     equal gives the same law, and takes ``sqrt(n)`` times as many tries.) N is a sum of 2m - 1 geometric numbers.
@@ -43,6 +38,7 @@ import numpy.typing as npt
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 
+type Ints = npt.NDArray[np.int64]
 type Bits = Callable[[int], int]
 """From k >= 1 to a uniform integer in 0 .. 2**k - 1."""
 
@@ -62,18 +58,9 @@ def uniform_integer(bits: Bits, n: int) -> int:
 
 
 def bernoulli_exp(bits: Bits, rate: Fraction) -> bool:
-    """Toss a coin that is true with probability ``exp(-rate)``, for any fraction ``rate >= 0``.
-
-    Canonne, Kamath and Steinke (2020), Algorithm 1. Up to 1, ``exp(-rate)`` is the probability that the first false of
-    coins with probability ``rate/1, rate/2, rate/3, ...`` comes in an odd place.
-
-    Examples
-    --------
-    >>> import random
-    >>> bits = random.Random(1).getrandbits
-    >>> sum(bernoulli_exp(bits, Fraction(1, 2)) for _ in range(1000))  # about 607
-    617
-    """
+    """Toss a coin that is true with probability ``exp(-rate)``, for any fraction ``rate >= 0`` (Algorithm 1)."""
+    # Up to 1, exp(-rate) is the probability that the first false of coins with probability rate/1, rate/2, rate/3, ... comes in an
+    # odd place.
     p, q = rate.numerator, rate.denominator
     while p > q:
         if not _bernoulli_exp_one(bits, 1, 1):
@@ -90,11 +77,9 @@ def _bernoulli_exp_one(bits: Bits, p: int, q: int) -> bool:
 
 
 def geometric_exp(bits: Bits, rate: Fraction) -> int:
-    """Draw an integer g >= 0 with probability ``(1 - a) a**g``, ``a = exp(-rate)``, for any fraction ``rate > 0``.
-
-    Canonne, Kamath and Steinke (2020), Algorithm 2, without the sign: with rate ``p/q``, a geometric number of rate
-    ``1/q`` is put together from its remainder and its quotient by q, and divided by p.
-    """
+    """Draw an integer g >= 0 with probability ``(1 - a) a**g``, ``a = exp(-rate)``, for any fraction ``rate > 0``."""
+    # Algorithm 2, without the sign: with rate p/q, a geometric number of rate 1/q is put together from its remainder and its quotient
+    # by q, and divided by p.
     p, q = rate.numerator, rate.denominator
     while True:
         rest = uniform_integer(bits, q)
@@ -107,10 +92,7 @@ def geometric_exp(bits: Bits, rate: Fraction) -> int:
 
 
 def odds_exp(bits: Bits, rate: Fraction) -> bool:
-    """Toss a coin with odds ``exp(-rate)`` to one, that is with probability ``a / (1 + a)``, ``a = exp(-rate)``.
-
-    A fair coin proposes; false stands, true stands with probability a.
-    """
+    """Toss a coin with odds ``a = exp(-rate)`` to one: a fair coin proposes; false stands, true stands with probability a."""
     while bits(1):
         if bernoulli_exp(bits, rate):
             return True
@@ -118,17 +100,9 @@ def odds_exp(bits: Bits, rate: Fraction) -> bool:
 
 
 def exp_bounds(rate: Fraction, precision: int) -> tuple[int, int]:
-    """Integers that enclose ``2**precision * exp(-rate)``, by a series whose remainder and roundings are bounded.
-
-    The enclosure is a few units wide. Only comparisons of a coin with a number that no fraction is need it; a
-    comparison that it leaves open is made again with a higher precision.
-
-    Examples
-    --------
-    >>> low, high = exp_bounds(Fraction(1, 2), 32)
-    >>> low <= 2605029348 <= high, high - low < 8
-    (True, True)
-    """
+    """Integers, a few units apart, that enclose ``2**precision * exp(-rate)``; remainder and roundings of a series are bounded."""
+    # Only comparisons of a coin with a number that no fraction is need it; a comparison that it leaves open is made again with a
+    # higher precision.
     # exp(-rate) = exp(-rate / 2**halvings) ** (2**halvings), the inner exponent at most 1/2. Each squaring doubles an error.
     halvings = max(0, math.ceil(2 * rate).bit_length())
     work = precision + 2 * halvings + 16
@@ -154,24 +128,8 @@ def _series(x: int, one: int, work: int) -> tuple[int, int]:
 
 
 def draw_discrete_laplace(bits: Bits, scale: Fraction) -> int:
-    """Draw an integer with mass proportional to ``exp(-|k| / scale)`` (Algorithm 2).
-
-    A geometric number with a random sign; minus zero is drawn again, or zero would come twice as often.
-
-    Parameters
-    ----------
-    bits : callable
-        Random bits, see `bayesdp.lattices.secure`.
-    scale : Fraction
-        Greater than 0.
-
-    Examples
-    --------
-    >>> import random
-    >>> bits = random.Random(1).getrandbits
-    >>> [draw_discrete_laplace(bits, Fraction(7, 2)) for _ in range(8)]
-    [-3, 7, 8, 4, -2, 2, -2, -1]
-    """
+    """Draw an integer with mass proportional to ``exp(-|k| / scale)`` (Algorithm 2)."""
+    # A geometric number with a random sign; minus zero is drawn again, or zero would come twice as often.
     rate = 1 / scale
     while True:
         size = geometric_exp(bits, rate)
@@ -192,30 +150,14 @@ def draw_discrete_gaussian(bits: Bits, variance: Fraction) -> int:
             return k
 
 
-type Ints = npt.NDArray[np.int64]
-
 _MOST_CELLS = {"l1": 1_000_000, "gaussian": 10_000}
 """Larger blocks would take minutes: the work grows as m (l1) and m**1.5 (Gaussian), at some 30 microseconds a unit."""
 
-_LARGEST = 2**53
-"""Noise must stay exact when it is added to a count."""
+_LARGEST = 2**53  # noise must stay exact when it is added to a count
 
 
 def has_secure(invariants: Invariants, law: str) -> bool:
-    """Whether the law can be drawn with integer arithmetic only, in seconds.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    law : {"l1", "l2", "gaussian"}
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins, Totals
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
-    >>> has_secure(Invariants(Totals(table)), "l1"), has_secure(Invariants(Margins(table, ["county"], ["education"])), "l1")
-    (True, False)
-    """
+    """Whether the law, l1, l2 or gaussian, can be drawn with integer arithmetic only, in seconds."""
     return _parts(invariants, law) is not None
 
 
@@ -234,32 +176,10 @@ def _parts(invariants: Invariants, law: str) -> list[Line | Table] | None:
 
 
 def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, bits: Bits = system_bits) -> Ints:
-    """Draw lattice noise with integer arithmetic only.
+    """Draw lattice noise of the law "l1" or "gaussian" with integer arithmetic only, shape ``(size, *table)``.
 
-    Parameters
-    ----------
-    invariants : Invariants
-        Such that `has_secure`.
-    law : {"l1", "gaussian"}
-        Mass proportional to ``exp(-scale ||z||_1)`` or ``exp(-||z||_2**2 / (2 scale**2))``.
-    scale : float
-        Taken as the fraction that the float is.
-    size : int
-        Number of draws.
-    bits : callable
-        Source of random bits, the operating system unless given.
-
-    Returns
-    -------
-    int64 array, shape ``(size, *table)``
-
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> noise = draw_secure(Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]})), "l1", 0.1, size=100)
-    >>> noise.shape, bool(noise.sum(axis=1).any())
-    ((100, 3), False)
+    The invariants must be such that `has_secure`; the parameters are those of `bayesdp.lattices.sample_noise`, and the scale is
+    taken as the fraction that the float is.
     """
     parts = _parts(invariants, law)
     if parts is None:

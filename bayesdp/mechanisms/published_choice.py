@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesdp import _validate
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.noise.subspace.mixed_laplace import public_probabilities
+from bayesdp.noise.subspace.laws import public_probabilities
 from bayesdp.privacy import Guarantee
 from bayesdp.release import Release
 

@@ -40,8 +40,15 @@ A new law is a new module with a subclass of a family's base (`IntegerLaw`, `Rea
 
 from __future__ import annotations
 
-from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength, exponential_loss, normal_loss
-from bayesdp.noise.base import NoiseLaw, law_names
+from bayesdp.fibers.windows import LogMassWindows
+from bayesdp.noise.base import (
+    KernelForm,
+    LossByLength,
+    NoiseLaw,
+    exponential_loss,
+    law_names,
+    normal_loss,
+)
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
@@ -56,80 +63,33 @@ from bayesdp.noise.bounded.real import (
     TruncatedLaplace,
 )
 from bayesdp.noise.independent.canonical import Canonical, Tulap
-from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from bayesdp.noise.independent.scaled import IntegerLaw, RealLaw
-from bayesdp.noise.lattice.lattice_gaussian import LatticeGaussian
-from bayesdp.noise.lattice.lattice_laplace import LatticeLaplace
+from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, IntegerLaw, Laplace, RealLaw
+from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import CellKey, cell_key, censored_counts, ten_five_rule
+from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, cell_key, censored_counts, ten_five_rule
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.rounding import (
+from bayesdp.noise.perturbed.tables import (
     ConventionalRounding,
     RandomRounding,
+    TransitionTable,
     conventional_rounding,
     random_rounding,
+    read_ptable,
 )
-from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
-from bayesdp.noise.perturbed.unknown import UnknownPerturbation
-from bayesdp.noise.polytope.k_norm import KNorm
-from bayesdp.noise.polytope.lattice_k_norm import LatticeKNorm
-from bayesdp.noise.semi.semi_k_norm import SemiKNorm
-from bayesdp.noise.subspace.correlated_gaussian import CorrelatedGaussian
-from bayesdp.noise.subspace.extended_laplace import ExtendedLaplace
-from bayesdp.noise.subspace.mixed_laplace import MixedLaplace
-from bayesdp.noise.subspace.projected_gaussian import ProjectedGaussian
+from bayesdp.noise.polytope import KNorm, LatticeKNorm, SemiKNorm
+from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, MixedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
 
 __all__ = [
-    "BoundaryInflatedDiscreteGaussian",
-    "BoundaryInflatedDiscreteLaplace",
-    "BoundaryInflatedGaussian",
-    "BoundaryInflatedLaplace",
-    "BoundedLaw",
-    "Canonical",
-    "CellKey",
-    "Censored",
-    "ConventionalRounding",
-    "CorrelatedGaussian",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "ExtendedLaplace",
-    "Gaussian",
-    "IntegerLaw",
-    "KNorm",
-    "KernelForm",
-    "Laplace",
-    "LatticeGaussian",
-    "LatticeKNorm",
-    "LatticeLaplace",
-    "LogMassWindows",
-    "LossByLength",
-    "MixedLaplace",
-    "NoiseLaw",
-    "PerturbedLaw",
-    "ProjectedGaussian",
-    "ProjectedLaplace",
-    "RandomRounding",
-    "RealLaw",
-    "SemiKNorm",
-    "SubspaceNorm",
-    "TransitionTable",
-    "TruncatedDiscreteGaussian",
-    "TruncatedDiscreteLaplace",
-    "TruncatedGaussian",
-    "TruncatedLaplace",
-    "Tulap",
-    "UnknownPerturbation",
-    "cell_key",
-    "censored_counts",
-    "conventional_rounding",
-    "exponential_loss",
-    "law_names",
-    "normal_loss",
-    "parse_law",
-    "random_rounding",
-    "read_ptable",
-    "ten_five_rule",
-]
+    "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
+    "BoundaryInflatedLaplace", "BoundedLaw", "Canonical", "CellKey", "Censored", "ConventionalRounding",
+    "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
+    "KernelForm", "Laplace", "LatticeGaussian", "LatticeKNorm", "LatticeLaplace", "LogMassWindows", "LossByLength",
+    "MixedLaplace", "NoiseLaw", "PerturbedLaw", "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw",
+    "SemiKNorm", "SubspaceNorm", "TransitionTable", "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace",
+    "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
+    "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding",
+    "read_ptable", "ten_five_rule",
+]  # fmt: skip

@@ -125,18 +125,14 @@ def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) ->
         # Text that looks like a number, and booleans, would become numbers.
         if isinstance(item, bool | np.bool) or not isinstance(item, Real):
             raise TypeError(f"{argument} must be a real number, an array of them or None, got {value!r}")
-    try:
-        array = np.array([float(item) for item in items]).reshape(given.shape)
-    except OverflowError:
-        raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}") from None
+        if _validate.MAX_COUNT <= abs(item) != np.inf:
+            raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}")
+    array = np.array([float(item) for item in items]).reshape(given.shape)
     if not array.size:
         raise ValueError(f"{argument} must hold at least one number, got an array of shape {array.shape}")
     if np.any(np.isnan(array)) or np.any(array == -absent):
         raise ValueError(f"{argument} must be a number, or {absent} or None where there is none, got {value!r}")
-    finite = np.where(np.isinf(array), 0.0, array)
-    if np.any(np.abs(finite) >= _validate.MAX_COUNT):
-        raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}")
-    if integer and np.any(finite != np.rint(finite)):
+    if integer and np.any(array != np.rint(array)):
         raise ValueError(f"{argument} must be a whole number, as values of the law are, got {value!r}")
     if array.ndim == 0:
         return float(array)

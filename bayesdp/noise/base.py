@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,16 +12,124 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp._wiring import named, names
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength
 from bayesdp.noise.arrays import count_of, located
-from bayesdp.noise.records import share_by_records
+from bayesdp.privacy import Difference, gaussian_pairs
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.queries import Query
+from bayesdp.queries import Query, sets_of_records
 
 type Floats = npt.NDArray[np.float64]
+type LossOfLength = Callable[[float, float | None], Loss]
+
+
+@dataclass(frozen=True)
+class KernelForm:
+    """The form in which the kernel of the posterior takes a law (`bayesdp.fibers.NoiseTerm`).
+
+    Parameters
+    ----------
+    kind : {"l1", "l2", "gaussian"}
+        ``-rate |r|`` a row, ``-rate ||r||_2`` over all rows, or ``-r^2 / (2 scale^2)`` a row.
+    of_scale : bool
+        Whether the rate of an l1 or l2 law is one over its parameter, a scale such as b.
+    coordinates : callable, optional
+        Gives the real combinations of the answers, shape ``(n, *answers)``, in which the law is a product; the answers
+        themselves if left out.
+    """
+
+    kind: str
+    of_scale: bool = False
+    coordinates: Callable[[], Floats] | None = None
+
+
+@dataclass(frozen=True)
+class LossByLength:
+    """In which norm a law hides differences, and the loss at a length.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        Definitions of privacy (`Guarantee.kind`) in which the loss can be stated.
+    norm : {"l1", "l2"}
+        Of what a difference between two tables changes in the answers.
+    loss : callable
+        From a length, and a delta where the definition has one, to a loss as in the rows of a guarantee.
+    coordinates : callable, optional
+        From answers, shape ``(m, *answers)``, to what the norm is of, shape ``(m, n)``; the answers themselves if left out.
+    tight : bool
+        Whether the loss at a length is this one, and no less.
+    """
+
+    kinds: tuple[str, ...]
+    norm: str
+    loss: LossOfLength
+    coordinates: Callable[[Floats], Floats] | None = None
+    tight: bool = True
+
+
+def exponential_loss(rate: float) -> LossOfLength:
+    """Pure privacy of noise whose log-density is ``-rate`` times a norm: ``epsilon = rate * length``."""
+    return lambda size, _: PureDP(rate * size)
+
+
+def normal_loss(sigma: float, *, continuous: bool) -> LossOfLength:
+    """What normal noise loses at an l2 length; on integers (`continuous` False) an upper bound."""
+
+    def loss(size: float, delta: float | None) -> Loss:
+        apart = Difference("kept", size, size)
+        return gaussian_pairs(sigma, [apart], delta=delta, continuous=continuous)[0].loss
+
+    return loss
+
+
 type Ints = npt.NDArray[np.int64]
+
+
+def shared_laws(parts: Sequence[tuple[Any, Query]]) -> list[Ints]:
+    """For each law and query, which answers may share a perturbation: equal numbers from 1 for equal laws, 0 for those that do not.
+
+    Answers share where their law says so and they count records of cells once each, not weighted. An office of this kind gives each
+    record a key, and perturbs an answer by the keys of its records: given a table x, the class of an answer is its set of cells that
+    are not empty. The published numbers y have the probability ``prod over classes c of 1{all y of c are equal} p(y_c | x_c)``. An
+    answer without records is a class by itself: what offices do with it (categories of the cell as keys, or no perturbation) differs.
+    """
+    numbers: dict[Any, int] = {}
+    found = []
+    for law, query in parts:
+        own = np.zeros(query.rows, dtype=np.int64)
+        if law.same_cell_same_value and query.rows:
+            sets = np.flatnonzero(sets_of_records(query))
+            if law.of_answer(0, query.shape) is law:
+                own[sets] = numbers.setdefault(law, len(numbers) + 1)
+            else:
+                own[sets] = [numbers.setdefault(law.of_answer(int(i), query.shape), len(numbers) + 1) for i in sets]
+        found.append(own)
+    return found
+
+
+def _records(query: Query, law: Ints, table: Ints) -> Iterator[tuple[int, Hashable]]:
+    """Place and class of each answer of a query that may share a perturbation and has records."""
+    matrix = query.matrix
+    for place in np.flatnonzero(law):
+        cells = np.sort(matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]])
+        held = cells[table[cells] != 0]
+        if held.size:
+            yield int(place), (int(law[place]), held.tobytes())
+
+
+def share_by_records(law: Any, queries: Sequence[Query], drawn: Sequence[npt.NDArray[Any]], table: Ints) -> None:
+    """Give all answers about the same records the number of the first one, in place."""
+    first: dict[Hashable, Any] = {}
+    for query, shared, values in zip(queries, shared_laws([(law, own) for own in queries]), drawn, strict=True):
+        flat = values.reshape(-1)
+        for place, records in _records(query, shared, table):
+            flat[place] = first.setdefault(records, flat[place])
+        values[...] = flat.reshape(values.shape)
+
 
 _REGISTRY: dict[str, type[Any]] = {}
 
@@ -180,7 +288,6 @@ class NoiseLaw(ABC):
             ``-inf`` off the support.
         """
 
-    @abstractmethod
     def draw(
         self,
         rng: _validate.Seed,
@@ -209,6 +316,17 @@ class NoiseLaw(ABC):
         numpy.ndarray, shape ``(size, *shape)``
             int64 for integer laws, float64 for the others.
         """
+        centre, count = self._centre(location, shape, invariants), 1 if size is None else count_of(size)
+        drawn: Floats | Ints = self._drawn(_validate.generator_of(rng), centre, count, invariants)
+        return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
+
+    def _centre(self, location: npt.ArrayLike | None, shape: tuple[int, ...], invariants: Invariants | None) -> Any:
+        """What noise is added to, checked, in the shape of one answer."""
+        return located(location, shape)
+
+    def _drawn(self, rng: np.random.Generator, location: Any, count: int, invariants: Any = None) -> Any:
+        """Noisy values around a location, shape ``(count, *location.shape)``; not needed where a law has its own `draw`."""
+        raise NotImplementedError(f"the law {self.name!r} has no sampler")
 
     def draw_answers(self, rng: _validate.Seed, queries: Sequence[Query], table: npt.ArrayLike) -> list[Floats | Ints]:
         """Draw what is published of several queries about one table; answers about the same records share their perturbation.
@@ -394,30 +512,13 @@ class NoiseLaw(ABC):
 
 
 class IndependentLaw(NoiseLaw):
-    """Answers that have noise of their own each: a law states the log-mass of each value, and draws around locations."""
+    """Answers that have noise of their own each: a law states the log-mass of each value, and draws (`_drawn`)."""
 
     log_each: Any  # of values and their locations, elementwise
-
-    @abstractmethod
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
-        """Draws around locations, shape ``(count, *location.shape)``."""
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Sum of the log-masses or log-densities of all answers. See `NoiseLaw.logp`."""
         return float(np.sum(self.log_each(values, location)))
-
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Any:
-        """Draw independent values around a location (zero by default). See `NoiseLaw.draw`."""
-        centre, count = located(location, shape), 1 if size is None else count_of(size)
-        drawn = self._drawn(_validate.generator_of(rng), centre, count)
-        return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
 
 
 def _described(value: Any) -> Any:

@@ -11,15 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._docs import with_sections
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import count_of
+from bayesdp.noise.arrays import positive_number, positive_rate
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
+
+_FACTS = "Support   {support} that change no invariant\nMean      0\nVariance  {variance}"
+
+_SEE_ALSO = """bayesdp.distributions.{name} : the same law as a PyMC distribution.
+bayesdp.mechanisms.{name} : the mechanism that adds this noise; it takes privacy parameters."""
 
 
 class TableLaw(NoiseLaw):
     """Noise that is a whole table, and changes no invariant.
 
-    A law states its kernel, once for NumPy and PyTensor, and how noise is drawn; its family says where the noise lives.
+    A law states its kernel, once for NumPy and PyTensor, and how noise is drawn; its family says where the noise lives. Its docstring
+    gets a table of facts, and *See Also* unless it has that.
 
     Attributes
     ----------
@@ -28,6 +35,21 @@ class TableLaw(NoiseLaw):
     """
 
     scale_name: ClassVar[str]
+    _variance_words: ClassVar[str] = ""  # for the table of facts
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_variance_words" in cls.__dict__:
+            support = "integer tables" if cls.integer else "tables of real numbers"
+            facts = _FACTS.format(support=support, variance=cls._variance_words)
+            rule = f"========  {'=' * max(len(line) - 10 for line in facts.splitlines())}"
+            shared = {"": f"{rule}\n{facts}\n{rule}", "See Also": _SEE_ALSO.format(name=cls.__name__)}
+            cls.__doc__ = with_sections(cls.__doc__, shared)
+
+    def __post_init__(self) -> None:
+        if self.scale_name in (item.name for item in fields(self)):  # type: ignore[arg-type]  # laws are dataclasses
+            check = positive_rate if self.scale_name == "epsilon" else positive_number
+            self._set(**{self.scale_name: check(self.scale, self.scale_name)})
 
     @abstractmethod
     def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
@@ -107,23 +129,13 @@ class TableLaw(NoiseLaw):
         """Log-mass or log-density at a table of noise that `noise_between` has accepted."""
         return float(self.log_kernel(np, self.measured(noise, invariants), self.scale, invariants))
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Any:
-        """Draw noise that changes no invariant, or noisy tables around a table. See `NoiseLaw.draw`."""
-        invariants = self.needed(invariants, shape)
-        if location is None:
-            location = np.zeros(shape, dtype=np.int64)
-        centre = table_of(location, "location", invariants)
-        if self.integer:
-            centre = _validate.integer_array(centre, "location", invariants.frame.cell_name)
-        noise = self.noise(_validate.generator_of(rng), 1 if size is None else count_of(size), invariants)
-        drawn = centre + (noise[0] if size is None else noise)
+    def _centre(self, location: npt.ArrayLike | None, shape: tuple[int, ...], invariants: Invariants | None) -> Any:
+        kept = self.needed(invariants, shape)
+        centre = table_of(np.zeros(shape, dtype=np.int64) if location is None else location, "location", kept)
+        return _validate.integer_array(centre, "location", kept.frame.cell_name) if self.integer else centre
+
+    def _drawn(self, rng: np.random.Generator, location: Any, count: int, invariants: Any = None) -> Any:
+        drawn = location + self.noise(rng, count, invariants)
         return np.asarray(drawn, dtype=np.int64 if self.integer else np.float64)
 
     @staticmethod

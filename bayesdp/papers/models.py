@@ -15,8 +15,7 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 
 from bayesdp._validate import choice, positive_integer
-from bayesdp.distributions.parameters import PROPS, PythonRV, applied, location, scale
-from bayesdp.distributions.registry import register_distribution
+from bayesdp.distributions.registry import PROPS, PythonRV, applied, location, register_distribution, scale
 from bayesdp.inference.observing import observe
 from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.papers.bounded_statistics import EVEN, RULES, proportions

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import Seed, generator_of, positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.exact import Exact, exact_sampler
-from bayesdp.lattices.samplers import Sampler
+from bayesdp.lattices.samplers import Exact, Sampler, exact_sampler
 from bayesdp.polytopes.base import Hull
 from bayesdp.polytopes.sensitivity import Proposal, SensitivityHull, proposal_for
 

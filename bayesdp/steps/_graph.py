@@ -15,7 +15,7 @@ from pytensor.scalar.basic import Cast
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 
-from bayesdp.distributions.answers import AnswersOp, ExactAnswersRV
+from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Query
 

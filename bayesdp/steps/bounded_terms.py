@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayesdp.distributions.parameters import is_discrete
+from bayesdp.distributions.registry import is_discrete
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.queries import Query

@@ -11,10 +11,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.distributions.canonical import CanonicalOfCountsRV, TulapRV
-from bayesdp.distributions.independent import BoundedRV
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV
-from bayesdp.distributions.tables import TableNoiseRV
+from bayesdp.distributions.independent import BoundedRV, CanonicalOfCountsRV, TulapRV
+from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.steps._compiled import RemainingDensity

@@ -13,8 +13,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.util import get_random_generator
 from pytensor.compile.mode import Mode
 
-from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, places
-from bayesdp.distributions.same_records import SameRecordsRV
+from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps._assigned import chosen_values
 from bayesdp.steps._compiled import compiled, depends, log_density
@@ -124,7 +123,7 @@ def _read(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Table
             continue
         known.append(rv)
     if values:
-        counted.append(places(law.transitions, pt.concatenate(values), pt.concatenate(mu)))
+        counted.append(law.transitions.places(pt.concatenate(values), pt.concatenate(mu), pt))
     found = model.replace_rvs_by_values([pt.concatenate(own) for own in (counted, repeated)])
     occurring, names = compiled(model, found, {"mode": _PLAIN} | compile_kwargs)
     others = [rv for rv in [*model.free_RVs, *model.observed_RVs, *model.potentials] if rv not in known]

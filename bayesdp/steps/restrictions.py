@@ -17,8 +17,8 @@ from pytensor.tensor.random import basic as laws
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from bayesdp.distributions.answers import AnswersOp
-from bayesdp.distributions.canonical import CanonicalNoiseRV, CanonicalOfCountsRV
+from bayesdp.distributions.confidential_counts import AnswersOp
+from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 
 _LINEAR = (
     *(

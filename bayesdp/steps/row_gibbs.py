@@ -18,9 +18,8 @@ from pytensor.graph.traversal import ancestors
 
 from bayesdp._random import seed_state
 from bayesdp._validate import positive_integer
-from bayesdp.distributions.row_noise import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
-from bayesdp.noise.subspace.projected_laplace import row_basis
-from bayesdp.noise.subspace.row_noise import RowDirections, directions_of, sweep
+from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
+from bayesdp.noise.subspace.row_space import RowDirections, directions_of, row_basis, sweep
 from bayesdp.steps._assigned import chosen_values
 
 __all__ = ["RowNoiseGibbs"]
@@ -108,9 +107,7 @@ class RowNoiseGibbs(BlockedStep):
             difference, b = table.parameters(*(new[name] for name in table.inputs))
             w = np.array(new[table.name], dtype=np.float64)
             noise = difference + table.basis @ w
-            rows = table.directions
-            sweep(noise, w, float(b), rows.cell_starts, rows.cells, rows.cell_entries, rows.w_starts, rows.places,
-                  rows.w_entries, self.sweeps, generator)  # fmt: skip
+            sweep(noise, w, float(b), table.directions, self.sweeps, generator)
             new[table.name] = w
             length += float(np.sum(np.abs(noise)))
         self.generator = generator

@@ -12,8 +12,8 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 
-from bayesdp.distributions.answers import AnswersOp, ExactAnswersRV
-from bayesdp.distributions.same_records import SameRecordsRV
+from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
+from bayesdp.distributions.perturbed import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytensor.tensor as pt
 
 from bayesdp.distributions import table_distribution
-from bayesdp.distributions.densities import symbolic_log_sum
 from bayesdp.invariants import Invariants
-from bayesdp.noise.lattice.base import LatticeLaw
+from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.tables import norm_of
 
 
@@ -31,20 +28,14 @@ class LatticeMaximum(LatticeLaw):
     def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
         return -scale * norm_of(xp, measured, "linf", invariants)
 
-    def log_normaliser(self, invariants: Invariants) -> float | None:
-        falls = math.exp(-self.epsilon)
-        return math.log1p(6.0 * falls / (1.0 - falls) ** 2) if three_cells(invariants) else None
+    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
+        falls = xp.exp(-scale)
+        return xp.log1p(6.0 * falls / (1.0 - falls) ** 2) if three_cells(invariants) else None
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Any:
         points = triples(int(60 / self.epsilon))
         weights = np.exp(-self.epsilon * np.abs(points).max(axis=1))
         return points[rng.choice(len(points), count, p=weights / weights.sum())]
-
-
-@symbolic_log_sum.register  # for models in which epsilon is unknown
-def _log_sum(law: LatticeMaximum, epsilon: Any, invariants: Invariants) -> Any:
-    falls = pt.exp(-epsilon)
-    return pt.log1p(6.0 * falls / (1.0 - falls) ** 2) if three_cells(invariants) else None
 
 
 LatticeMaximumNoise = table_distribution(LatticeMaximum, name="LatticeMaximumNoise")

@@ -7,7 +7,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from bayesdp.distributions.answers import answers
+from bayesdp.distributions.confidential_counts import answers
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.bounds import propagated_bounds
 from bayesdp.frames import Frame

@@ -7,7 +7,7 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
-from bayesdp.lattices.sums.sums import l1_log_sum
+from bayesdp.lattices.sums import l1_log_sum
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import BLOCKS, CASES, LOOSE, labels, lattice_points, one_way, two_way_margins
 

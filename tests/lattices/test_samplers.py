@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import Sampler, sample_noise, sampler_for
-from bayesdp.lattices.exact import exact
+from bayesdp.lattices import Sampler, sample_noise, sampler_for, samplers
 from bayesdp.lattices.samplers import MOST_TRIES
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import (
@@ -111,7 +110,7 @@ def test_noise_follows_its_law(case, law, scale, make_rng):
 
 
 def test_many_draws_are_made_in_short_calls(make_rng, monkeypatch):
-    monkeypatch.setattr(exact, "_TRIES_A_CALL", 10)
+    monkeypatch.setattr(samplers, "_TRIES_A_CALL", 10)
     draws = sample_noise(one_way(3, 3), "l1", 0.5, make_rng(1), 101)
     assert draws.shape == (101, 3, 3)
     assert len(np.unique(draws.reshape(101, -1), axis=0)) > 60

@@ -11,7 +11,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp._chains import chain_statistics
-from bayesdp.distributions.answers import answers
+from bayesdp.distributions.confidential_counts import answers
 from bayesdp.inference import FiberGibbs
 from bayesdp.steps import movement
 from bayesdp.steps.count_chains import SweepChain

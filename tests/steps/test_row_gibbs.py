@@ -18,8 +18,7 @@ from bayesdp import noise
 from bayesdp._random import seed_state
 from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.projected_laplace import row_basis
-from bayesdp.noise.subspace.row_noise import directions_of, row_coordinates, sweep
+from bayesdp.noise.subspace.row_space import directions_of, row_basis, row_coordinates, sweep
 from bayesdp.queries import LinearQuery, Margins
 from bayesdp.steps import RowNoiseGibbs, register
 from tests.noise.oracles import all_margins, frame_of
@@ -36,9 +35,7 @@ def chain(invariants: Invariants, u: np.ndarray, b: float, draws: int, thin: int
     w, out = np.zeros(invariants.rank), []
     e = u.reshape(-1).astype(np.float64)
     for _ in range(draws):
-        sweep(
-            e, w, b, own.cell_starts, own.cells, own.cell_entries, own.w_starts, own.places, own.w_entries, thin, state
-        )
+        sweep(e, w, b, own, thin, state)
         out.append(w.copy())
     assert e == pytest.approx(u.reshape(-1) + row_basis(invariants).T @ w, abs=1e-9)
     return np.array(out)

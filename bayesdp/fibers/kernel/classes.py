@@ -1,6 +1,6 @@
 """Answers about the same records, which count once: classes of rows, kept up to date while a table moves.
 
-Rows that may share a perturbation (`bayesdp.noise.records`) have a law, a number from 1 on. The class of such a row is the set of its
+Rows that may share a perturbation (`bayesdp.noise.base`) have a law, a number from 1 on. The class of such a row is the set of its
 cells that are not empty, told by the sum of random numbers of 64 bits, one for each of them; two sets have one sum with
 probability 2**-64. A sum of 0 is an empty answer, which is a class by itself. In the likelihood a class has one factor; where its
 rows have different published numbers, the table is impossible.

@@ -25,7 +25,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
 import bayesdp
-from bayesdp.distributions.row_noise import RowSpaceNoiseRV
+from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.continuous.counts import continuous_tables
 from bayesdp.inference.registry import observed_by
 from bayesdp.queries import Query

@@ -14,7 +14,7 @@ from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import ExtendedLaplace as ExtendedLaplaceLaw
 from bayesdp.noise import MixedLaplace as MixedLaplaceLaw
 from bayesdp.noise import ProjectedLaplace as ProjectedLaplaceLaw
-from bayesdp.noise.subspace.mixed_laplace import public_probabilities
+from bayesdp.noise.subspace.laws import public_probabilities
 from bayesdp.privacy import Guarantee, projected_sensitivity, query_sensitivity
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.losses import LossAt, PureDP

@@ -49,7 +49,7 @@ class StandardLaw(IndependentLaw):
     def _standard_log_density(self, z: Floats) -> Floats:
         return np.asarray(self.standard.logpdf(z))
 
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Floats:
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats:
         noise = np.asarray(self.standard.rvs((count, *location.shape), rng), dtype=np.float64)
         return np.asarray(location + self.unit * noise, dtype=np.float64)
 

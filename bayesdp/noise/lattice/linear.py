@@ -5,8 +5,8 @@ The vectors are counted part by part, and the parts are put together by convolut
 - multiples of one vector: two of each size;
 - m integers with sum zero, in l1: with positive entries in exactly j cells there are ``C(m, j) C(s-1, j-1) C(s+m-j-1, m-j-1)``
   of size 2 s (s split among the j cells, and among the others, which may be zero);
-- other small lattices, in l1: the coefficients of their rational function (`bayesdp.lattices.sums.l1_series`), for every size;
-- in l2: by listing the vectors (`bayesdp.lattices.sums.sums`).
+- other small lattices, in l1: the coefficients of their rational function (`bayesdp.lattices.l1_series`), for every size;
+- in l2: by listing the vectors (`bayesdp.lattices.sums`).
 
 All numbers are positive and multiplied by ``exp(-tilt size)``, so that nothing cancels, and nothing overflows.
 
@@ -22,17 +22,16 @@ volume of a cell of L_v, n its dimension and w its dual vectors, ``T_k V / (sigm
 ``exp(-2 pi**2 sigma**2 ||w||**2)`` times a cosine, which for k = 0 is 1. So ``T_k <= T_0``, and ``T_k >= T_0 (1 - eta) / (1 +
 eta)`` with eta the sum of the exponentials without w = 0. With b*_i the vectors of Gram and Schmidt of a basis of L_v, whose
 lengths are the inverses of those of the dual basis in opposite order, ``1 + eta <= prod_i sum_j exp(-2 pi**2 sigma**2 j**2 /
-||b*_i||**2)`` (`bayesdp.lattices.sums.sums` has the argument and the bound on the one-dimensional sums).
+||b*_i||**2)`` (`bayesdp.lattices.sums` has the argument and the bound on the one-dimensional sums).
 
 Hence every probability of the combination is that of a discrete Gaussian of this scale up to a factor between
 ``spread = (1 - eta) / (1 + eta)`` and ``1 / spread``, which is 1 to many digits from about the length of a basis vector on.
 
-The exact (epsilon, delta) profile of lattice Gaussian noise at a difference of two tables, with bounds on both sides.
-
-For noise z and a difference u of the lattice the loss is ``(||u||**2 + 2 <z, u>) / (2 sigma**2)``: a function of ``<z, u>``, whose
-law is that of a discrete Gaussian in steps of g (`bayesdp.noise.lattice.linear`). In these steps u is a shift by ``||u||**2 /
-g``, and scale and shift give the same loss. So delta is that of the one-dimensional discrete Gaussian of scale ``sigma ||u|| /
-g`` at that shift, up to the factor between `spread` and ``1 / spread``.
+Hence the exact (epsilon, delta) profile at a difference of two tables, with bounds on both sides. For noise z and a difference u
+of the lattice the loss is ``(||u||**2 + 2 <z, u>) / (2 sigma**2)``: a function of ``<z, u>``, whose law is that of a discrete
+Gaussian in steps of g. In these steps u is a shift by ``||u||**2 / g``, and scale and shift give the same loss. So delta is that
+of the one-dimensional discrete Gaussian of scale ``sigma ||u|| / g`` at that shift, up to the factor between `spread` and
+``1 / spread``.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
-from bayesdp.lattices.sums.l1_series import L1Series, l1_series, part_matrix
-from bayesdp.lattices.sums.sums import squared_lengths
+from bayesdp.lattices.sums import log_gaussian_bound, squared_lengths
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.noise import theta
 from bayesdp.noise.base import Floats, Ints
@@ -63,48 +62,25 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, all_of
 
-_SIZES = 20_000
-"""Largest size counted: convolving two such lists takes half a second."""
-
-_POINTS = 20_000_000
-"""Vectors listed, at most: about half a second."""
-
-_MOST_BASIS_VECTORS = 12
-"""Lattices of more dimensions are not listed."""
+_SIZES = 20_000  # largest size counted: convolving two such lists takes half a second
+_POINTS = 20_000_000  # vectors listed, at most: about half a second
+_MOST_BASIS_VECTORS = 12  # lattices of more dimensions are not listed
 
 
 def size_masses(invariants: Invariants, order: int, tilt: float, most: int) -> Floats | None:
-    """The number of vectors of size n times ``exp(-tilt n)``, for n = 0, 1, ..., most.
+    """The number of vectors of size n times ``exp(-tilt n)``, for n = 0, 1, ..., most; None for too many sizes or vectors.
 
-    Parameters
-    ----------
-    invariants : Invariants
-    order : {1, 2}
-        1: the size is ``||z||_1``. 2: it is ``||z||_2**2``.
-    tilt : float
-    most : int
-
-    Returns
-    -------
-    float64 array, shape (most + 1,), or None
-        None where there are too many sizes or vectors.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
-    >>> size_masses(three, 1, 0.0, 6).round(9).tolist(), size_masses(three, 2, 0.0, 6).round(9).tolist()
-    ([1.0, 0.0, 6.0, 0.0, 12.0, 0.0, 18.0], [1.0, 0.0, 6.0, 0.0, 0.0, 0.0, 6.0])
+    The size is ``||z||_1`` (`order` 1) or ``||z||_2**2`` (2).
     """
     if most > _SIZES:
         return None
     whole = np.zeros(most + 1)
     whole[0] = 1.0
     for part in lattice_parts(invariants):
-        own = _part_masses(part, order, tilt, most)
-        if own is None:
+        masses = _part_masses(part, order, tilt, most)
+        if masses is None:
             return None
-        whole = np.convolve(whole, own)[: most + 1]
+        whole = np.convolve(whole, masses)[: most + 1]
     return whole
 
 
@@ -163,32 +139,16 @@ def _coefficients(series: L1Series, copies: int, tilt: float, most: int) -> Floa
 
 
 def cell_masses(part: Line | Table, entry: int, rate: float, most: int) -> Floats:
-    """Masses of one cell at 0, 1, ..., most under l1 noise: of a multiple of a vector, or of one of m integers with sum zero.
+    """Masses of one cell at 0, 1, ..., most under l1 noise, up to a factor: in a line or a table of one way.
 
-    Parameters
-    ----------
-    part : Line or Table
-        A table of one way.
-    entry : int
-        That of the vector in the cell, not zero; 1 for a table.
-    rate : float
-        Per count.
-    most : int
-
-    Returns
-    -------
-    float64 array, shape (most + 1,)
-        Up to a factor that is the same for all.
-
-    Notes
-    -----
-    The others of m integers with sum zero are m - 1 independent discrete Laplace variables, whose sum is minus the cell.
+    The cell has this entry, other than zero, in the vector of the line; 1 for a table.
     """
     k = np.arange(most + 1)
     if isinstance(part, Line):
         step, length = abs(entry), int(np.sum(np.abs(part.entries)))
         return np.where(k % step == 0, np.exp(-rate * length * (k / step)), 0.0)
     rate *= part.copies
+    # The others are m - 1 independent discrete Laplace variables, whose sum is minus the cell.
     one = np.exp(-rate * np.abs(np.arange(-most, most + 1)))
     one /= one.sum()
     power, others, count = one, np.ones(1), part.shape[0] - 1
@@ -205,30 +165,18 @@ def _middle(masses: Floats, most: int) -> Floats:
     return masses[max(0, centre - most) : centre + most + 1]
 
 
-_DIMENSIONS = 300
-"""Larger parts that are no tables have no basis here; of tables a corner is enough."""
-
-_CORNER = 5
-"""Labels of each way of the corner of a large table in which the combination must lie."""
+_DIMENSIONS = 300  # larger parts that are no tables have no basis here; of tables a corner is enough
+_CORNER = 5  # labels of each way of the corner of a large table in which the combination must lie
 
 
 @dataclass(frozen=True)
 class LinearLaw:
-    """The law of ``<z, v>``, between bounds.
+    """The law of ``<z, v>``, between bounds."""
 
-    Parameters
-    ----------
-    step : int
-        g: the values are its multiples. 0 if the combination is always 0.
-    scale : float
-        Of k, the value in steps.
-    spread : float
-        Between 0 and 1: every probability is that of the discrete Gaussian of this scale up to a factor between `spread` and
-        ``1 / spread``. 0 where nothing is known.
-    """
-
-    step: int
-    scale: float
+    step: int  # g: the values are its multiples; 0 if the combination is always 0
+    scale: float  # of k, the value in steps
+    # Every probability is that of the discrete Gaussian of this scale up to a factor between `spread` and ``1 / spread``; 0 where
+    # nothing is known.
     spread: float
 
     def tail(self, value: float) -> tuple[float, float]:
@@ -245,23 +193,7 @@ class LinearLaw:
 
 
 def linear_law(invariants: Invariants, vector: npt.ArrayLike, sigma: float) -> LinearLaw | None:
-    """Find the law of ``<z, v>`` for lattice Gaussian noise z of scale sigma.
-
-    Parameters
-    ----------
-    invariants : Invariants
-    vector : int array, of the shape of the table
-        v.
-    sigma : float
-
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> law = linear_law(Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]})), [1, -1, 0], sigma=3.0)
-    >>> print(law.step, f"{law.scale**2:.10g} {1 - law.spread:.1e}")
-    1 18 5.5e-13
-    """
+    """Find the law of ``<z, v>`` for lattice Gaussian noise z of scale sigma, v of the shape of the table; None where not known."""
     flat = np.asarray(vector, dtype=np.int64).ravel()
     touched = [part for part in lattice_parts(invariants) if _reaches(part, flat)]
     if not touched:
@@ -270,8 +202,8 @@ def linear_law(invariants: Invariants, vector: npt.ArrayLike, sigma: float) -> L
         return None
     [part] = touched
     if isinstance(part, Line):
-        own, step = part.entries.astype(np.float64), abs(int(flat[part.cells] @ part.entries))
-        return LinearLaw(step, sigma / float(np.linalg.norm(own)), 1.0)
+        step = abs(int(flat[part.cells] @ part.entries))
+        return LinearLaw(step, sigma / float(np.linalg.norm(part.entries.astype(np.float64))), 1.0)
     found = _basis(part, flat)
     if found is None:
         return None
@@ -343,34 +275,16 @@ def _projected_square(part: Table | General, basis: Ints, inner: Ints, flat: Int
 
 def _log_excess(scale: float, lengths: Floats) -> Floats:
     """Logarithm of a bound on ``sum_j exp(-2 pi**2 scale**2 j**2 / length**2)``."""
-    c = 2.0 * (math.pi * scale / lengths) ** 2
-    return np.asarray(np.log1p(np.minimum(np.sqrt(math.pi / c), -2.0 * np.exp(-c) / np.expm1(-3.0 * c))))
+    return log_gaussian_bound(2.0 * (math.pi * scale / lengths) ** 2)
 
 
 @dataclass(frozen=True)
 class LatticeProfile:
-    """The profile of lattice Gaussian noise at one difference.
+    """The profile of lattice Gaussian noise at one difference."""
 
-    Parameters
-    ----------
-    scale : float
-        Of the one-dimensional discrete Gaussian.
-    shift : int
-        By how many steps the difference moves it.
-    spread : float
-        Every delta is its delta up to a factor between `spread` and ``1 / spread``.
-
-    Examples
-    --------
-    A 2x2 move under both margins, at sigma = 2: noise along one vector, so that the profile is exact.
-
-    >>> LatticeProfile(scale=1.0, shift=1, spread=1.0).delta(1.0)
-    (0.14135133..., 0.14135133...)
-    """
-
-    scale: float
-    shift: int
-    spread: float
+    scale: float  # of the one-dimensional discrete Gaussian
+    shift: int  # by how many steps the difference moves it
+    spread: float  # every delta is its delta up to a factor between `spread` and ``1 / spread``
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """A lower and an upper bound of the smallest delta at which the two tables are (epsilon, delta)-indistinguishable."""
@@ -395,36 +309,14 @@ class LatticeProfile:
 
 
 def lattice_profiles(invariants: Invariants, difference: Difference, sigma: float) -> tuple[LatticeProfile, ...] | None:
-    """The profiles of all differences of a kind: one for each part of the lattice that has such differences.
+    """The profiles of all differences of a kind, one for each part of the lattice that has such differences.
 
-    Parameters
-    ----------
-    invariants : Invariants
-    difference : Difference
-        A kind whose entries are 0, 1 and -1: a substitution, a 2x2 move, a 3-cycle, a 2x2x2 move.
-    sigma : float
-
-    Returns
-    -------
-    tuple of LatticeProfile or None
-        None where the kind is not known to be the same difference everywhere up to the symmetry of the lattice: in parts that
-        are no tables, and for differences that may reach into several parts.
-
-    Notes
-    -----
-    In a table of one way, all vectors with the same number of entries 1 and -1 are alike up to the order of labels. With two
-    ways and both sums zero, those with 4 entries are 2x2 moves, and those with 6 are 3-cycles; with three ways and all sums over
-    one way zero, those with 8 entries are 2x2x2 moves.
-
-    Examples
-    --------
-    >>> from bayesdp.privacy import DIFFERENCES
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": list("abcd"), "education": list("wxyz")}
-    >>> [own] = lattice_profiles(Invariants(Margins(table, ["county"], ["education"])), DIFFERENCES["2x2 move"], 5.0)
-    >>> print(own.shift, f"{own.scale:.6g} {1 - own.spread:.1e}")
-    4 10 0.0e+00
+    None where the kind is not known to be the same difference everywhere up to the symmetry of the lattice: in parts that
+    are no tables, for entries other than 0, 1 and -1, and for differences that may reach into several parts.
     """
+    # In a table of one way, all vectors with the same number of entries 1 and -1 are alike up to the order of labels. With two
+    # ways and both sums zero, those with 4 entries are 2x2 moves, and those with 6 are 3-cycles; with three ways and all sums over
+    # one way zero, those with 8 entries are 2x2x2 moves.
     entries = round(difference.l1)
     if difference.l1 != entries or not math.isclose(difference.l2**2, entries) or difference.found:
         return None
@@ -438,15 +330,16 @@ def lattice_profiles(invariants: Invariants, difference: Difference, sigma: floa
         if entries < _fewest(part) or entries % (part.copies if isinstance(part, Table) else 1):
             continue  # it has no such vector
         if isinstance(part, Line):
-            own = part.entries if np.all(np.abs(part.entries) == 1) and part.entries.size == entries else None
+            if np.any(np.abs(part.entries) != 1) or part.entries.size != entries:
+                continue
+            values = part.entries
         else:
-            own = _vector(part.shape, entries // part.copies)
-            if own is None:
+            table = _vector(part.shape, entries // part.copies)
+            if table is None:
                 return None
-        if own is None:
-            continue
+            values = part.signs * table
         vector = np.zeros(invariants.frame.size, dtype=np.int64)
-        vector[part.cells] = own if isinstance(part, Line) else part.signs * own
+        vector[part.cells] = values
         law = linear_law(invariants, vector, sigma)
         if law is None:
             return None
@@ -457,17 +350,7 @@ def lattice_profiles(invariants: Invariants, difference: Difference, sigma: floa
 def lattice_pairs(
     invariants: Invariants, sigma: float, differences: tuple[Difference, ...], delta: float | None
 ) -> tuple[PairLoss, ...]:
-    """Rows of a guarantee as `bayesdp.privacy.gaussian_pairs` makes them, with the smaller epsilon where the profile is known.
-
-    Examples
-    --------
-    >>> from bayesdp.privacy import DIFFERENCES
-    >>> from bayesdp.queries import Totals
-    >>> three = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
-    >>> [row] = lattice_pairs(three, 6.0, (DIFFERENCES["substitution"],), 1e-6)
-    >>> print(f"{row.loss['epsilon']:.4f}, in place of {rho_to_epsilon(row.loss['rho'], 1e-6):.4f}")
-    0.9954, in place of 1.0730
-    """
+    """Rows of a guarantee as `bayesdp.privacy.gaussian_pairs` makes them, with the smaller epsilon where the profile is known."""
     rows = gaussian_pairs(sigma, differences, delta=delta)
     if delta is None:
         return rows
@@ -475,7 +358,7 @@ def lattice_pairs(
     for row, difference in zip(rows, differences, strict=True):
         profiles = lattice_profiles(invariants, difference, sigma)
         if profiles:
-            exact = max(own.epsilon(delta)[1] for own in profiles)
+            exact = max(profile.epsilon(delta)[1] for profile in profiles)
             row = replace(row, loss=all_of([ZCDP(row.loss["rho"]), ApproximateDP(exact, delta)]))
         found.append(row)
     return tuple(found)

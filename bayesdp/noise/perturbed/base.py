@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import LogMassWindows
 from bayesdp.noise.arrays import located, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw, Ints
+from bayesdp.noise.namespace import equal
+from bayesdp.noise.namespace import whole as whole_numbers
 
 type Mask = npt.NDArray[np.bool_]
 
@@ -61,9 +63,7 @@ class Transitions:
         deviations = np.arange(self.lowest, self.highest + 1.0)
         share = self.mass / self.mass.sum(axis=1, keepdims=True)
         mean = share @ deviations
-        return mean, np.array(
-            [own @ (deviations - centre) ** 2 for own, centre in zip(share, mean, strict=True)], dtype=np.float64
-        )
+        return mean, np.array([row @ (deviations - centre) ** 2 for row, centre in zip(share, mean, strict=True)])
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -74,22 +74,26 @@ class Transitions:
         last = counts + self.highest - np.argmax(possible[:, ::-1], axis=1)
         return float(first.min()), np.inf if self.period else float(last.max())
 
-    def row_of(self, counts: Ints) -> Ints:
+    def row_of(self, counts: Any, xp: Any = np) -> Any:
         """The row of each count; counts must be at least 0, and at most `largest_count`."""
-        rows = len(self.mass)
+        rows, period = len(self.mass), max(self.period, 1)
+        return xp.where(counts < rows, counts, rows - period + (counts - rows) % period)
+
+    def places(self, values: Any, counts: Any, xp: Any = np) -> Any:
+        """Where published values of counts stand in the flat table; -1 where it has none for them, or they are not whole."""
+        width, column = self.mass.shape[1], values - counts - self.lowest
+        inside = (counts >= 0) & (column >= 0) & (column < width)
+        for numbers in (values, counts):
+            inside = inside if whole_numbers(numbers) else inside & equal(xp, numbers, xp.floor(numbers))
         if not self.period:
-            return counts
-        first = rows - self.period
-        return np.where(counts < rows, counts, first + (counts - first) % self.period)
+            inside = inside & (counts < len(self.mass))
+        place = self.row_of(xp.where(inside, counts, 0), xp) * width + xp.where(inside, column, 0)
+        return xp.where(inside, place, -1).astype("int64")
 
     def log_each(self, values: npt.NDArray[np.generic], counts: npt.NDArray[np.generic]) -> Floats:
         """Log-mass of published numbers given counts, elementwise; ``-inf`` where either is not whole, or not possible."""
-        y, x = np.asarray(values, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-        column = y - x - self.lowest
-        inside = (y == np.rint(y)) & (x == np.rint(x)) & (x >= 0.0) & (x <= self.largest_count)
-        inside &= (column >= 0.0) & (column < self.mass.shape[1])
-        row = self.row_of(np.where(inside, x, 0.0).astype(np.int64))
-        return np.where(inside, self.log_mass[row, np.where(inside, column, 0.0).astype(np.int64)], -np.inf)
+        place = self.places(values, counts)
+        return np.where(place >= 0, self.log_mass.reshape(-1)[np.maximum(place, 0)], -np.inf)
 
     def draw(self, rng: np.random.Generator, counts: Ints) -> Ints:
         """Draw a published number for each count, by cumulated probabilities."""
@@ -133,43 +137,36 @@ class Transitions:
             return low, places[:0]
         return low + int(possible[0]), places[possible[0] : possible[-1] + 1]
 
-    def _keys(self, values: Ints) -> Ints:
-        """The smallest published number whose column is the same one, moved; published numbers may differ by periods."""
-        if not self.period:
-            return values
-        first = (
-            len(self.mass) - self.period + max(self.highest, 0)
-        )  # from here on all true counts have rows that repeat
-        return np.where(values < first, values, first + (values - first) % self.period)
+    def _columns(self, values: Ints) -> tuple[list[tuple[int, Ints]], Ints, Ints]:
+        """The columns of published numbers, each of them once; which of them each number has, and how far that is moved for it."""
+        flat = values.reshape(-1)
+        keys = flat
+        if (
+            self.period
+        ):  # from `first` on all true counts have rows that repeat, so that published numbers may differ by periods
+            first = len(self.mass) - self.period + max(self.highest, 0)
+            keys = np.where(flat < first, flat, first + (flat - first) % self.period)
+        keys, which = np.unique(keys, return_inverse=True)
+        return [self._column(int(key)) for key in keys], which, flat - keys[which]
 
     def windows(self, values: Ints) -> LogMassWindows:
         """The log-mass of published numbers, in C order, as functions of the true counts."""
-        flat = values.reshape(-1)
-        keys, which = np.unique(self._keys(flat), return_inverse=True)
-        columns = [self._column(int(key)) for key in keys]
-        length = np.array([len(column) for _, column in columns], dtype=np.int64)
+        columns, which, shift = self._columns(values)
+        low = np.array([first for first, _ in columns], dtype=np.int64)
+        length = np.array([len(places) for _, places in columns], dtype=np.int64)
         start = np.concatenate([[0], np.cumsum(length)[:-1]]).astype(np.int64)
-        low = np.array([own for own, _ in columns], dtype=np.int64)
-        never = np.full(flat.size, -np.inf)
-        return LogMassWindows(
-            low=low[which] + (flat - keys[which]),
-            start=start[which],
-            length=length[which],
-            log_mass=self.log_mass.reshape(-1)[self.window_places(values)],
-            below=never,
-            above=never,
-        )
+        mass = self.log_mass.reshape(-1)[np.concatenate([places for _, places in columns])]
+        never = np.full(which.size, -np.inf)
+        return LogMassWindows(low[which] + shift, start[which], length[which], mass, never, never)
 
     def window_places(self, values: Ints) -> Ints:
         """Where in `mass`, flat, each entry of `windows` stands: other masses of the same table have the windows at these places."""
-        keys = np.unique(self._keys(values.reshape(-1)))
-        return np.concatenate([self._column(int(key))[1] for key in keys])
+        return np.concatenate([places for _, places in self._columns(values)[0]])
 
     def possible(self, values: Ints) -> Mask:
         """Which published numbers some true count can lead to."""
-        keys, which = np.unique(self._keys(values.reshape(-1)), return_inverse=True)
-        found = np.array([len(self._column(int(key))[1]) > 0 for key in keys], dtype=np.bool_)
-        return found[which].reshape(values.shape)
+        columns, which, _ = self._columns(values)
+        return np.array([places.size > 0 for _, places in columns], dtype=np.bool_)[which].reshape(values.shape)
 
 
 def whole(value: Any) -> Any:
@@ -195,10 +192,7 @@ class PerturbedLaw(IndependentLaw):
         """The table of probabilities; made once."""
 
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0) -> Floats:
-        """Log-mass of each published value given its true count, elementwise.
-
-        It is ``-inf`` where the value cannot be, or the location is not a count.
-        """
+        """Log-mass of each published value given its true count, elementwise; ``-inf`` where it cannot be, or that is no count."""
         return self.transitions.log_each(*values_and_location(values, location))
 
     log_mass = log_each
@@ -222,7 +216,7 @@ class PerturbedLaw(IndependentLaw):
         counts = self._counts(located(location, shape))
         return np.asarray(self.transitions.moments[1][self.transitions.row_of(counts)])
 
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Ints:
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Ints:
         counts = self._counts(location)
         return self.transitions.draw(rng, np.array(np.broadcast_to(counts, (count, *counts.shape)), order="C"))
 
@@ -253,13 +247,11 @@ class PerturbedLaw(IndependentLaw):
         return {int(place): self._tried(int(flat[place])) for place in bad}
 
     def _tried(self, value: int) -> str:
-        low, high = self.transitions.candidates(value)
+        table = self.transitions
+        low, high = table.candidates(value)
+        tried = f"counts from {low} to {high} were tried" if low < high else f"the count {low} was tried"
         if low > high:
-            tried = (
-                f"no count is near enough, deviations go from {self.transitions.lowest} to {self.transitions.highest}"
-            )
-        else:
-            tried = f"counts from {low} to {high} were tried" if low < high else f"the count {low} was tried"
+            tried = f"no count is near enough, deviations go from {table.lowest} to {table.highest}"
         return f"which no count leads to under the law {self}: {tried}"
 
     def windows(self, values: Floats | Ints) -> LogMassWindows:
@@ -286,5 +278,5 @@ class PerturbedLaw(IndependentLaw):
     def _shown(value: Any) -> str:
         """A parameter in one line; a list of numbers as on the command line."""
         if isinstance(value, tuple):
-            return ":".join(PerturbedLaw._shown(own) for own in value)
+            return ":".join(map(PerturbedLaw._shown, value))
         return repr(value) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Counts perturbed by cell keys: the perturbation table is given, or has maximum entropy with a mean of zero and a variance."""
+"""Counts perturbed by cell keys: the perturbation table is given, of maximum entropy, or not published and learnt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
-from bayesdp.noise.perturbed.transition_table import TransitionTable, read_ptable
+from bayesdp.noise.perturbed.tables import TransitionTable, read_ptable
+from bayesdp.queries import Query
 
 _EDGE = 1e-9
 """A variance this near to an end of what is feasible, relative to it, is that end: there no entropy is left to choose."""
@@ -29,59 +30,54 @@ def feasible_variances(deviations: Ints) -> tuple[float, float] | None:
     low, high = int(deviations[0]), int(deviations[-1])
     if low > 0 or high < 0:
         return None
-    if 0 in deviations:
-        least = 0.0
-    else:  # the nearest deviations on both sides
-        least = float(-deviations[deviations < 0].max() * deviations[deviations > 0].min())
-    return least, float(-low * high)
+    below, above = _nearest(deviations)
+    return float(-below * above), float(-low * high)
 
 
-def max_entropy_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
+def max_entropy_row(deviations: Ints, variance: float, *, at_most: bool = False) -> Floats:
     """The law of largest entropy with mean zero on such deviations, whose variance is the one given, or the nearest feasible one.
 
     The law is ``p_v`` proportional to ``exp(a v + b v**2)``. Its two multipliers are the minimum of
     ``log sum_v exp(a v + b (v**2 - V))``, a convex function, by Newton's method with steps that are halved until it falls. At an end
     of what is feasible, where b is infinite, the law is on the two deviations that are nearest to zero, or furthest away.
-    With `at_most` smaller variances will do. The second value is the variance of the law that is found.
+    With `at_most` smaller variances will do.
     """
     ends = feasible_variances(deviations)
     if ends is None:
         raise ValueError(f"no law on the deviations {deviations.tolist()} has mean zero")
     least, largest = ends
     if variance <= least * (1.0 + _EDGE):
-        return _on_two(deviations, _inner(deviations)), least
+        return _on_two(deviations, *_nearest(deviations))
     v = deviations.astype(np.float64)
     if at_most and least < largest:
         free = _tilted(v[None])
-        if (own := float(free @ v**2)) <= variance:
-            return free, own
+        if free @ v**2 <= variance:
+            return free
     if variance >= largest * (1.0 - _EDGE):
-        return _on_two(deviations, (int(deviations[0]), int(deviations[-1]))), largest
-    return _tilted(np.stack([v, v**2 - variance])), variance
+        return _on_two(deviations, int(deviations[0]), int(deviations[-1]))
+    return _tilted(np.stack([v, v**2 - variance]))
 
 
-def max_entropy_zero_row(deviations: Ints, variance: float, *, at_most: bool = False) -> tuple[Floats, float]:
+def max_entropy_zero_row(deviations: Ints, variance: float, *, at_most: bool = False) -> Floats:
     """The law of largest entropy on deviations from 0 up with a mean square, or the nearest feasible one: its mean is not zero."""
-    largest, mean = float(deviations[-1]) ** 2, float(np.mean(deviations**2))
-    if at_most and mean <= variance:
-        return np.full(len(deviations), 1.0 / len(deviations)), mean
-    if variance >= largest * (1.0 - _EDGE):
-        return (deviations == deviations[-1]).astype(np.float64), largest
-    v = deviations.astype(np.float64)
-    return _tilted((v**2 - variance)[None]), variance
+    squares = deviations.astype(np.float64) ** 2
+    if at_most and np.mean(squares) <= variance:
+        return np.full(len(deviations), 1.0 / len(deviations))
+    if variance >= squares[-1] * (1.0 - _EDGE):
+        return (deviations == deviations[-1]).astype(np.float64)
+    return _tilted((squares - variance)[None])
 
 
-def _inner(deviations: Ints) -> tuple[int, int]:
+def _nearest(deviations: Ints) -> tuple[int, int]:
     """The deviations nearest to zero on both sides, or zero twice."""
     if 0 in deviations:
         return 0, 0
     return int(deviations[deviations < 0].max()), int(deviations[deviations > 0].min())
 
 
-def _on_two(deviations: Ints, two: tuple[int, int]) -> Floats:
+def _on_two(deviations: Ints, low: int, high: int) -> Floats:
     """The law with mean zero on two deviations."""
-    low, high = two
-    if low == high or low == 0 or high == 0:
+    if low == 0 or high == 0:
         return np.where(deviations == 0, 1.0, 0.0)
     above = -low / (high - low)
     return np.asarray(np.where(deviations == low, 1.0 - above, np.where(deviations == high, above, 0.0)))
@@ -89,36 +85,34 @@ def _on_two(deviations: Ints, two: tuple[int, int]) -> Floats:
 
 def _tilted(features: Floats) -> Floats:
     """The law ``p_v`` proportional to ``exp(sum_k t_k f_k(v))`` in which all features have mean zero."""
-    scale = np.maximum(np.abs(features).max(axis=1, keepdims=True), 1e-300)
-    own = features / scale
-    t = np.zeros(len(own))
-    value, p = _log_sum(t, own)
-    gradient = own @ p
+    scaled = features / np.maximum(np.abs(features).max(axis=1, keepdims=True), 1e-300)
+
+    def log_sum(t: Floats) -> tuple[float, Floats]:
+        """``log sum_v exp(t . f(v))``, and the law."""
+        power = t @ scaled
+        weight = np.exp(power - power.max())
+        return float(power.max()) + float(np.log(weight.sum())), weight / weight.sum()
+
+    t = np.zeros(len(scaled))
+    value, p = log_sum(t)
+    gradient = scaled @ p
     for _ in range(_STEPS):
         norm = float(np.abs(gradient).max())
         if norm < 1e-16:
             break
-        centred = own - gradient[:, None]
+        centred = scaled - gradient[:, None]
         step = np.linalg.lstsq((centred * p) @ centred.T, -gradient, rcond=1e-15)[0]
         size, slope = 1.0, float(gradient @ step)
         while size > 1e-8:
-            after, moved = _log_sum(t + size * step, own)
+            after, law = log_sum(t + size * step)
             # Near the minimum the function is flat to the last digit, but its gradient still falls.
-            if after <= value + 1e-4 * size * slope or np.abs(own @ moved).max() < 0.5 * norm:
+            if after <= value + 1e-4 * size * slope or np.abs(scaled @ law).max() < 0.5 * norm:
                 break
             size *= 0.5
         else:
             break
-        t, value, p, gradient = t + size * step, after, moved, own @ moved
+        t, value, p, gradient = t + size * step, after, law, scaled @ law
     return p
-
-
-def _log_sum(t: Floats, features: Floats) -> tuple[float, Floats]:
-    """``log sum_v exp(t . f(v))``, and the law."""
-    power = t @ features
-    top = float(power.max())
-    weight = np.exp(power - top)
-    return top + float(np.log(weight.sum())), weight / weight.sum()
 
 
 _LARGEST_DEVIATION = 1000
@@ -232,7 +226,6 @@ class CellKey(PerturbedLaw):
         self._set(ptable=ptable, max_deviation=max_deviation, deviation_variance=variance)
         self._set(not_smaller_than=least, zeros=zeros, variance_at_most=variance_at_most)
         if ptable is None:
-            _ = self._rows  # raises for a count without deviations of mean zero
             self._warn_where_degenerate()
 
     @property
@@ -247,11 +240,12 @@ class CellKey(PerturbedLaw):
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """The parameters of the constructor with their defaults: `variance` is a method of laws, and no field."""
-        return {own.name: own.default for own in signature(cls).parameters.values()}
+        return {item.name: item.default for item in signature(cls).parameters.values()}
 
     def _parameters(self) -> dict[str, Any]:
+        parameters = super()._parameters()
         return {
-            "variance" if name == "deviation_variance" else name: own for name, own in super()._parameters().items()
+            name: parameters["deviation_variance" if name == "variance" else name] for name in self.stated_parameters()
         }
 
     @classmethod
@@ -259,19 +253,12 @@ class CellKey(PerturbedLaw):
         """What stands on the command line for the parameters: the path of a perturbation table."""
         return {"ptable": read_ptable(word)}
 
-    @cached_property
-    def _rows(self) -> list[tuple[Floats, float]]:
-        """Probabilities of -D, ..., D for the counts from 0 to that from which on there is one row, and their variances."""
-        assert self.max_deviation is not None
-        least, d = self.not_smaller_than, self.max_deviation
-        stated = len(self.deviation_variance) if isinstance(self.deviation_variance, tuple) else 0
-        return [self._row(x) for x in range(max(d + (least if least > 1 else 0) + 1, stated))]
-
     def _allowed(self, x: int) -> Ints:
         """The deviations of a count that the table may have."""
         return deviations_of(x, self.max_deviation or 0, self.not_smaller_than, self.zeros)
 
-    def _row(self, x: int) -> tuple[Floats, float]:
+    def _row(self, x: int) -> Floats:
+        """Probabilities of -D, ..., D for a count."""
         allowed, row = self._allowed(x), np.zeros(2 * (self.max_deviation or 0) + 1)
         relaxed = self.deviation_variance is None
         given: Any = self.variance_at_most if relaxed else self.deviation_variance
@@ -290,15 +277,17 @@ class CellKey(PerturbedLaw):
                 f"{(x + allowed).tolist()}, got {v!r}"
             )
         how = max_entropy_row if x else max_entropy_zero_row
-        own, _ = how(allowed, v, at_most=relaxed) if allowed.size > 1 else (np.ones(1), 0.0)
-        row[allowed + (self.max_deviation or 0)] = own
-        return row, float(own @ (allowed - own @ allowed) ** 2)
+        row[allowed + (self.max_deviation or 0)] = how(allowed, v, at_most=relaxed) if allowed.size > 1 else 1.0
+        return row
 
     def _warn_where_degenerate(self) -> None:
         """Say which small counts one number as variance leaves on their two farthest deviations."""
-        v, allowed = self.deviation_variance, [self._allowed(x) for x in range(len(self._rows) - 1)]
-        left = [np.flatnonzero(row) - (self.max_deviation or 0) for row, _ in self._rows]
-        found = [x for x, own in enumerate(allowed) if x and len(own) > 2 and np.array_equal(left[x], own[[0, -1]])]
+        v, mass = self.deviation_variance, self.transitions.mass
+        allowed = [self._allowed(x) for x in range(len(mass) - 1)]
+        left = [np.flatnonzero(row) - (self.max_deviation or 0) for row in mass]
+        found = [
+            x for x, all_of in enumerate(allowed) if x and len(all_of) > 2 and np.array_equal(left[x], all_of[[0, -1]])
+        ]
         if found and isinstance(v, float):
             x = found[-1]
             ends = ", ".join(f"p({x + d} | {x}) = {np.exp(self.log_each(x + d, x)):.4g}" for d in left[x])
@@ -317,11 +306,14 @@ class CellKey(PerturbedLaw):
 
     @cached_property
     def transitions(self) -> Transitions:
-        """The table of probabilities."""
+        """The table of probabilities: rows for the counts from 0 to that from which on there is one row."""
         if self.ptable is not None:
             return self.ptable.transitions
         assert self.max_deviation is not None
-        return Transitions(-self.max_deviation, np.stack([row for row, _ in self._rows]), 1)
+        least, d = self.not_smaller_than, self.max_deviation
+        stated = len(self.deviation_variance) if isinstance(self.deviation_variance, tuple) else 0
+        counts = range(max(d + (least if least > 1 else 0) + 1, stated))
+        return Transitions(-d, np.stack([self._row(x) for x in counts]), 1)
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data. See `NoiseLaw.describe`."""
@@ -354,12 +346,7 @@ def cell_key(
     Parameters
     ----------
     ptable : TransitionTable, str or Path, optional
-        A path is read by `read_ptable`.
-    max_deviation : int, optional
-    variance : float or sequence of float, optional
-    not_smaller_than : int, default 0
-    zeros : {"kept", "perturbed"}, default "kept"
-    variance_at_most : float, optional
+        A path is read by `read_ptable`. This and the other parameters are those of `CellKey`.
 
     Examples
     --------
@@ -407,8 +394,7 @@ def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
     if np.ndim(below):
         raise ValueError("below must be one whole number for all answers under a law of perturbed counts")
     number = below.item() if isinstance(below, np.generic | np.ndarray) else below
-    number = int(number) if isinstance(number, float) and number.is_integer() else number
-    least = _validate.positive_integer(number, "below")
+    least = _validate.positive_integer(whole(number), "below")
     coded = law.transitions.with_code(least)
     deviations = range(coded.lowest, coded.highest + 1)
     table = TransitionTable(tuple(deviations), coded.mass, coded.period, least)  # type: ignore[arg-type]  # arrays are accepted
@@ -441,9 +427,9 @@ def deviations_of(x: int, max_deviation: int, not_smaller_than: int, zeros: str)
 
 
 def _check_alone(max_deviation: Any, variance: Any, at_most: Any, least: int, zeros: str) -> None:
-    values = (max_deviation, variance, at_most, least or None, None if zeros == "kept" else zeros)
-    names = ("max_deviation", "variance", "variance_at_most", "not_smaller_than", "zeros")
-    extra = [name for name, value in zip(names, values, strict=True) if value is not None]
+    others = {"max_deviation": max_deviation, "variance": variance, "variance_at_most": at_most}
+    others |= {"not_smaller_than": least or None, "zeros": None if zeros == "kept" else zeros}
+    extra = [name for name, value in others.items() if value is not None]
     if extra:
         raise ValueError(f"ptable says all of the law, so {', '.join(extra)} must be left out")
 
@@ -453,11 +439,8 @@ def _table_of(ptable: Any) -> TransitionTable:
         ptable = PerturbedLaw.from_description(ptable)
     if isinstance(ptable, TransitionTable):
         return ptable
-    hint = (
-        " (read_ptable reads a file; on the command line write: cell-key FILE)"
-        if isinstance(ptable, (str, Path))
-        else ""
-    )
+    hint = " (read_ptable reads a file; on the command line write: cell-key FILE)"
+    hint = hint if isinstance(ptable, (str, Path)) else ""
     raise TypeError(f"ptable must be a TransitionTable{hint}, got {type(ptable).__name__}")
 
 
@@ -476,3 +459,151 @@ def _checked(max_deviation: Any, variance: Any, at_most: Any) -> tuple[int, Any,
     if v > d * d:
         raise ValueError(f"{name} must be at most {d * d}, the square of max_deviation, got {v!r}")
     return (d, None, v) if variance is None else (d, v, None)
+
+
+_VARIANCES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownPerturbation(PerturbedLaw):
+    """Counts perturbed by cell keys with a perturbation table that is not published: it is learnt with the counts.
+
+    Unknown are the rows p(v | x) of the table: one for each true count x below `small`, and one for all counts from there on.
+    Published numbers that contradict one another tell of them: males, females and persons, each perturbed on its own. Under
+    `bayesdp.observe` the rows are a variable, ``<measurement>_law`` with dimensions ``count`` (the last one stands for all larger
+    counts) and ``deviation``; all measurements with an equal law have the same. Answers about the same records have one deviation.
+
+    The prior "dirichlet" has independent Dirichlet rows, with `concentration` for each deviation that is possible. "max-entropy" has
+    the rows of ``CellKey(max_deviation=D, variance_at_most=V)``, V one of 400 equally likely values, evenly spaced (`variances`):
+    from the least variances that rows can have to that which limits none. That is one number, learnt from fewer answers. Rows
+    of small counts are told from the prior of small cells by little else than sums.
+
+    Support, mass, mean, variance and `draw` are those of *one* number, its row integrated out: whole numbers x + v, with the prior
+    means of the row of x. To simulate several, `draw_answers` draws a table and then all answers with it; `drawn` gives a table as a
+    law. Not differentially private.
+
+    Parameters
+    ----------
+    max_deviation : int
+        D, from 1 to 100. Deviations that do not occur get a small posterior probability: it may be more than enough.
+    small : int, optional
+        The count from which on all have one row; at least that from which on all deviations are possible, its default: D, plus
+        `not_smaller_than` if that is 2 or more.
+    not_smaller_than : int, default 0
+        No smaller positive count is published.
+    zeros : {"kept", "perturbed"}, default "kept"
+    prior : {"dirichlet", "max-entropy"}, default "dirichlet"
+    concentration : float, default 0.5
+
+    Examples
+    --------
+    >>> law = UnknownPerturbation(max_deviation=1, small=2)
+    >>> np.exp(law.log_each([0, 1, 2, 3], 1)).round(4).tolist()
+    [0.3333, 0.3333, 0.3333, 0.0]
+    >>> law.drawn(1).draw(2, (4,), location=30).tolist()
+    [31, 31, 31, 30]
+    """
+
+    max_deviation: int
+    small: int | None = None
+    not_smaller_than: int = 0
+    zeros: str = "kept"
+    prior: str = "dirichlet"
+    concentration: float = 0.5
+
+    name = "unknown-perturbation"
+    relation = "max_deviation=D, small=X, not_smaller_than=N, zeros=kept or perturbed, prior=dirichlet or max-entropy, concentration=C"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.zeros, ("kept", "perturbed"), "zeros")
+        _validate.choice(self.prior, ("dirichlet", "max-entropy"), "prior")
+        d = _validate.positive_integer(whole(self.max_deviation), "max_deviation")
+        least = _validate.nonnegative_integer(whole(self.not_smaller_than), "not_smaller_than")
+        first = d + (least if least > 1 else 0)
+        small = first if self.small is None else _validate.nonnegative_integer(whole(self.small), "small")
+        if d > 100:
+            raise ValueError(f"max_deviation must be at most 100 where the law is learnt, got {d}")
+        if not first <= small <= 1000:
+            raise ValueError(f"small must be from {first}, where all deviations are possible, to 1000, got {small}")
+        concentration = _validate.positive_real(self.concentration, "concentration")
+        self._set(max_deviation=d, small=small, not_smaller_than=least, concentration=concentration)
+        if self.prior == "max-entropy":
+            _ = self.variances  # raises where a count has no law with mean zero
+
+    @property
+    def same_cell_same_value(self) -> bool:
+        """True, as of `CellKey`."""
+        return True
+
+    @property
+    def counts(self) -> Ints:
+        """The counts of the rows, from 0 to `small`."""
+        assert self.small is not None
+        return np.arange(self.small + 1, dtype=np.int64)
+
+    @property
+    def deviations(self) -> Ints:
+        """The deviations of the columns, from -D to D."""
+        return np.arange(-self.max_deviation, self.max_deviation + 1, dtype=np.int64)
+
+    @cached_property
+    def concentrations(self) -> Floats:
+        """Parameters of the Dirichlet rows, shape (counts, deviations); 0 where a deviation is not possible."""
+        possible = [
+            deviations_of(x, self.max_deviation, self.not_smaller_than, self.zeros) for x in self.counts.tolist()
+        ]
+        return np.asarray(self.concentration * np.stack([np.isin(self.deviations, row) for row in possible]))
+
+    @property
+    def variances(self) -> Floats:
+        """The values that V may have under the prior "max-entropy"; increasing."""
+        return _by_variance(self.max_deviation, self.not_smaller_than, self.zeros)[0]
+
+    @cached_property
+    def tables(self) -> Floats:
+        """The rows for each of `variances`, shape (variances, counts, deviations)."""
+        rows = _by_variance(self.max_deviation, self.not_smaller_than, self.zeros)[1]
+        return rows[:, np.minimum(self.counts, rows.shape[1] - 1)]
+
+    @cached_property
+    def transitions(self) -> Transitions:
+        """The prior means of the rows."""
+        means = self.concentrations if self.prior == "dirichlet" else self.tables.mean(axis=0)
+        return Transitions(-self.max_deviation, means / means.sum(axis=1, keepdims=True), 1)
+
+    def given(self, rows: npt.ArrayLike) -> CellKey:
+        """The law with known rows, shape (counts, deviations): those of a draw from the posterior, say."""
+        return CellKey(TransitionTable(tuple(self.deviations.tolist()), rows, 1))  # type: ignore[arg-type]  # arrays are accepted
+
+    def drawn(self, rng: _validate.Seed) -> CellKey:
+        """A law with rows drawn from the prior."""
+        return self.given(self.drawn_rows(_validate.generator_of(rng)))
+
+    def drawn_rows(self, rng: np.random.Generator, occurring: npt.ArrayLike = 0.0) -> Floats:
+        """Rows from the prior, or from their law given how often each deviation of each row occurs, shape (counts, deviations)."""
+        counts = np.broadcast_to(np.asarray(occurring, dtype=np.float64), self.concentrations.shape)
+        if self.prior == "dirichlet":
+            # A gamma variable of shape a is one of a + 1 times U**(1 / a): in logarithms, as those of small shapes underflow.
+            shapes = np.where(self.concentrations > 0, self.concentrations + counts, 1.0)
+            logs = np.log(rng.standard_gamma(shapes + 1.0)) + np.log1p(-rng.random(shapes.shape)) / shapes
+            rows = np.exp(np.where(self.concentrations > 0, logs - logs.max(axis=1, keepdims=True), -np.inf))
+            return np.asarray(rows / rows.sum(axis=1, keepdims=True))
+        seen = np.nonzero(counts)
+        masses = np.log(self.tables[:, seen[0], seen[1]]) @ counts[seen]
+        return np.asarray(self.tables[np.argmax(masses + rng.gumbel(size=len(masses)))])
+
+    def draw_answers(self, rng: _validate.Seed, queries: Sequence[Query], table: npt.ArrayLike) -> list[Floats | Ints]:
+        """Draw rows from the prior, and then what is published with them. See `NoiseLaw.draw_answers`."""
+        generator = _validate.generator_of(rng)
+        return self.drawn(generator).draw_answers(generator, queries, table)
+
+
+@lru_cache(maxsize=8)
+def _by_variance(d: int, least: int, zeros: str) -> tuple[Floats, Floats]:
+    """Variances, evenly spaced, under which all rows differ and none is on two deviations only, and the rows of each."""
+    free = CellKey(max_deviation=d, variance_at_most=d * d, not_smaller_than=least, zeros=zeros)
+    ends = [feasible_variances(deviations_of(x, d, least, zeros)) or (0, 0) for x in range(1, len(free.row_variances))]
+    low, high = max((first for first, last in ends if first < last), default=0.0), float(free.row_variances.max())
+    variances = low + (high - low) * np.arange(1, _VARIANCES + 1) / _VARIANCES
+    laws = [CellKey(max_deviation=d, variance_at_most=v, not_smaller_than=least, zeros=zeros) for v in variances]
+    return variances, np.stack([law.transitions.mass for law in laws])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise._verbs import LogMassWindows, LossByLength
 from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, located, values_and_location
-from bayesdp.noise.base import Floats, IndependentLaw, Ints, NoiseLaw
+from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
 from bayesdp.noise.bounded.base import plain_bounds
 from bayesdp.noise.bounded.discrete import TruncatedDiscreteGaussian, TruncatedDiscreteLaplace
 from bayesdp.noise.bounded.real import TruncatedGaussian, TruncatedLaplace
@@ -22,8 +22,9 @@ from bayesdp.noise.namespace import finite
 from bayesdp.queries import Query
 
 
-def check_order(below: Limit, above: Limit, *, integer: bool) -> None:
+def check_order(sides: Sequence[Limit], *, integer: bool) -> None:
     """Check that something is published: ``below <= above`` for integers, ``below < above`` for reals."""
+    below, above = sides
     try:
         low, high = np.broadcast_arrays(below, above)
     except ValueError:
@@ -54,20 +55,16 @@ _MOST_SUMMED = 1_000_000
 
 def inner_moments(law: NoiseLaw, mu: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats] | None:
     """Mean and variance of values from `low` to `high`, given that they are there; None where nothing is known."""
-    of: Any = law
-    scale = np.broadcast_to(of.scale, mu.shape) if hasattr(law, "scale") else np.ones(mu.shape)
+    inner: Any = law
+    scale = np.broadcast_to(getattr(law, "scale", 1.0), mu.shape)
     mean, variance = np.zeros(mu.shape), np.zeros(mu.shape)
     open_ends, one = np.isinf(low) & np.isinf(high), low == high
     mean[one] = low[one]
     if np.any(open_ends):
-        if not hasattr(law, "mean"):
-            return None
-        at = np.broadcast_to(mu, mu.shape)
-        mean[open_ends] = np.asarray(of.mean(at))[open_ends]
-        spread = law.variance(mu.shape, location=mu)  # type: ignore[call-arg]  # of laws with tails it depends on the location
+        spread = inner.variance(mu.shape, location=mu) if hasattr(law, "mean") else None
         if spread is None:
             return None
-        variance[open_ends] = np.asarray(spread)[open_ends]
+        mean[open_ends], variance[open_ends] = np.asarray(inner.mean(mu))[open_ends], np.asarray(spread)[open_ends]
     rest = ~(open_ends | one)
     if not np.any(rest):
         return mean, variance
@@ -103,6 +100,7 @@ _MOST = 4_000_000
 """Entries of all windows together; where more would be needed, the compiled log-density is used."""
 
 _PUBLISHED, _UNDER, _OVER = 0, 1, 2
+_VERBS = ("log_each", "log_cdf", "log_sf")
 
 
 def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -> LogMassWindows | None:
@@ -121,26 +119,23 @@ def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -
     anchor = np.floor(at)
     shapes, which = np.unique(np.stack([kind, scale, at - anchor], axis=1), axis=0, return_inverse=True)
     which = which.reshape(-1)
-    ends = [_ends(int(own[0]), own[1], own[2], laplace, int(step)) for own in shapes]
+    ends = [_ends(int(side), width, fraction, laplace, int(step)) for side, width, fraction in shapes]
     if sum(up - down + 1 for down, up in ends) > _MOST:
         return None
     tables, slopes = [], []
-    for own, (down, up) in zip(shapes, ends, strict=True):
-        table = _table(law, int(own[0]), own[1], own[2], np.arange(down, up + 1.0))
+    for (side, width, fraction), (down, up) in zip(shapes, ends, strict=True):
+        answers = np.arange(down, up + 1.0)
+        verb = getattr(law.at_scales(width), _VERBS[int(side)])
+        table = np.asarray(verb(np.full(answers.shape, fraction), answers), dtype=np.float64)
+        falls = (-1.0 / width, -1.0 / width) if laplace else np.minimum(table[[0, -1]] - table[[1, -2]], 0.0)
+        slopes.append((0.0 if side == _UNDER else falls[0], 0.0 if side == _OVER else falls[1]))
         tables.append(table)
-        slopes.append(_slopes(int(own[0]), own[1], table, laplace))
     lengths = np.array([len(table) for table in tables], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
     downs = np.array([down for down, _ in ends], dtype=np.int64)
     sides = np.array(slopes, dtype=np.float64)
-    return LogMassWindows(
-        low=anchor.astype(np.int64) + downs[which],
-        start=starts[which],
-        length=lengths[which],
-        log_mass=np.concatenate(tables),
-        below=sides[which, 0],
-        above=sides[which, 1],
-    )
+    low_ends = anchor.astype(np.int64) + downs[which]
+    return LogMassWindows(low_ends, starts[which], lengths[which], np.concatenate(tables), *sides[which].T.copy())
 
 
 def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int) -> tuple[int, int]:
@@ -149,24 +144,9 @@ def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int) ->
     flat = int(np.ceil((_FLAT_LAPLACE if laplace else _FLAT_NORMAL) * scale)) + 2
     far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + _MORE
     steep = -step if laplace else -far
-    return {_PUBLISHED: (0 if laplace else -far, near if laplace else far), _UNDER: (-flat, far), _OVER: (steep, flat)}[
-        kind
-    ]
-
-
-def _table(law: NoiseLaw, kind: int, scale: float, fraction: float, answers: Floats) -> Floats:
-    """Log-mass of one value around each true answer."""
-    one: Any = law.at_scales(scale)
-    at = np.full(answers.shape, fraction)
-    verb = {_PUBLISHED: one.log_each, _UNDER: one.log_cdf, _OVER: one.log_sf}[kind]
-    return np.asarray(verb(at, answers), dtype=np.float64)
-
-
-def _slopes(kind: int, scale: float, table: Floats, laplace: bool) -> tuple[float, float]:
-    """Slopes outwards below and above a window."""
-    down = -1.0 / scale if laplace else min(table[0] - table[1], 0.0)
-    up = -1.0 / scale if laplace else min(table[-1] - table[-2], 0.0)
-    return (0.0 if kind == _UNDER else float(down)), (0.0 if kind == _OVER else float(up))
+    if kind == _PUBLISHED:
+        return (0, near) if laplace else (-far, far)
+    return (-flat, far) if kind == _UNDER else (steep, flat)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -247,7 +227,7 @@ class Censored(IndependentLaw):
         inner = _inner(noise if law is None else law)
         low = checked_limit(below, -np.inf, "below", integer=inner.integer)
         self._set(noise=inner, below=low, above=checked_limit(above, np.inf, "above", integer=inner.integer))
-        check_order(self.below, self.above, integer=inner.integer)
+        check_order((self.below, self.above), integer=inner.integer)
 
     @property
     def law(self) -> NoiseLaw:
@@ -336,7 +316,7 @@ class Censored(IndependentLaw):
         """Probability of at most each value (any real number), codes included, elementwise."""
         return np.exp(self.log_cdf(values, location))
 
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Floats | Ints:
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats | Ints:
         self._thresholds(location.shape)
         return self.coded(self.law.draw(rng, location.shape, count, location=location))
 
@@ -420,8 +400,6 @@ class Censored(IndependentLaw):
 def _inner(given: Any) -> NoiseLaw:
     """The law to be censored, checked."""
     if isinstance(given, Mapping):
-        if given.get("law") == Censored.name:
-            raise ValueError("law must not be a censored one: state both thresholds at once, below= and above=")
         given = NoiseLaw.from_description(given)
     if not isinstance(given, NoiseLaw):
         raise TypeError(f"law must be a noise law such as DiscreteGaussian(sigma=10), got {given!r}")

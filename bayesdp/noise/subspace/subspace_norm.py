@@ -1,17 +1,15 @@
 """Real noise whose density falls exponentially in the l1, l2 or l-infinity norm, on the space that invariants leave free.
 
-The unit balls of l1, l2 and l-infinity, cut with the space that invariants leave free: volumes, and small polytopes.
-
-Exact draws of noise with density proportional to ``exp(-rate ||z||)``, in l1, l2 or l-infinity, that changes no invariant.
+Exact draws by rejection; and the unit balls of the norms, cut with that space: volumes, and small polytopes.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,46 +20,41 @@ from scipy.spatial import HalfspaceIntersection
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
-from bayesdp.noise._verbs import KernelForm, LossByLength, exponential_loss
-from bayesdp.noise.arrays import positive_rate
-from bayesdp.noise.subspace.base import SubspaceLaw, cell_variances, share_of_projection
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
+from bayesdp.noise.subspace.laws import SubspaceLaw, axes_of
 from bayesdp.noise.tables import norm_of
 from bayesdp.polytopes import SymmetricHull, sensitivity_hull
 from bayesdp.polytopes.base import is_quick
-from bayesdp.polytopes.sensitivity import Proposal, proposal_for
+from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import Query
-
-__all__ = ["NormSampler", "norm_sampler"]
 
 type Floats = npt.NDArray[np.float64]
 
-LEAST = 1e-5
-"""Smallest acceptance rate with which a rejection sampler counts as practical."""
+LEAST = 1e-5  # smallest acceptance rate with which a rejection sampler counts as practical
+_PILOT = 200_000  # proposals by which the acceptance rate is estimated, or fewer if 20 are accepted before
+_ENTRIES = 2_000_000  # numbers in one batch of proposals, and in the matrix of a pivot sampler
 
-_PILOT = 200_000
-"""Proposals by which the acceptance rate is estimated, or fewer if 20 are accepted before."""
+_GAMMA_TIMES = "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): "
 
-_ENTRIES = 2_000_000
-"""Numbers in one batch of proposals, and in the matrix of a pivot sampler."""
+type Accepted = Callable[[np.random.Generator, int], Floats]
+"""From a generator and a number of proposals to the tables of rate 1 that are accepted, shape (accepted, ...)."""
 
 
 @dataclass(frozen=True, eq=False)
-class NormSampler(ABC):
-    """A rejection sampler for one norm and some invariants."""
+class NormSampler:
+    """A rejection sampler for one norm and some invariants; `method` says how it draws, in a sentence."""
 
     invariants: Invariants
-
-    name = ""
-    method = ""
-    """How it draws, in a sentence."""
-
-    @abstractmethod
-    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
-        """Make that many proposals and return those accepted: tables of rate 1, shape (accepted, cells)."""
+    name: str
+    method: str
+    accepted: Accepted
+    rejects: bool = True
 
     @cached_property
     def acceptance(self) -> float:
         """Estimated acceptance rate; from a fixed seed, so that it is the same in every process."""
+        if not self.rejects:
+            return 1.0
         rng, accepted, proposed = np.random.default_rng(0), 0, 0
         while accepted < 20 and proposed < _PILOT:
             accepted += len(self.accepted(rng, self._batch))
@@ -74,128 +67,64 @@ class NormSampler(ABC):
 
     def draw(self, rate: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw tables, shape ``(size, *table)``."""
-        tables = np.empty((size, self.invariants.frame.size))
+        tables = np.empty((size, *self.invariants.frame.shape))
         found = 0
         while found < size:
             needed = int((size - found) / max(self.acceptance, LEAST)) + 1
             new = self.accepted(rng, min(self._batch, needed))[: size - found]
-            tables[found : found + len(new)] = new
+            tables[found : found + len(new)] = new.reshape(len(new), *tables.shape[1:])
             found += len(new)
         # Projected, because rounding has left the tables slightly off the subspace.
-        return self.invariants.project(tables.reshape(size, *self.invariants.frame.shape) / rate)
+        return self.invariants.project(tables / rate)
 
 
-class _Radial(NormSampler):
-    name = "radial"
-    method = "a gamma radius times a uniform direction (Algorithm 5 of Cho and Awan, within the space)"
-    acceptance = 1.0
-
-    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
-        n = self.invariants.dimension
-        points = rng.normal(size=(proposals, n))
-        points *= (rng.gamma(float(n), 1.0, proposals) / np.linalg.norm(points, axis=1))[:, None]
-        return self.invariants.from_coordinates(points).reshape(proposals, -1)
+def _radial(invariants: Invariants, rng: np.random.Generator, proposals: int) -> Floats:
+    points = rng.normal(size=(proposals, invariants.dimension))
+    points *= (rng.gamma(float(invariants.dimension), 1.0, proposals) / np.linalg.norm(points, axis=1))[:, None]
+    return invariants.from_coordinates(points)
 
 
-@dataclass(frozen=True, eq=False)
-class _Proposed(NormSampler):
-    """The l1 noise from which the lattice samplers propose, for totals and tables with both margins."""
-
-    proposal: Proposal
-
-    name = "l1"
-
-    @property
-    def method(self) -> str:  # type: ignore[override]  # computed here
-        """See `NormSampler.method`."""
-        return self.proposal.words
-
-    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
-        return self.proposal.draw(1.0, rng, proposals, proposals)
+def _cube_of_totals(invariants: Invariants, rng: np.random.Generator, proposals: int) -> Floats:
+    """Disjoint totals: the cube, cut with the subspace, is a product over the totals, and each is drawn until it is kept."""
+    blocks = np.asarray(invariants.blocks)
+    out = rng.uniform(-1.0, 1.0, (proposals, len(blocks)))
+    for block in range(int(blocks.max(initial=-1)) + 1):
+        cells = np.flatnonzero(blocks == block)
+        out[:, cells] = _zero_sums(rng, proposals, len(cells))
+    return out * rng.gamma(invariants.dimension + 1.0, 1.0, proposals)[:, None]
 
 
-class _CubeOfTotals(NormSampler):
-    """Disjoint totals: the cube, cut with the subspace, is a product over the totals."""
-
-    name = "cube"
-    method = (
-        "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): all cells of a total but "
-        "one, until the last one is in the cube"
-    )
-    acceptance = 1.0  # each total is drawn until it is kept
-
-    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
-        blocks = np.asarray(self.invariants.blocks)
-        out = rng.uniform(-1.0, 1.0, (proposals, len(blocks)))
-        for block in range(int(blocks.max(initial=-1)) + 1):
-            cells = np.flatnonzero(blocks == block)
-            out[:, cells] = _zero_sums(rng, proposals, len(cells))
-        return out * rng.gamma(self.invariants.dimension + 1.0, 1.0, proposals)[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class _CubeOfTable(NormSampler):
+def _cube_of_table(invariants: Invariants, table: tuple[int, int], rng: np.random.Generator, proposals: int) -> Floats:
     """Both margins of a table: all rows but one sum to zero, and the last one, minus their sum, must be in the cube."""
-
-    table: tuple[int, int]
-
-    name = "cube"
-    method = (
-        "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): rows but one, until the "
-        "last one is in the cube"
-    )
-
-    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
-        short, long = sorted(self.table)
-        rows = _zero_sums(rng, proposals * (long - 1), short).reshape(proposals, long - 1, short)
-        last = -rows.sum(axis=1, keepdims=True)
-        kept = np.all(np.abs(last) <= 1.0, axis=(1, 2))
-        tables = np.concatenate([rows[kept], last[kept]], axis=1)
-        tables *= rng.gamma(self.invariants.dimension + 1.0, 1.0, len(tables))[:, None, None]
-        return (tables if self.table == (long, short) else tables.swapaxes(1, 2)).reshape(
-            -1, self.invariants.frame.size
-        )
+    short, long = sorted(table)
+    rows = _zero_sums(rng, proposals * (long - 1), short).reshape(proposals, long - 1, short)
+    last = -rows.sum(axis=1, keepdims=True)
+    kept = np.all(np.abs(last) <= 1.0, axis=(1, 2))
+    tables = np.concatenate([rows[kept], last[kept]], axis=1)
+    tables *= rng.gamma(invariants.dimension + 1.0, 1.0, len(tables))[:, None, None]
+    return tables if table == (long, short) else tables.swapaxes(1, 2)
 
 
-@dataclass(frozen=True, eq=False)
-class _Pivots(NormSampler):
+def _pivots(invariants: Invariants) -> tuple[Floats, Floats]:
+    """A matrix that gives all cells from as many that are free, shape (n, cells), and 1.0 for each free cell, else 0.0."""
+    n, basis = invariants.dimension, axes_of(invariants)
+    order = scipy.linalg.qr(basis, mode="r", pivoting=True)[1]
+    chosen = np.sort(order[:n])
+    free = np.zeros(basis.shape[1])
+    free[chosen] = 1.0
+    return np.linalg.solve(basis[:, chosen], basis), free
+
+
+def _from_pivots(norm: str, spread: Floats, free: Floats, rng: np.random.Generator, proposals: int) -> Floats:
     """Any invariants of n free dimensions: n cells are drawn freely and determine the others, by which they are rejected."""
-
-    norm: str
-
-    name = "pivots"
-
-    @property
-    def method(self) -> str:  # type: ignore[override]  # depends on the norm
-        """See `NormSampler.method`."""
-        if self.norm == "l1":
-            return "independent Laplace noise in as many cells as are free, and rejection on those that they determine"
-        return (
-            "gamma times a uniform point of the cube (Algorithm 6 of Cho and Awan, within the space): as many cells as are "
-            "free, until those that they determine are in the cube"
-        )
-
-    @cached_property
-    def _map(self) -> tuple[Floats, Floats]:
-        """A matrix that gives all cells from the free ones, shape (n, cells), and 1.0 for each free cell, else 0.0."""
-        n = self.invariants.dimension
-        basis = self.invariants.from_coordinates(np.eye(n)).reshape(n, -1)
-        order = scipy.linalg.qr(basis, mode="r", pivoting=True)[1]
-        chosen = np.sort(order[:n])
-        free = np.zeros(basis.shape[1])
-        free[chosen] = 1.0
-        return np.linalg.solve(basis[:, chosen], basis), free
-
-    def accepted(self, rng: np.random.Generator, proposals: int) -> Floats:
-        spread, free = self._map
-        n = self.invariants.dimension
-        if self.norm == "l1":
-            tables = rng.laplace(size=(proposals, n)) @ spread
-            dependent = np.sum(np.abs(tables) * (1.0 - free), axis=1)
-            return tables[rng.standard_exponential(proposals) >= dependent]
-        tables = rng.uniform(-1.0, 1.0, (proposals, n)) @ spread
-        tables = tables[np.all(np.abs(tables) <= 1.0 + free * 1e-9, axis=1)]  # free cells are in, up to rounding
-        return tables * rng.gamma(n + 1.0, 1.0, len(tables))[:, None]
+    n = len(spread)
+    if norm == "l1":
+        tables = rng.laplace(size=(proposals, n)) @ spread
+        dependent = np.sum(np.abs(tables) * (1.0 - free), axis=1)
+        return tables[rng.standard_exponential(proposals) >= dependent]
+    tables = rng.uniform(-1.0, 1.0, (proposals, n)) @ spread
+    tables = tables[np.all(np.abs(tables) <= 1.0 + free * 1e-9, axis=1)]  # free cells are in, up to rounding
+    return tables * rng.gamma(n + 1.0, 1.0, len(tables))[:, None]
 
 
 def _zero_sums(rng: np.random.Generator, count: int, m: int) -> Floats:
@@ -217,19 +146,28 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
     if not invariants.dimension:
         raise ValueError(f"nothing is left free for noise: {invariants!r}")
     if norm == "l2":
-        return _Radial(invariants)
+        method = "a gamma radius times a uniform direction (Algorithm 5 of Cho and Awan, within the space)"
+        return NormSampler(invariants, "radial", method, partial(_radial, invariants), rejects=False)
     proposal = proposal_for(invariants)
-    sampler: NormSampler
-    if proposal is not None:
-        if norm == "l1":
-            sampler = _Proposed(invariants, proposal)
-        elif proposal.blocks is not None:
-            sampler = _CubeOfTotals(invariants)
-        else:
-            assert proposal.table is not None  # one of the two kinds
-            sampler = _CubeOfTable(invariants, proposal.table)
+    if proposal is not None and norm == "l1":
+        # The l1 noise from which the lattice samplers propose, for totals and tables with both margins.
+        sampler = NormSampler(
+            invariants, "l1", proposal.words, lambda rng, tries: proposal.draw(1.0, rng, tries, tries)
+        )
+    elif proposal is not None and proposal.blocks is not None:
+        method = _GAMMA_TIMES + "all cells of a total but one, until the last one is in the cube"
+        sampler = NormSampler(invariants, "cube", method, partial(_cube_of_totals, invariants), rejects=False)
+    elif proposal is not None:
+        assert proposal.table is not None  # one of the two kinds
+        method = _GAMMA_TIMES + "rows but one, until the last one is in the cube"
+        sampler = NormSampler(invariants, "cube", method, partial(_cube_of_table, invariants, proposal.table))
     elif invariants.dimension * invariants.frame.size <= _ENTRIES:
-        sampler = _Pivots(invariants, norm)
+        method = (
+            "independent Laplace noise in as many cells as are free, and rejection on those that they determine"
+            if norm == "l1"
+            else _GAMMA_TIMES + "as many cells as are free, until those that they determine are in the cube"
+        )
+        sampler = NormSampler(invariants, "pivots", method, partial(_from_pivots, norm, *_pivots(invariants)))
     else:
         raise NotImplementedError(
             f"no exact sampler of {norm} noise is known for {invariants!r}: there is one for totals and for both margins of a "
@@ -243,20 +181,15 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
     return sampler
 
 
-_LARGEST_TOTAL = 500
-"""Cells of a total whose section of the cube is computed by exact fractions."""
-
-_INTERSECTED = 5
-"""Dimensions up to which the corners of a section of the cube are found."""
+_LARGEST_TOTAL = 500  # cells of a total whose section of the cube is computed by exact fractions
+_INTERSECTED = 5  # dimensions up to which the corners of a section of the cube are found
 
 
 @lru_cache(maxsize=64)
 def log_integral_of(invariants: Invariants, norm: str) -> float | None:
-    """Logarithm of the integral of ``exp(-||v||)`` over the space, ``n! vol`` of the unit ball; None where not computed.
-
-    In closed form for l2, and for disjoint totals and tables with two rows or columns (l-infinity: totals of up to 500
-    cells); by triangulation for l1 and 3 x c tables up to c = 4, and for l-infinity up to five dimensions.
-    """
+    """Logarithm of the integral of ``exp(-||v||)`` over the space, ``n! vol`` of the unit ball; None where not computed."""
+    # In closed form for l2, and for disjoint totals and tables with two rows or columns (l-infinity: totals of up to 500 cells); by
+    # triangulation for l1 and 3 x c tables up to c = 4, and for l-infinity up to five dimensions.
     n = invariants.dimension
     if not n:
         return 0.0
@@ -268,8 +201,12 @@ def log_integral_of(invariants: Invariants, norm: str) -> float | None:
     table = None if proposal is None else proposal.table
     if table is not None and min(table) == 2:
         # Such tables are (a, -a): both lines have the same largest cell, and twice the l1 norm; lengths grow by sqrt(2).
-        own = _of_totals(np.zeros(max(table), dtype=np.int64), norm)
-        return None if own is None else own + 0.5 * n * math.log(2.0) - (n * math.log(2.0) if norm == "l1" else 0.0)
+        of_line = _of_totals(np.zeros(max(table), dtype=np.int64), norm)
+        return (
+            None
+            if of_line is None
+            else of_line + 0.5 * n * math.log(2.0) - (n * math.log(2.0) if norm == "l1" else 0.0)
+        )
     section = section_of(invariants, norm)
     return None if section is None else section.log_cone_mass
 
@@ -301,11 +238,9 @@ def _of_totals(blocks: npt.NDArray[np.int64], norm: str) -> float | None:
 
 
 def _log_central_section(m: int) -> float:
-    """Logarithm of the volume of ``{z : |z_i| <= 1, sum z = 0}`` with m cells.
-
-    All but one cell are free, and the last one is in the cube if the sum of the others is within [-1, 1]: a probability of
-    the Irwin-Hall law, whose alternating sum needs exact arithmetic.
-    """
+    """Logarithm of the volume of ``{z : |z_i| <= 1, sum z = 0}`` with m cells."""
+    # All but one cell are free, and the last one is in the cube if the sum of the others is within [-1, 1]: a probability of the
+    # Irwin-Hall law, whose alternating sum needs exact arithmetic.
     n = m - 1
     if n == 0:
         return 0.0
@@ -329,8 +264,7 @@ def _of_circuits(invariants: Invariants) -> SymmetricHull | None:
 
 def _of_cube(invariants: Invariants) -> SymmetricHull | None:
     """The corners of the section of the cube, from its facets."""
-    n, cells = invariants.dimension, invariants.frame.size
-    basis = invariants.from_coordinates(np.eye(n)).reshape(n, cells).T
+    n, basis = invariants.dimension, axes_of(invariants).T
     facets = basis[np.any(np.abs(basis) > 1e-12, axis=1)]
     if n == 1:
         return SymmetricHull([[1.0 / float(np.max(np.abs(facets)))]])
@@ -350,22 +284,11 @@ class SubspaceNorm(SubspaceLaw):
     Two tables x, x' with the same invariants are told apart with a loss of at most ``epsilon ||x - x'||``. This is the noise of
     the l1, l2 and l-infinity mechanisms conditioned on the invariants, not projected: see `ProjectedLaplace` for that.
 
-    ========  ==========================================================
-    Support   tables of real numbers that change no invariant
-    Mean      0
-    Variance  for l2; for l1 with disjoint totals; in few dimensions
-    ========  ==========================================================
-
     Parameters
     ----------
     epsilon : float
         Rate per count.
     norm : {"l1", "l2", "linf"}, default "l1"
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is not a positive finite number, or the norm is unknown.
 
     See Also
     --------
@@ -394,9 +317,10 @@ class SubspaceNorm(SubspaceLaw):
     everywhere = True
     kernel_form = KernelForm("l1")
     scale_name = "epsilon"
+    _variance_words = "for l2; for l1 with disjoint totals; in few dimensions"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_rate(self.epsilon, "epsilon"))
+        super().__post_init__()
         _validate.choice(self.norm, NORMS, "norm")
 
     def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
@@ -431,20 +355,21 @@ class SubspaceNorm(SubspaceLaw):
 
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known."""
-        invariants = self.needed(invariants, shape)
+        known = self.needed(invariants, shape)
+        if self.norm != "l1" or known.blocks is None:
+            return super().variance(shape, known)
+        # Differences of two uniform points: each coordinate has the variance (2 m - 1) / (m + 1), times 1 - 1/m for a cell.
+        m = np.bincount(known.blocks + 1).astype(np.float64)[known.blocks + 1]
+        kept = np.where(known.blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0) * (1.0 - 1.0 / m))
+        return np.asarray(kept.reshape(shape) / self.epsilon**2)
+
+    def _covariance(self, invariants: Invariants) -> Floats | float | None:
         if self.norm == "l2":
             # The squared radius has mean n (n + 1) / epsilon**2, shared by n coordinates alike.
-            kept = share_of_projection(invariants)
-            return None if kept is None else (invariants.dimension + 1.0) / self.epsilon**2 * kept
-        if self.norm == "linf" or invariants.blocks is None:
-            section = section_of(invariants, self.norm)
-            moments = None if section is None else section.second_moment
-            return None if moments is None else cell_variances(moments / self.epsilon**2, invariants)
-        # Differences of two uniform points: each coordinate has the variance (2 m - 1) / (m + 1), times 1 - 1/m for a cell.
-        blocks = np.asarray(invariants.blocks)
-        m = np.bincount(blocks + 1).astype(np.float64)[blocks + 1]
-        kept = np.where(blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0) * (1.0 - 1.0 / m))
-        return np.asarray(kept.reshape(shape) / self.epsilon**2)
+            return (invariants.dimension + 1.0) / self.epsilon**2
+        section = section_of(invariants, self.norm)
+        moments = None if section is None else section.second_moment
+        return None if moments is None else moments / self.epsilon**2
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length; lengths in l-infinity are not measured. See `NoiseLaw.pair_loss`."""

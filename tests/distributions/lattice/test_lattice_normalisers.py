@@ -14,7 +14,7 @@ from pytensor.compile.mode import Mode
 
 from bayesdp import noise
 from bayesdp.distributions import LatticeGaussian, LatticeLaplace
-from bayesdp.distributions.densities import log_sum
+from bayesdp.distributions.tables import log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.lattice.test_lattice_normalisers import POINTS

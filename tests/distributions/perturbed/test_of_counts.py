@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.distributions.answers import OFF_FIBER
+from bayesdp.distributions.confidential_counts import OFF_FIBER
 
 LABELS = {"area": ["Alpha", "Beta"]}
 PUBLISHED = np.array([30, 45])

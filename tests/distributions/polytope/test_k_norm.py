@@ -13,7 +13,7 @@ from pytensor.compile.mode import Mode
 
 from bayesdp import noise
 from bayesdp.distributions import KNorm
-from bayesdp.distributions.densities import GaugeOp, table_gauge
+from bayesdp.distributions.tables import GaugeOp, table_gauge
 from bayesdp.polytopes import SymmetricHull
 from tests.polytopes.examples import both_margins, moves, substitutions
 

@@ -7,7 +7,7 @@ import pytest
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.gram_schmidt import (
+from bayesdp.lattices.gram_schmidt import (
     GramSchmidt,
     centred_gaussian,
     draw_klein,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.fixed_sum import log_normaliser
+from bayesdp.lattices import l1_series as series
+from bayesdp.lattices.fixed_sum import log_normaliser
+from bayesdp.lattices.l1_series import L1Series, _of_rows, circuit_lengths, four_row_shells, l1_series, l1_shells
 from bayesdp.lattices.parts import General, Table, lattice_parts
-from bayesdp.lattices.sums import l1_series as series
-from bayesdp.lattices.sums.l1_series import L1Series, _of_rows, circuit_lengths, four_row_shells, l1_series, l1_shells
-from bayesdp.lattices.sums.sums import l1_log_sum
+from bayesdp.lattices.sums import l1_log_sum
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import GENERAL, Ints, labels, lattice_points, one_way, two_way_margins
 

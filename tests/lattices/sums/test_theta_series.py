@@ -9,8 +9,8 @@ import pytest
 from flint import fmpz_mat
 
 from bayesdp.lattices.parts import lattice_parts
-from bayesdp.lattices.sums.sums import _of_rows, squared_lengths, theta_series
-from bayesdp.noise.lattice.base import gaussian_log_sum
+from bayesdp.lattices.sums import _of_rows, squared_lengths, theta_series
+from bayesdp.noise.lattice.laws import gaussian_log_sum
 from tests.lattices.oracles import GENERAL, lattice_points, one_way, two_way_margins
 
 CASES = {"3x3": (one_way(3, 3), 8), "2x2x2": (one_way(2, 2, 2), 9), "general": (GENERAL, 16)}

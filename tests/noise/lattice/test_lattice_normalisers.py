@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import LatticeGaussian, LatticeLaplace
-from bayesdp.noise.lattice.lattice_laplace import radial_sum
+from bayesdp.noise.lattice.laws import radial_sum
 from bayesdp.queries import Margins, Totals
 from tests.noise.oracles import Ints, all_margins, frame_of
 

@@ -10,7 +10,7 @@ from scipy.stats import chi2, multivariate_normal
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import ProjectedGaussian
-from bayesdp.noise.subspace.base import TOLERANCE
+from bayesdp.noise.subspace.laws import TOLERANCE
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, frame_of
 

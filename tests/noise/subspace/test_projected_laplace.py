@@ -14,7 +14,7 @@ from bayesdp._random import seed_state
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise import ProjectedLaplace
-from bayesdp.noise.subspace.projected_laplace import (
+from bayesdp.noise.subspace.row_space import (
     blocks_density,
     components_of,
     draw_on_line,

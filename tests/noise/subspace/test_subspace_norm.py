@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scipy import stats
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import NoiseLaw, SubspaceNorm, parse_law
-from bayesdp.noise.subspace.subspace_norm import _Pivots, norm_sampler
+from bayesdp.noise.subspace.subspace_norm import NormSampler, _from_pivots, _pivots, norm_sampler
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.polytopes.examples import both_margins
 
@@ -114,7 +115,7 @@ def test_the_general_sampler_agrees_with_the_special_ones() -> None:
     own, rng = both_margins(3, 3), np.random.default_rng(5)
     for norm in ("l1", "linf"):
         one = norm_sampler(own, norm).draw(1.0, rng, 4000)
-        other = _Pivots(own, norm).draw(1.0, rng, 4000)
+        other = NormSampler(own, "pivots", "", partial(_from_pivots, norm, *_pivots(own))).draw(1.0, rng, 4000)
         for cells in ((0, 0), (2, 1)):
             assert stats.ks_2samp(one[:, *cells], other[:, *cells]).pvalue > 1e-6  # four tests
 

@@ -1,14 +1,11 @@
-"""Gram and Schmidt's orthogonal vectors of a lattice basis, in closed form for tables.
+"""Gaussian and l2 noise on any lattice, by the orthogonal vectors of Gram and Schmidt, in closed form for tables.
 
 Neighbouring differences ``b_i = e_i - e_{i+1}`` have ``b*_i = (1/(i+1)) (e_0 + ... + e_i) - e_{i+1}``, of
 squared length ``(i+2) / (i+1)``, and ``b_{i+1} = b*_{i+1} - (i+1)/(i+2) b*_i``: the triangle has one diagonal
 below the main one. Triangles and lengths of product bases are products, in lexicographic order, so that a table
 with k ways needs fewer than 2**k numbers a cell, and never a matrix of cells by cells.
 
-Single integers with Gaussian mass around any real centre, inside numba kernels.
-
-Gaussian noise on any lattice: randomised nearest planes (Klein), with the rejection that makes it exact.
-
+Gaussian noise: randomised nearest planes (Klein), with the rejection that makes it exact.
 The coordinates in a basis are drawn from the last to the first, each a discrete Gaussian around the centre that
 the later ones leave, with scale ``sigma / ||b*_i||``. The mass of what is drawn is the Gaussian mass of the
 vector, divided by the sum of each one-dimensional mass around its centre; keeping it with the product of these
@@ -17,15 +14,12 @@ Peikert, Regev and Stehle, 2013, Lemma 2.3; without the rejection: Gentry, Peike
 in Theorem 16 of Dharangutte et al.). Each factor is known before its coordinate is drawn, so a vector is given
 up as soon as it can be. Orthogonal pieces of the lattice are drawn apart.
 
-Noise with mass ``exp(-epsilon ||z||_2)`` on any lattice: real noise, nearest planes, rejection.
-
-A vector v with density proportional to ``exp(-epsilon ||v||)`` on the space that the lattice spans (a Gamma
-radius, a uniform direction) is rounded to the lattice point z of its nearest planes (Babai) and kept with
+Mass ``exp(-epsilon ||z||_2)``: a vector v with density proportional to ``exp(-epsilon ||v||)`` on the space that the lattice
+spans (a Gamma radius, a uniform direction) is rounded to the lattice point z of its nearest planes (Babai) and kept with
 probability ``exp(-epsilon (||z|| - ||v|| + rho))``. The points that are rounded to z are a half-open box around
 it, the same for every z, with no point further off than ``rho = sqrt(sum ||b*_i||**2) / 2``. Hence the
 probability is at most one, and z is drawn and kept in proportion to the integral over its box of ``exp(-epsilon
 ||v||) exp(-epsilon (||z|| - ||v|| + rho))``, which is ``exp(-epsilon ||z||)`` times a constant.
-
 The sum over the lattice times the volume of the box is at least the integral (by Poisson's formula: the Fourier
 transform of the density is positive), so at least ``exp(-epsilon rho)`` of the proposals are kept.
 """
@@ -33,8 +27,10 @@ transform of the density is positive), so at least ``exp(-epsilon rho)`` of the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,22 +39,16 @@ import scipy.sparse as sp
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.integers import Words
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel, kernel_basis
-
-__all__ = ["GramSchmidt", "gram_schmidt"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_REDUCED_CELLS = 250
-"""General parts with more cells get no LLL-reduced basis: it would take minutes."""
-
-_DENSE = 1500
-"""Other triangles with more rows are not computed: they are dense."""
-
-_ZERO = 1e-13
-"""Entries of a computed triangle below this are rounding errors of zero."""
+_REDUCED_CELLS = 250  # general parts with more cells get no LLL-reduced basis: it would take minutes
+_DENSE = 1500  # other triangles with more rows are not computed: they are dense
+_ZERO = 1e-13  # entries of a computed triangle below this are rounding errors of zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,17 +65,17 @@ class GramSchmidt:
         """Largest distance of a point of the space from the lattice point that nearest planes find for it."""
         return 0.5 * float(np.sqrt(np.square(self.lengths).sum()))
 
+    def filled(self, fill: Callable[..., int], size: int, *arguments: Any) -> tuple[Ints, int]:
+        """Vectors of the lattice, shape (size, cells), by a kernel that fills in their coordinates; and what it returns."""
+        steps = np.zeros((size, len(self.lengths)), dtype=np.int64)
+        mu = self.triangle
+        tries = fill(*arguments, mu.indptr.astype(np.int64), mu.indices.astype(np.int64), mu.data, steps)
+        return np.asarray((self.basis.T @ steps.T).T, dtype=np.int64), int(tries)
+
 
 @lru_cache(maxsize=16)
 def gram_schmidt(invariants: Invariants) -> GramSchmidt | None:
-    """Orthogonalise a basis of the integer vectors that change no invariant; None if it would take too long.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> gram_schmidt(Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))).lengths ** 2
-    array([2. , 1.5])
-    """
+    """Orthogonalise a basis of the integer vectors that change no invariant; None if it would take too long."""
     found, bases = [], []
     for part in lattice_parts(invariants):
         piece = _of_general(part, invariants) if isinstance(part, General) else _of_simple(part)
@@ -147,13 +137,8 @@ def _general_basis(part: General, invariants: Invariants) -> sp.csr_array | None
     return sp.csr_array(kernel_basis(invariants)[:, part.cells])
 
 
-type Words = npt.NDArray[np.uint64]
-
-SMALL = 0.5
-"""Below this scale six integers on each side of the centre have all but ``exp(-60)`` of the mass."""
-
-_LARGE = 1.5
-"""From this scale the mass is the same around every centre, to double precision."""
+SMALL = 0.5  # below this scale six integers on each side of the centre have all but ``exp(-60)`` of the mass
+_LARGE = 1.5  # from this scale the mass is the same around every centre, to double precision
 
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
 
@@ -193,13 +178,11 @@ def mass_ratio(centre: float, sigma: float, wave: float) -> float:
 
 @nb.njit(cache=True, error_model="numpy")
 def centred_gaussian(state: Words, centre: float, sigma: float) -> int:
-    """An integer k with mass proportional to ``exp(-(k - centre)**2 / (2 sigma**2))``.
-
-    Small scales: inversion. Else a real number y is drawn, with density in proportion to 1 within 1/2 of the
-    centre and to the Gaussian of ``|y - centre| - 1/2`` beyond, and rounded to k: the density at y is nowhere
-    below the mass at k, which is at least 1/2 closer to the centre at most. ``sigma sqrt(2 pi) / (1 + sigma
-    sqrt(2 pi))`` of the proposals are accepted on average over centres: .56 at the smallest scale, .91 at 4.
-    """
+    """An integer k with mass proportional to ``exp(-(k - centre)**2 / (2 sigma**2))``."""
+    # Small scales: inversion. Else a real number y is drawn, with density in proportion to 1 within 1/2 of the centre and to the
+    # Gaussian of |y - centre| - 1/2 beyond, and rounded to k: the density at y is nowhere below the mass at k, which is at least
+    # 1/2 closer to the centre at most. sigma sqrt(2 pi) / (1 + sigma sqrt(2 pi)) of the proposals are accepted on average over
+    # centres: .56 at the smallest scale, .91 at 4.
     scale = 0.5 / (sigma * sigma)
     if sigma < SMALL:
         nearest = math.floor(centre + 0.5)
@@ -230,11 +213,9 @@ def centred_gaussian(state: Words, centre: float, sigma: float) -> int:
 
 
 def klein_acceptance(lattice: GramSchmidt, sigma: float) -> float:
-    """A lower bound on the acceptance rate of the worst orthogonal piece of the lattice.
-
-    The share is the Gaussian sum over the piece, divided by the product of the one-dimensional sums at centre
-    zero. That sum is at least the integral (Poisson), and at least one, the mass of the zero vector.
-    """
+    """A lower bound on the acceptance rate of the worst orthogonal piece of the lattice."""
+    # The share is the Gaussian sum over the piece, divided by the product of the one-dimensional sums at centre zero. That sum is
+    # at least the integral (Poisson), and at least one, the mass of the zero vector.
     scales = sigma / lattice.lengths
     sums = np.log([_sum_at_zero(float(s)) for s in np.unique(scales)])[np.unique(scales, return_inverse=True)[1]]
     # A single direction is never rejected: its centre is zero.
@@ -252,28 +233,20 @@ def _sum_at_zero(sigma: float) -> float:
     return 1.0 + 2.0 * float(np.exp(-0.5 * (np.arange(1, 10) / sigma) ** 2).sum())
 
 
-def draw_klein(
-    lattice: GramSchmidt, sigma: float, rng: np.random.Generator, size: int
-) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw vectors z of the lattice with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``."""
-    # Returns shape (size, cells); number of proposals, over all pieces.
-    steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
+def draw_klein(lattice: GramSchmidt, sigma: float, rng: np.random.Generator, size: int) -> tuple[Ints, int]:
+    """Draw vectors with mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``; and how many proposals were made."""
     scales = sigma / lattice.lengths
     waves = np.exp(-2.0 * (math.pi * scales) ** 2)
-    mu = lattice.triangle
-    starts, columns = mu.indptr.astype(np.int64), mu.indices.astype(np.int64)
-    tries = _fill_by_klein(seed_state(rng), scales, waves, starts, columns, mu.data, lattice.pieces, steps)
-    return np.asarray((lattice.basis.T @ steps.T).T, dtype=np.int64), int(tries)
+    return lattice.filled(_fill_by_klein, size, seed_state(rng), scales, waves, lattice.pieces)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_by_klein(
-    state: Words, scales: Floats, waves: Floats, starts: Ints, columns: Ints, mu: Floats, pieces: Ints, out: Ints
+    state: Words, scales: Floats, waves: Floats, pieces: Ints, starts: Ints, columns: Ints, mu: Floats, out: Ints
 ) -> int:
     centres = np.zeros(len(scales))
     tries = 0
-    for draw in range(out.shape[0]):
-        row = out[draw]
+    for row in out:
         for piece in range(len(pieces) - 1):
             low, high = pieces[piece], pieces[piece + 1]
             kept = False
@@ -299,16 +272,9 @@ def nearest_plane_acceptance(lattice: GramSchmidt, epsilon: float) -> float:
     return math.exp(-epsilon * lattice.reach)
 
 
-def draw_nearest_plane(
-    lattice: GramSchmidt, epsilon: float, rng: np.random.Generator, size: int
-) -> tuple[npt.NDArray[np.int64], int]:
-    """Draw vectors z of the lattice with mass proportional to ``exp(-epsilon ||z||_2)``."""
-    # Returns shape (size, cells); how many proposals were made.
-    steps = np.zeros((size, len(lattice.lengths)), dtype=np.int64)
-    mu = lattice.triangle
-    starts, columns = mu.indptr.astype(np.int64), mu.indices.astype(np.int64)
-    tries = _fill_by_planes(seed_state(rng), epsilon, lattice.reach, lattice.lengths, starts, columns, mu.data, steps)
-    return np.asarray((lattice.basis.T @ steps.T).T, dtype=np.int64), int(tries)
+def draw_nearest_plane(lattice: GramSchmidt, epsilon: float, rng: np.random.Generator, size: int) -> tuple[Ints, int]:
+    """Draw vectors with mass proportional to ``exp(-epsilon ||z||_2)``; and how many proposals were made."""
+    return lattice.filled(_fill_by_planes, size, seed_state(rng), epsilon, lattice.reach, lattice.lengths)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -318,8 +284,7 @@ def _fill_by_planes(
     n = len(lengths)
     point, moved = np.zeros(n), np.zeros(n)
     tries = 0
-    for draw in range(out.shape[0]):
-        row = out[draw]
+    for row in out:
         while True:
             tries += 1
             square = 0.0

@@ -1,6 +1,4 @@
-"""The parts of a lattice by what is known of sums over them: closed forms, and series from counted vectors.
-
-How many points of a lattice have each squared length, up to a bound: depth-first search (Fincke and Pohst 1985).
+"""Sums over a lattice, part by part: closed forms, and series from vectors counted by length (`l1_series` for l1).
 
 The sum of ``exp(-||z||**2 / (2 sigma**2))`` over a lattice, for every sigma.
 
@@ -17,8 +15,6 @@ orthogonal vectors of Gram and Schmidt: coordinate by coordinate, a Gaussian sum
 that over the integers (Poisson's formula again). With ``k**2 >= 1 + 3 (|k| - 1)``, and by comparison with the integral,
 ``sum_k exp(-c k**2)`` is at most 1 plus the smaller one of ``2 exp(-c) / (1 - exp(-3 c))`` and ``sqrt(pi / c)``. R is
 taken so large that what is left out is below 1e-16; the whole sum is at least 1.
-
-Sums of ``exp(-rate ||z||_1)`` over a lattice, exact for every rate.
 """
 
 from __future__ import annotations
@@ -28,17 +24,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpq_mat, fmpz_mat
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.fixed_sum import log_normaliser
+from bayesdp.lattices.fixed_sum import both_sides, log_normaliser, log_sum_exp
+from bayesdp.lattices.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
-from bayesdp.lattices.sums.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.moves.basis import integer_kernel
 
 type Floats = npt.NDArray[np.float64]
@@ -46,22 +43,9 @@ type Ints = npt.NDArray[np.int64]
 
 
 def squared_lengths(gram: Floats, unit: float, bound: float, limit: int) -> tuple[Ints, Ints] | None:
-    """Count the points of a lattice with squared length up to `bound`.
+    """Squared lengths, in units of ``1 / unit``, and numbers of the points up to `bound`, of a lattice with this Gram matrix.
 
-    Parameters
-    ----------
-    gram : float64 array, shape (n, n)
-        Inner products of a basis, all multiples of ``1 / unit``.
-    unit : float
-    bound : float
-    limit : int
-        Number of points from which to give up.
-
-
-    Examples
-    --------
-    >>> squared_lengths(np.array([[2.0, -1.0], [-1.0, 2.0]]), 1.0, 8.0, 1000)
-    (array([0, 2, 6, 8]), array([1, 6, 6, 6]))
+    None where there are more than `limit`. Depth-first search (Fincke and Pohst 1985).
     """
     lower = np.linalg.cholesky(gram)
     diagonal = np.diag(lower).copy()
@@ -115,19 +99,11 @@ def _search(mu: Floats, squares: Floats, unit: float, bound: float, limit: int, 
     return counts
 
 
-_CELLS = 40
-"""Lattices on more cells are not tried."""
-
-_POINTS = 30_000_000
-"""Points of each of the two lattices at most: about 0.6 s."""
-
-_DISTINCT = 20_000
-"""Different squared lengths at most."""
-
+_CELLS = 40  # lattices on more cells are not tried
+_POINTS = 30_000_000  # points of each of the two lattices at most: about 0.6 s
+_DISTINCT = 20_000  # different squared lengths at most
 _LOG_TAIL = 37.0  # exp(-37) < 1e-16
-
-_RATIOS = np.linspace(0.02, 0.98, 49)
-"""b / a in the bound on the tail."""
+_RATIOS = np.linspace(0.02, 0.98, 49)  # b / a in the bound on the tail
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,27 +118,17 @@ class ThetaSeries:
     dimension: int
     log_volume: float  # half the logarithm of det(G)
 
-    def log_sum(self, sigma: float) -> float:
+    def log_sum(self, sigma: Any, xp: Any = np) -> Any:
         """Logarithm of the Gaussian sum; relative error of the sum about 1e-15."""
-        if sigma < self.switch:
-            return float(logsumexp(self.logs - 0.5 * self.squares / sigma**2))
-        dual = float(logsumexp(self.dual_logs - 2.0 * (math.pi * sigma) ** 2 * self.dual_squares))
-        return self.dimension * math.log(sigma * math.sqrt(2.0 * math.pi)) - self.log_volume + dual
+        small, low, high = both_sides(xp, sigma, self.switch)
+        direct = log_sum_exp(xp, self.logs - 0.5 * self.squares / xp.expand_dims(low, -1) ** 2)
+        waves = log_sum_exp(xp, self.dual_logs - 2.0 * (math.pi * xp.expand_dims(high, -1)) ** 2 * self.dual_squares)
+        dual = self.dimension * xp.log(high * math.sqrt(2.0 * math.pi)) - self.log_volume + waves
+        return xp.where(small, direct, dual)
 
 
 def theta_series(part: Table | General) -> ThetaSeries | None:
-    """Enumerate a part of a lattice (one copy, for a table that is written several times) and its dual.
-
-    Examples
-    --------
-    >>> from bayesdp.invariants import Invariants
-    >>> from bayesdp.lattices.parts import lattice_parts
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
-    >>> [part] = lattice_parts(Invariants(Margins(table, ["county"], ["education"])))
-    >>> print(f"{math.exp(-theta_series(part).log_sum(1.0)):.9f}")  # the probability of no noise at sigma = 1
-    0.227333711
-    """
+    """Enumerate a part of a lattice (one copy, for a table that is written several times) and its dual."""
     cells = math.prod(part.shape) if isinstance(part, Table) else part.cells.size
     if cells > _CELLS:
         return None
@@ -205,8 +171,12 @@ def _bound(lengths: Floats, rate: float) -> float:
     """A squared length beyond which points add less than 1e-16 to the sum with this rate."""
     b = rate * _RATIOS
     c = b[:, None] * lengths**2
-    whole = np.log1p(np.minimum(np.sqrt(math.pi / c), -2.0 * np.exp(-c) / np.expm1(-3.0 * c))).sum(axis=1)
-    return float(((whole + _LOG_TAIL) / (rate - b)).min())
+    return float(((log_gaussian_bound(c).sum(axis=1) + _LOG_TAIL) / (rate - b)).min())
+
+
+def log_gaussian_bound(rate: Floats) -> Floats:
+    """Logarithm of a bound on the sum of ``exp(-rate k**2)`` over the integers."""
+    return np.asarray(np.log1p(np.minimum(np.sqrt(math.pi / rate), -2.0 * np.exp(-rate) / np.expm1(-3.0 * rate))))
 
 
 def _switch(direct: Floats, dual: Floats, log_volume: float) -> tuple[float, float]:
@@ -255,15 +225,7 @@ type Sum[Series] = Multiples | ZeroSum | Counted[Series]
 
 @lru_cache(maxsize=64)
 def l1_sums(invariants: Invariants) -> Counter[Sum[L1Series]] | None:
-    """How many parts there are of each kind, for sums of ``exp(-rate ||z||_1)``; None if one is not known.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> blocks = {"cell": range(6), "block": ("cell", ["a", "a", "b", "b", "b", "b"])}
-    >>> l1_sums(Invariants(Totals(blocks, by="block")))
-    Counter({Multiples(length=2.0): 1, ZeroSum(count=4, copies=1): 1})
-    """
+    """How many parts there are of each kind, for sums of ``exp(-rate ||z||_1)``; None if one is not known."""
     return _sums(invariants, 1, l1_series)
 
 
@@ -291,37 +253,30 @@ def _sums[Series](
     return found
 
 
-def l1_log_sum(invariants: Invariants, rate: float) -> float | None:
-    """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant.
-
-    It is a sum over the parts of the lattice: ``log coth(rate ||u||_1 / 2)`` for the multiples of a vector u, the
-    logarithm of a Legendre polynomial for a fixed total (of ``coth 2 rate`` for a 2 x c table with both margins, which
-    is a fixed total written twice), and a rational function of ``exp(-rate)`` for other small lattices
-    (`bayesdp.lattices.sums.l1_series`).
-
-    Parameters
-    ----------
-    invariants : Invariants
-    rate : float
-        Per count.
-
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "Mid", "High"]}
-    >>> print(f"{l1_log_sum(Invariants(Margins(table, ['county'], ['education'])), 0.5):.6f}")
-    0.735293
-    """
+def l1_log_sum(invariants: Invariants, rate: Any, xp: Any = np) -> Any | None:
+    """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant; None if not known."""
+    # Parts: log coth(rate ||u||_1 / 2) for the multiples of a vector u, the logarithm of a Legendre polynomial for a fixed total (of
+    # coth 2 rate for a 2 x c table with both margins, which is a fixed total written twice), and a rational function of exp(-rate)
+    # for other small lattices.
     sums = l1_sums(invariants)
     if sums is None:
         return None
     terms = []
     for part, number in sums.items():
         if isinstance(part, Multiples):
-            terms.append(-number * math.log(math.tanh(0.5 * rate * part.length)))
+            terms.append(number * log_coth(xp, 0.5 * rate * part.length))
         elif isinstance(part, ZeroSum):
-            terms.append(number * log_normaliser(part.count, rate * part.copies))
+            terms.append(number * log_normaliser(part.count, rate * part.copies, xp))
         else:
-            terms.append(number * part.series.log_sum(rate * part.copies))
-    return math.fsum(terms)
+            terms.append(number * part.series.log_sum(rate * part.copies, xp))
+    return added(xp, terms, rate)
+
+
+def log_coth(xp: Any, half: Any) -> Any:
+    """Logarithm of the sum of ``exp(-2 half |j|)`` over the integers j."""
+    return -math.log(math.tanh(half)) if xp is np else -xp.log(xp.tanh(half))
+
+
+def added(xp: Any, terms: list[Any], scale: Any) -> Any:
+    """The sum of terms, of the shape of the scale; of numbers without rounding errors but the last."""
+    return math.fsum(terms) if xp is np else sum(terms, xp.zeros_like(scale))

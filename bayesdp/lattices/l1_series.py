@@ -20,18 +20,8 @@ circuits of 4 and 6 cells and n = 4: M = 32, so that vectors of size 16 and less
 References: Ehrhart's theorem and Stanley's reciprocity, in Beck and Robins (2015), Computing the Continuous
 Discretely, Chapters 3 and 4.
 
-How many 4 x c tables with zero margins have each size: two rows at a time.
-
-The first two rows and the last two have opposite column sums S, and are counted alike: with ``q_S(x)`` the sum of
-``x**(||a||_1 + ||S - a||_1)`` over the rows a with sum zero, tables have the generating function ``sum_S q_S(x)**2``. It
-depends on S up to its order only, and two rows with column sums S have at least the size ``||S||_1``.
-
-Lengths of the circuits of an integer matrix: its kernel vectors with the fewest nonzero entries.
-
-How many integer vectors of each size ||z||_1 a matrix sends to zero, counted cell by cell.
-
-A cell adds a multiple of its column to the sums so far. What matters of the cells passed is those sums, and how many
-ways there are to reach them at each size.
+Vectors are counted by their size cell by cell. A cell adds a multiple of its column to the sums so far. What matters of the
+cells passed is those sums, and how many ways there are to reach them at each size.
 
 With few rows, all sums that can come back to zero are held in one array. Adding a cell with column a multiplies the
 generating function ``P(y, x)`` of sums and sizes by ``sum_k x**|k| y**(k a) = (1 - x**2) / ((1 - x y**a) (1 - x
@@ -39,6 +29,11 @@ y**-a))``: two passes through the array, one each way.
 
 With more rows, only the sums that occur are held, and those that the cells to come cannot bring back to zero in time are
 dropped. Rows that are begun and not ended are few if cells of the same rows stand together.
+
+4 x c tables with zero margins are counted two rows at a time. The first two rows and the last two have opposite column sums
+S, and are counted alike: with ``q_S(x)`` the sum of ``x**(||a||_1 + ||S - a||_1)`` over the rows a with sum zero, tables have
+the generating function ``sum_S q_S(x)**2``. It depends on S up to its order only, and two rows with column sums S have at
+least the size ``||S||_1``.
 """
 
 from __future__ import annotations
@@ -49,46 +44,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import fmpz_mat, fmpz_poly
-from scipy.special import logsumexp
 
 from bayesdp._numba import nb
+from bayesdp.lattices.fixed_sum import log_sum_exp
 from bayesdp.lattices.parts import General, Table
 from bayesdp.moves.basis import leading_signs
 
+type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_NUMBERS = 4_000_000
-"""States times sizes that are held at most, where only those that occur are held."""
-
-_BOX_ROWS = 3
-"""Up to so many independent rows all sums are held."""
-
-_BOX_NUMBERS = 30_000_000
-"""Sums times sizes in that array at most."""
+_NUMBERS = 4_000_000  # states times sizes that are held at most, where only those that occur are held
+_BOX_ROWS = 3  # up to so many independent rows all sums are held
+_BOX_NUMBERS = 30_000_000  # sums times sizes in that array at most
 
 
 def l1_shells(matrix: Ints, largest: int) -> Ints | None:
-    """Count the integer vectors z with ``matrix @ z = 0`` by their size ``||z||_1``.
+    """Count the integer vectors z with ``matrix @ z = 0`` by their size ``||z||_1``, shape (largest + 1,).
 
-    Parameters
-    ----------
-    matrix : int64 array, shape (rows, cells)
-    largest : int
-        Size up to which to count.
-
-    Returns
-    -------
-    int64 array, shape (largest + 1,), or None
-        None if it would take too much memory, or numbers beyond 64 bits.
-
-    Examples
-    --------
-    >>> l1_shells(np.array([[1, 1, 1]]), 6).tolist()
-    [1, 0, 6, 0, 12, 0, 18]
+    None if it would take too much memory, or numbers beyond 64 bits.
     """
     # No count is larger than that of all integer vectors of such a size.
     cells = matrix.shape[1]
@@ -206,26 +184,13 @@ def _add_cell(sums: Ints, ways: Ints, column: Ints, coming: Ints, largest: int) 
     return stacked[first], after
 
 
-_CHOICES = 20_000
-"""More sets of columns than this are not searched: 0.05 ms each."""
+_CHOICES = 20_000  # more sets of columns than this are not searched: 0.05 ms each
 
 
 def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
-    """Sizes ``||u||_1`` of all circuits u, the primitive integer vectors of the kernel with minimal support.
-
-    Columns that are multiples of one another make circuits of two cells, and stand for each other in longer ones up
-    to their factors: with equal columns up to sign, one of each is enough for those.
-
-    Parameters
-    ----------
-    matrix : int64 array, shape (rows, cells)
-
-
-    Examples
-    --------
-    >>> sorted(circuit_lengths(np.array([[1, 1, 0, 0], [0, 1, 1, 1]])))
-    [2, 3]
-    """
+    """Sizes ``||u||_1`` of all circuits u, the primitive integer vectors of the kernel with minimal support."""
+    # Columns that are multiples of one another make circuits of two cells, and stand for each other in longer ones up to their
+    # factors: with equal columns up to sign, one of each is enough for those.
     lengths: set[int] = set()
     if np.any(~matrix.any(axis=0)):
         lengths.add(1)  # a cell that no row sees
@@ -248,18 +213,7 @@ def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
 
 
 def four_row_shells(columns: int, largest: int) -> Ints | None:
-    """Count the 4 x `columns` tables with zero margins by their size ``||z||_1``, up to `largest`.
-
-    Returns
-    -------
-    int64 array, shape (largest + 1,), or None
-        None if there may be more than 64 bits can count.
-
-    Examples
-    --------
-    >>> four_row_shells(3, 8).tolist()  # moves of 4, 6 and 8 cells
-    [1, 0, 0, 0, 36, 0, 48, 0, 378]
-    """
+    """Count the 4 x `columns` tables with zero margins by size, shape (largest + 1,); None if 64 bits may not be enough."""
     # Free cells say everything, and are no larger than the table.
     free = 3 * (columns - 1)
     if sum(2**k * math.comb(free, k) * math.comb(largest, k) for k in range(free + 1)) >= 2**62:
@@ -312,16 +266,9 @@ def _two_rows(sums: Ints, room: int) -> Ints:
     return np.asarray(ways[reach])
 
 
-type Floats = npt.NDArray[np.float64]
-
-_CELLS = 40
-"""Lattices on more cells are not tried."""
-
-_SIZE = 80
-"""Shells beyond this size are not counted."""
-
-_DEGREE = 20_000
-"""Largest degree of g."""
+_CELLS = 40  # lattices on more cells are not tried
+_SIZE = 80  # shells beyond this size are not counted
+_DEGREE = 20_000  # largest degree of g
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,10 +280,10 @@ class L1Series:
     period: int
     power: int
 
-    def log_sum(self, rate: float) -> float:
+    def log_sum(self, rate: Any, xp: Any = np) -> Any:
         """Logarithm of F at ``exp(-rate)``, for a positive rate; relative error of F about 1e-14."""
-        terms = self.log_coefficients - rate * self.exponents
-        return float(logsumexp(terms)) - self.power * math.log(-math.expm1(-rate * self.period))
+        terms = self.log_coefficients - xp.expand_dims(rate, -1) * self.exponents
+        return log_sum_exp(xp, terms) - self.power * xp.log(-xp.expm1(-rate * self.period))
 
 
 def part_matrix(part: Table | General) -> Ints:
@@ -349,18 +296,7 @@ def part_matrix(part: Table | General) -> Ints:
 
 
 def l1_series(part: Table | General) -> L1Series | None:
-    """Find the rational function of a part (of one copy, for a table that is written several times).
-
-    Examples
-    --------
-    >>> from bayesdp.invariants import Invariants
-    >>> from bayesdp.lattices.parts import lattice_parts
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
-    >>> [part] = lattice_parts(Invariants(Margins(table, ["county"], ["education"])))
-    >>> print(f"{math.exp(-l1_series(part).log_sum(1.0)):.9f}")  # the probability of no noise at epsilon = 1
-    0.716986548
-    """
+    """Find the rational function of a part (of one copy, for a table that is written several times)."""
     cells = math.prod(part.shape) if isinstance(part, Table) else part.cells.size
     if cells > _CELLS:
         return None
