@@ -356,7 +356,7 @@ def of_tables(law: Any, example: str | None = None, notes: str = "") -> Any:
     return _table(law, blank(law, kind_of(law), notes), example)
 
 
-def _table(law: Any, own: Any, example: str | None) -> Any:
+def _table(law: Any, written: Any, example: str | None) -> Any:
     on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
     first = rest.pop(law.scale_name, None)
     # What is None unless it is given is left to the law, and the coordinates to the invariants.
@@ -366,7 +366,7 @@ def _table(law: Any, own: Any, example: str | None) -> Any:
     body: dict[str, Any] = {}
     if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
         body["moved_only_by"] = "" if law.kernel_form is None else "LatticeNoiseGibbs"
-    rv_type = rv_of(law, own, TableNoiseRV, **body)
+    rv_type = rv_of(law, written, TableNoiseRV, **body)
 
     def variables(mu: Any, invariants: Invariants, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
         value = scale(stated.pop(law.scale_name), law.scale_name)
@@ -390,7 +390,13 @@ def _table(law: Any, own: Any, example: str | None) -> Any:
     own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
     verbs = {"rv_type": rv_type, "rv_op": own_op, "support_point": support_point}
     return made(
-        law, own, parameters, variables, verbs, keywords=[*keywords, "invariants"], **_documented(law, first, example)
+        law,
+        written,
+        parameters,
+        variables,
+        verbs,
+        keywords=[*keywords, "invariants"],
+        **_documented(law, first, example),
     )
 
 
@@ -601,9 +607,9 @@ def _given_rows_logp(
     op: ProjectedLaplaceGivenRowsRV, values: Any, rng: Any, size: Any, mu: Any, w: Any, b: Any, **_: Any
 ) -> Any:
     [value] = values
-    own = op.invariants
+    kept = op.invariants
     noise = value - mu + op.spread(w)
-    density = -norm_of(pt, noise, "l1", own) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
+    density = -norm_of(pt, noise, "l1", kept) / b - kept.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(kept)
     return check_parameters(density, b > 0, msg="b > 0")
 
 
