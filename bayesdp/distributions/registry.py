@@ -138,7 +138,7 @@ def made(
 ) -> Any:
     """Make the distribution of a law and register it: `written`, with its docstring completed and all that is in `body`."""
     # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable, checked,
-    # and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only, if any; then
+    # and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only; then
     # more arguments are shown too. `doc`: see `distribution_doc`.
     if not issubclass(written, kind_of(law)):
         raise TypeError(
