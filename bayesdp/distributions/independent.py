@@ -520,10 +520,6 @@ class Tulap(pm.Continuous):
     ----------
     mu : tensor_like of float or int
         Location: what the noise was added to, for a statistic of sensitivity 1.
-    epsilon : tensor_like of float
-        Privacy loss (epsilon > 0).
-    delta : tensor_like of float, default 0
-        (0 <= delta < 1).
 
     Examples
     --------
