@@ -520,6 +520,8 @@ class Tulap(pm.Continuous):
     ----------
     mu : tensor_like of float or int
         Location: what the noise was added to, for a statistic of sensitivity 1.
+    delta : tensor_like of float, default 0
+        At least 0 and less than 1.
 
     Examples
     --------

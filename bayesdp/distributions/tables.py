@@ -319,6 +319,9 @@ def nearest_table(rv: Any, mu: Any) -> Any:
     return pt.zeros_like(rv) + centre
 
 
+_BOTH_MARGINS = '["county"], ["education"]'
+
+
 def table_distribution(
     law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None, example: str | None = None
 ) -> Any:
@@ -351,12 +354,12 @@ def table_distribution(
 
 
 @makes(TableLaw)
-def of_tables(law: Any, example: str | None = None, notes: str = "") -> Any:
-    """The distribution of a law of whole tables."""
-    return _table(law, blank(law, kind_of(law), notes), example)
+def of_tables(law: Any, example: str | None = None, notes: str = "", *, margins: str = _BOTH_MARGINS) -> Any:
+    """The distribution of a law of whole tables; `margins`: those that the table of the example keeps."""
+    return _table(law, blank(law, kind_of(law), notes), example, margins)
 
 
-def _table(law: Any, written: Any, example: str | None) -> Any:
+def _table(law: Any, written: Any, example: str | None, margins: str = _BOTH_MARGINS) -> Any:
     on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
     first = rest.pop(law.scale_name, None)
     # What is None unless it is given is left to the law, and the coordinates to the invariants.
@@ -396,15 +399,15 @@ def _table(law: Any, written: Any, example: str | None) -> Any:
         variables,
         verbs,
         keywords=[*keywords, "invariants"],
-        **_documented(law, first, example),
+        **_documented(law, first, example, margins),
     )
 
 
-_TWO_WAY = """>>> import numpy as np
+_EXAMPLE = """>>> import numpy as np
 >>> import pymc as pm
 >>> import bayesdp as bdp
 >>> table = bdp.datasets.delinquent_children()
->>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+>>> margins = bdp.Invariants(bdp.Margins(table, MARGINS))
 >>> with pm.Model():
 ...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
 ...     noisy = NAME("noisy", counts, PARAMETERS, invariants=margins, observed=table.values)"""
@@ -426,19 +429,17 @@ NotImplementedError
     If the log-density is not known for these invariants, or needs a dense matrix (dimensions times cells) beyond four million."""
 
 
-def _documented(law: type[TableLaw], first: Any, example: str | None) -> dict[str, Any]:
-    """Entries and sections of the docstring that all these distributions have; `example`: whole, or the scale and parameters."""
+def _documented(law: type[TableLaw], first: Any, example: str | None, margins: str) -> dict[str, Any]:
+    """Entries and sections of the docstring that all these distributions have; `example`: the scale and other parameters."""
     lattice, kind = law.support == "lattice", " of int" if law.integer else ""
     given = {"mu": f"mu : tensor_like{kind}, shape ``(..., *table)``\n    The table that the noise was added to."}
     if first is None:
         given[law.scale_name] = (
             f"{law.scale_name} : tensor_like of float, default 1, shape (...)\n    Multiplies the noise."
         )
-    if example is not None and ">>>" not in example:
-        example = _TWO_WAY.replace("PARAMETERS", example)
     return {
         "given": given,
-        "example": example or "",
+        "example": _EXAMPLE.replace("PARAMETERS", example).replace("MARGINS", margins) if example else "",
         "scale_shape": ", shape (...)",
         "notes": f"{_OFF}\n\n{_LATENT}" if lattice and law.kernel_form is not None else _OFF,
         "raises": _UNKNOWN_SUM if lattice else _UNKNOWN_DENSITY,
