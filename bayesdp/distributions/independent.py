@@ -21,11 +21,7 @@ from pymc.distributions.transforms import _default_transform
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import (
-    numba_njit,
-    register_funcify_and_cache_key,
-    register_funcify_default_op_cache_key,
-)
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
@@ -335,7 +331,7 @@ class GaussianSumsOp(WithDerivatives):
     and sigma for fixed m, and m out.
     """
 
-    derivatives = 2
+    derivatives, version = 2, version_of(bounded_kernels)
     evaluate = staticmethod(_sums)
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -345,11 +341,6 @@ class GaussianSumsOp(WithDerivatives):
     def infer_shape(self, node: Any, shapes: Any) -> Any:
         """The shape of the vectors."""
         return [shapes[0]] * 4
-
-
-@register_funcify_default_op_cache_key(GaussianSumsOp)
-def _funcify(op: Any, node: Any, **kwargs: Any) -> tuple[Any, int]:
-    return _sums, version_of(bounded_kernels)
 
 
 def gaussian_sums(mu: Any, sigma: Any, lower: Any, upper: Any) -> tuple[Any, Any]:

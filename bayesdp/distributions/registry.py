@@ -22,7 +22,7 @@ from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
 from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
@@ -305,11 +305,13 @@ def in_python(function: Any, *result: Any) -> tuple[Any, None]:
 class WithDerivatives(Op):
     """An Op whose first output is computed together with its derivatives, the next outputs, in the first of its inputs.
 
-    `evaluate` gives all outputs from arrays, and `types` what they are. Second derivatives are refused, not taken for zero.
+    `evaluate` gives all outputs from arrays, compiled by numba, and `types` what they are. Second derivatives are refused, not taken
+    for zero. The `version` must change whenever the compiled function does, or PyTensor uses a stored one.
     """
 
     __props__: tuple[str, ...] = ()
     derivatives: ClassVar[int]
+    version: ClassVar[int]
     evaluate: Any
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -340,6 +342,11 @@ class WithDerivatives(Op):
                 *fixed,
             ]
         return [*(cotangents[0] * outputs[1 + i] for i in varied), *fixed]
+
+
+@register_funcify_default_op_cache_key(WithDerivatives)
+def _compiled(op: WithDerivatives, node: Any, **_: Any) -> tuple[Any, int]:
+    return op.evaluate, op.version
 
 
 @numba_core_rv_funcify.register(PythonRV)

@@ -23,7 +23,7 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
-from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.variable import TensorConstant
 
@@ -159,7 +159,7 @@ class BlocksDensity(WithDerivatives):
     inputs and not parameters of the Op, so that all invariants share one compiled function.
     """
 
-    derivatives = 2
+    derivatives, version = 2, 3
     evaluate = staticmethod(_blocks)
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -169,12 +169,6 @@ class BlocksDensity(WithDerivatives):
     def infer_shape(self, node: Apply[Any], shapes: list[Any]) -> list[Any]:
         """The gradient is as long as the noise."""
         return [(), shapes[0], ()]
-
-
-@register_funcify_default_op_cache_key(BlocksDensity)
-def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
-    """Give the kernel to PyTensor; the number must change whenever the kernel does, or a stored one is used."""
-    return _blocks, 3
 
 
 def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
