@@ -31,11 +31,12 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import walk
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-from bayesdp.distributions.registry import PythonRV, print_name
+from bayesdp.distributions.registry import print_name
 from bayesdp.queries import Query, SumPart
 
 OFF_FIBER = -1e6
@@ -373,16 +374,22 @@ def _counts_size(op: ConfidentialCountsRV, rv: Any, new_size: Any, expand: bool 
     return ConfidentialCountsRV.make(change_dist_size(base, new_size, expand=expand))
 
 
-class FlatCountsRV(PythonRV):
+class FlatCountsRV(RandomVariable):
     """Random variable of `FlatCounts`, which cannot be drawn from."""
 
     name, signature, dtype = "flat_counts", "->()", "int64"
+    _print_name = print_name("FlatCounts")
 
-    def rng_fn(self, rng: Any, size: Any = None) -> Any:
+    def rng_fn(self, *_: Any) -> Any:
         """Refuse: there is no uniform distribution over all counts."""
         raise NotImplementedError(
             "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
         )
+
+
+@numba_core_rv_funcify.register(FlatCountsRV)
+def _flat_core(op: FlatCountsRV, node: Any) -> Any:
+    op.rng_fn()
 
 
 class _FlatBase(pm.Discrete):

@@ -21,11 +21,7 @@ from pymc.distributions.transforms import _default_transform
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import (
-    numba_njit,
-    register_funcify_and_cache_key,
-    register_funcify_default_op_cache_key,
-)
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
@@ -75,8 +71,8 @@ class ScalarNoiseRV(PythonRV):
     @classmethod
     def rng_fn(cls, rng: np.random.Generator, *parameters: Any) -> Any:
         """Draw an array of independent values; the last argument is their size."""
-        *own, size = parameters
-        arrays = [np.asarray(array, dtype=np.float64) for array in own]
+        *inputs, size = parameters
+        arrays = [np.asarray(array, dtype=np.float64) for array in inputs]
         shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
         out = np.empty((1, int(np.prod(shape))), dtype=np.int64 if cls.law_type.integer else np.float64)
         cls.law_type.fill(rng, *(np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays), out)
@@ -104,7 +100,7 @@ def _core(op: ScalarNoiseRV, node: Any) -> tuple[Any, int | None]:
 def version_of(*sources: Any) -> int:
     """A number of the files of kernels, and this one: PyTensor keeps what was compiled from other kernels on disk."""
     files = sorted({__file__, *map(inspect.getfile, sources)})
-    return zlib.crc32("".join(Path(own).read_text(encoding="utf-8") for own in files).encode())
+    return zlib.crc32("".join(Path(file).read_text(encoding="utf-8") for file in files).encode())
 
 
 def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
@@ -159,24 +155,24 @@ def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:
 
     def variables(mu: Any, **given: Any) -> tuple[list[Any], dict[str, Any]]:
         first, *others = given.values()
-        return [location(mu), scale(first, name), *(pt.cast(own, "float64") for own in others)], {}
+        return [location(mu), scale(first, name), *(pt.cast(value, "float64") for value in others)], {}
 
     verbs = {"logp": logp, "support_point": support_point}
     if getattr(law, "log_cdf_kernel", None) is not None:
         verbs["logcdf"] = logcdf
     observed = "[7, 12]" if law.integer else "[7.3, 12.9]"
     example = "" if more else f"{_LEVEL}, {name}=4.0, observed={observed})"
-    return lambda own: _of_values(law, own, ScalarNoiseRV, variables, verbs, example=example)
+    return lambda written: _of_values(law, written, ScalarNoiseRV, variables, verbs, example=example)
 
 
-def _of_values(law: Any, own: type, base: type, variables: Any, verbs: Any, **doc: Any) -> Any:
+def _of_values(law: Any, written: type, base: type, variables: Any, verbs: Any, **doc: Any) -> Any:
     signature = f"(),{','.join('()' for _ in law.kernel_parameters)}->()"
     defaults = {f.name: f.default for f in fields(law) if f.default is not MISSING}
     parameters = {
         name: defaults.get(name, _ABSENT.get(name, inspect.Parameter.empty)) for name in law.kernel_parameters
     }
-    body = {"rv_op": rv_of(law, own, base, signature=signature)(), **verbs}
-    return made(law, own, parameters, variables, body, **doc)
+    body = {"rv_op": rv_of(law, written, base, signature=signature)(), **verbs}
+    return made(law, written, parameters, variables, body, **doc)
 
 
 _ABSENT = {"lower": None, "upper": None}
@@ -257,9 +253,9 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
     example = (_COUNT if law.integer else _SHARE).replace("SCALE", law.scale_name)
     notes = _ATOMS if law.has_atoms and not law.integer else ""
 
-    def decorated(own: type) -> Any:
-        found = _of_values(law, own, BoundedRV, variables, verbs, given=given, example=example, notes=notes)
-        if issubclass(own, BoundedContinuous):
+    def decorated(written: type) -> Any:
+        found = _of_values(law, written, BoundedRV, variables, verbs, given=given, example=example, notes=notes)
+        if issubclass(written, BoundedContinuous):
             _default_transform.register(found)(lambda op, rv: bounded_cont_transform(op, rv, sides))
         return found
 
@@ -335,7 +331,7 @@ class GaussianSumsOp(WithDerivatives):
     and sigma for fixed m, and m out.
     """
 
-    derivatives = 2
+    derivatives, version = 2, version_of(bounded_kernels)
     evaluate = staticmethod(_sums)
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -345,11 +341,6 @@ class GaussianSumsOp(WithDerivatives):
     def infer_shape(self, node: Any, shapes: Any) -> Any:
         """The shape of the vectors."""
         return [shapes[0]] * 4
-
-
-@register_funcify_default_op_cache_key(GaussianSumsOp)
-def _funcify(op: Any, node: Any, **kwargs: Any) -> tuple[Any, int]:
-    return _sums, version_of(bounded_kernels)
 
 
 def gaussian_sums(mu: Any, sigma: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
@@ -377,8 +368,8 @@ class CensoredRV(PythonRV):
 
     def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
         """Draw an array of independent values; the last argument is their size."""
-        *own, size = inputs
-        arrays = [np.asarray(array, dtype=np.float64) for array in own]
+        *values, size = inputs
+        arrays = [np.asarray(array, dtype=np.float64) for array in values]
         shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
         mu, *parameters = (np.broadcast_to(array, shape).copy() for array in arrays)
         return np.asarray(self.law_of(parameters).draw(rng, shape, location=mu), dtype=self.dtype)
@@ -520,10 +511,8 @@ class Tulap(pm.Continuous):
     ----------
     mu : tensor_like of float or int
         Location: what the noise was added to, for a statistic of sensitivity 1.
-    epsilon : tensor_like of float
-        Privacy loss (epsilon > 0).
     delta : tensor_like of float, default 0
-        (0 <= delta < 1).
+        At least 0 and less than 1.
 
     Examples
     --------

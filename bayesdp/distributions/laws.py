@@ -61,23 +61,16 @@ UnknownPerturbation = of_table(
     "Each count by itself; several have `PerturbedByRows` with `PerturbationRows`.",
 )
 
-_BY_COUNTY = """>>> import pymc as pm
->>> import bayesdp as bdp
->>> table = bdp.datasets.delinquent_children()
->>> counties = bdp.Invariants(bdp.Margins(table, ["county"]))
->>> with pm.Model():
-...     counts = pm.Gamma("counts", 2.0, 0.1, shape=(4, 4))
-...     noisy = NAME("noisy", counts, 5.0, invariants=counties, observed=table.values)"""
-
 LatticeLaplace = of_tables(noise.LatticeLaplace, "0.25")
 LatticeGaussian = of_tables(noise.LatticeGaussian, "5.0")
 LatticeKNorm = of_tables(noise.LatticeKNorm, "1.0, adjacency=3")
 ProjectedGaussian = of_tables(noise.ProjectedGaussian, "5.0")
 ProjectedLaplace = of_tables(
     noise.ProjectedLaplace,
-    _BY_COUNTY,
+    "5.0",
     "The density is available in closed form, with gradient, for all invariants that fall apart into components of rank 1, at\n"
     "the cost of one sort a group. `RowSpaceNoise` and `ProjectedLaplaceGivenRows` have the law with a latent variable otherwise.",
+    margins='["county"]',
 )
 ExtendedLaplace = of_tables(noise.ExtendedLaplace, "5.0")
 MixedLaplace = of_tables(noise.MixedLaplace, "5.0, ratios=[1.0, 2.0], weights=[0.5, 0.5]")

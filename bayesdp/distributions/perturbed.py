@@ -126,14 +126,14 @@ def perturbed_distribution(law: type[PerturbedLaw]) -> Callable[[type], Any]:
     """
 
     def variables(mu: Any, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
-        own = law(**stated)
-        return [counts_of(mu, law.name), pt.constant(own.transitions.mass)], {"law": own}
+        made_law = law(**stated)
+        return [counts_of(mu, law.name), pt.constant(made_law.transitions.mass)], {"law": made_law}
 
     body = {"rv_type": PerturbedRV, "rv_op": perturbed_op}
     parameters = {
         name: Parameter.empty if default is MISSING else default for name, default in law.stated_parameters().items()
     }
-    return lambda own: made(law, own, parameters, variables, body, given={"mu": _LOCATION})
+    return lambda written: made(law, written, parameters, variables, body, given={"mu": _LOCATION})
 
 
 _LOCATION = "mu : tensor_like of int\n    The true counts."
@@ -213,11 +213,11 @@ def _rows_logp(op: PerturbationRowsRV, values: Any, rng: Any, size: Any, means: 
         known = pt.any(pt.all(pt.lt(pt.abs(value - pt.constant(law.tables)), 1e-9), axis=(1, 2)))
         return pt.switch(known, -np.log(len(law.tables)), -np.inf)
     possible = law.concentrations > 0
-    own = np.where(possible, law.concentrations, 1.0)
-    constant = gammaln(law.concentrations.sum(axis=1)).sum() - gammaln(own).sum()
+    shapes = np.where(possible, law.concentrations, 1.0)
+    constant = gammaln(law.concentrations.sum(axis=1)).sum() - gammaln(shapes).sum()
     inside = pt.all(pt.lt(pt.abs(pt.sum(value, axis=1) - 1.0), 1e-6))
     inside = inside & pt.all(pt.switch(possible, pt.ge(value, 0.0), pt.eq(value, 0.0)))
-    return pt.switch(inside, constant + pt.sum((own - 1.0) * pt.log(pt.switch(possible, value, 1.0))), -np.inf)
+    return pt.switch(inside, constant + pt.sum((shapes - 1.0) * pt.log(pt.switch(possible, value, 1.0))), -np.inf)
 
 
 class PerturbedByRows(pm.Discrete):
@@ -254,15 +254,15 @@ class PerturbedByRows(pm.Discrete):
     def dist(cls, mu: Any, rows: Any, like: PerturbedLaw, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         table, shape = pt.as_tensor_variable(rows), like.transitions.mass.shape
-        if table.ndim != 2 or any(own not in (None, n) for own, n in zip(table.type.shape, shape, strict=True)):
+        if table.ndim != 2 or any(given not in (None, n) for given, n in zip(table.type.shape, shape, strict=True)):
             raise ValueError(f"rows must have the shape {shape} of like.transitions.mass, got {table.type.shape}")
         return super().dist([counts_of(mu, like.name), pt.cast(table, "float64")], law=like, of_counts=True, **kwargs)
 
 
 def rows_of(model: pm.Model, law: noise.NoiseLaw) -> Any:
     """The variable of a model that has the rows of an unknown law, or of an equal one; None if there is none."""
-    own = (rv for rv in model.free_RVs if isinstance(rv.owner.op, PerturbationRowsRV))
-    return next((rv for rv in own if rv.owner.op.law == law), None)
+    learnt = (rv for rv in model.free_RVs if isinstance(rv.owner.op, PerturbationRowsRV))
+    return next((rv for rv in learnt if rv.owner.op.law == law), None)
 
 
 @add_likelihood.register

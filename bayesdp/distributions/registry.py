@@ -22,7 +22,7 @@ from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
 from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
@@ -113,12 +113,12 @@ def kind_of(law: type[NoiseLaw]) -> Any:
     return pm.Discrete if law.integer else pm.Continuous
 
 
-def rv_of(law: type[NoiseLaw], own: type, base: type, **body: Any) -> Any:
+def rv_of(law: type[NoiseLaw], written: type, base: type, **body: Any) -> Any:
     """The type of the random variable of a distribution, which is an attribute of that, so that pickle finds it."""
-    place = {"__module__": own.__module__, "__qualname__": f"{own.__qualname__}.rv_type"}
-    said = {"__doc__": f"Random variable of `{own.__name__}`.", "_print_name": print_name(own.__name__)}
+    place = {"__module__": written.__module__, "__qualname__": f"{written.__qualname__}.rv_type"}
+    said = {"__doc__": f"Random variable of `{written.__name__}`.", "_print_name": print_name(written.__name__)}
     values = {"name": law.name.replace("-", "_"), "law_type": law, "dtype": "int64" if law.integer else "float64"}
-    return type(base)(f"{own.__name__}RV", (base,), {**place, **said, **values, **body})
+    return type(base)(f"{written.__name__}RV", (base,), {**place, **said, **values, **body})
 
 
 def print_name(name: str) -> tuple[str, str]:
@@ -128,7 +128,7 @@ def print_name(name: str) -> tuple[str, str]:
 
 def made(
     law: type[NoiseLaw],
-    own: type,
+    written: type,
     parameters: Mapping[str, Any],
     variables: Callable[..., tuple[list[Any], dict[str, Any]]],
     body: Mapping[str, Any],
@@ -136,13 +136,13 @@ def made(
     keywords: Sequence[str] | None = None,
     **doc: Any,
 ) -> Any:
-    """Make the distribution of a law and register it: `own`, with its docstring completed and all that is in `body`."""
+    """Make the distribution of a law and register it: `written`, with its docstring completed and all that is in `body`."""
     # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable, checked,
-    # and what its Op holds. `body`: PyMC's methods, which those of `own` replace. `keywords`: parameters by name only, if any; then
+    # and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only; then
     # more arguments are shown too. `doc`: see `distribution_doc`.
-    if not issubclass(own, kind_of(law)):
+    if not issubclass(written, kind_of(law)):
         raise TypeError(
-            f"{own.__name__} must be a subclass of pymc.{kind_of(law).__name__}, as the law {law.name!r} is"
+            f"{written.__name__} must be a subclass of pymc.{kind_of(law).__name__}, as the law {law.name!r} is"
         )
     plain, by_name = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     shown = [Parameter("cls", plain), Parameter("mu", plain)]
@@ -162,11 +162,11 @@ def made(
     more = [] if keywords is None else [Parameter("kwargs", Parameter.VAR_KEYWORD)]
     dist.__signature__ = Signature([*shown, *more])  # type: ignore[attr-defined]  # what `help` shows
     # PyMC registers a class by its random variable when it is made, so it is made again with one.
-    replaced = {key: value for key, value in vars(own).items() if key not in _OF_THE_FIRST}
-    written = distribution_doc(law, own.__doc__, own.__name__, ["mu", *parameters], **doc)
-    kind: Any = type(own)
-    body = {"dist": classmethod(dist), "law_type": law, **body, **replaced, "__doc__": written}
-    found = kind(own.__name__, own.__bases__, {**body, "__qualname__": own.__qualname__})
+    replaced = {key: value for key, value in vars(written).items() if key not in _OF_THE_FIRST}
+    completed = distribution_doc(law, written.__doc__, written.__name__, ["mu", *parameters], **doc)
+    kind: Any = type(written)
+    body = {"dist": classmethod(dist), "law_type": law, **body, **replaced, "__doc__": completed}
+    found = kind(written.__name__, written.__bases__, {**body, "__qualname__": written.__qualname__})
     register_distribution(law, found)
     return found
 
@@ -182,7 +182,7 @@ _OF_THE_DISTRIBUTION = {
 
 def distribution_doc(
     law: type[NoiseLaw],
-    own: str | None,
+    doc: str | None,
     name: str,
     parameters: Sequence[str],
     *,
@@ -193,12 +193,12 @@ def distribution_doc(
     raises: str = "",
 ) -> str:
     """Complete the docstring of a distribution."""
-    # `own` is what is written at the distribution. `parameters`: names of its parameters, in order; the first after `mu` is a
+    # `doc` is what is written at the distribution. `parameters`: names of its parameters, in order; the first after `mu` is a
     # positive scale. `given`: entries of parameters that are neither written at the distribution nor to be those of the law.
     # `example` and `raises`: what stands in these sections if nothing is written there. `scale_shape`: added to the type of the scale.
     # `notes`: for that section, after what is written there. Sections are in the order of numpydoc. *Raises* and *Notes* of the law
     # are left out: they are about its constructor and its methods.
-    said, of_law = sections_of(own), sections_of(law.__doc__)
+    said, of_law = sections_of(doc), sections_of(law.__doc__)
     summary, _, description = said[""].partition("\n\n")
     of_summary, _, of_description = of_law[""].partition("\n\n")
     of_description = re.sub(r"^Mean      0$", "Mean      mu", of_description, flags=re.MULTILINE)
@@ -289,8 +289,8 @@ def in_python(function: Any, *result: Any) -> tuple[Any, None]:
 
     def call(inputs: tuple[Any, ...]) -> Any:
         found = function(*inputs) if len(types) > 1 else (function(*inputs),)
-        arrays = [np.asarray(own, order="C") for own in found]
-        made = [own.item() if ndim is None else own for own, (_, ndim) in zip(arrays, result, strict=True)]
+        arrays = [np.asarray(array, order="C") for array in found]
+        made = [array.item() if ndim is None else array for array, (_, ndim) in zip(arrays, result, strict=True)]
         return tuple(made) if len(types) > 1 else made[0]
 
     @numba_njit
@@ -305,11 +305,13 @@ def in_python(function: Any, *result: Any) -> tuple[Any, None]:
 class WithDerivatives(Op):
     """An Op whose first output is computed together with its derivatives, the next outputs, in the first of its inputs.
 
-    `evaluate` gives all outputs from arrays, and `types` what they are. Second derivatives are refused, not taken for zero.
+    `evaluate` gives all outputs from arrays, compiled by numba, and `types` what they are. Second derivatives are refused, not taken
+    for zero. The `version` must change whenever the compiled function does, or PyTensor uses a stored one.
     """
 
     __props__: tuple[str, ...] = ()
     derivatives: ClassVar[int]
+    version: ClassVar[int]
     evaluate: Any
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -342,6 +344,11 @@ class WithDerivatives(Op):
         return [*(cotangents[0] * outputs[1 + i] for i in varied), *fixed]
 
 
+@register_funcify_default_op_cache_key(WithDerivatives)
+def _compiled(op: WithDerivatives, node: Any, **_: Any) -> tuple[Any, int]:
+    return op.evaluate, op.version
+
+
 @numba_core_rv_funcify.register(PythonRV)
 def drawn_in_python(op: Any, node: Any) -> tuple[Any, None]:
     """The `rng_fn` of a random variable, for PyTensor's numba backend."""
@@ -350,8 +357,8 @@ def drawn_in_python(op: Any, node: Any) -> tuple[Any, None]:
 
 def applied(op: Any, *inputs: Any, size: Any, rng: Any) -> Any:
     """The variable of a random variable's Op, with a generator of its own if none is given."""
-    own = shared_rng(seed=None) if rng is None else rng
-    return op(*inputs, size=size, rng=own, return_next_rng=True)[1]
+    generator = shared_rng(seed=None) if rng is None else rng
+    return op(*inputs, size=size, rng=generator, return_next_rng=True)[1]
 
 
 def is_discrete(variable: Any) -> bool:
@@ -392,7 +399,9 @@ def checked_location(value: Any, invariants: Any) -> Any:
     variable = location(value)
     table = invariants.frame.shape
     known = variable.type.shape[max(variable.ndim - len(table), 0) :]
-    fits = len(known) == len(table) and all(own is None or own == size for own, size in zip(known, table, strict=True))
+    fits = len(known) == len(table) and all(
+        given is None or given == size for given, size in zip(known, table, strict=True)
+    )
     if not fits:
         raise ValueError(f"mu must have the shape of the table, {table}, got {variable.type.shape}")
     return variable
@@ -429,10 +438,10 @@ def integrator(potential: Any, function: Any, raveled: bool, dtype: str) -> CpuL
     return CpuLeapfrogIntegrator(potential, gradient)
 
 
-def _integrator(own: CpuLeapfrogIntegrator) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    wrapper = own._logp_dlogp_func
+def _integrator(given: CpuLeapfrogIntegrator) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    wrapper = given._logp_dlogp_func
     raveled = "point_map_info" not in wrapper.__code__.co_varnames
-    return integrator, (own._potential, getclosurevars(wrapper).nonlocals["pytensor_function"], raveled, own._dtype)
+    return integrator, (given._potential, getclosurevars(wrapper).nonlocals["pytensor_function"], raveled, given._dtype)
 
 
 def register() -> None:

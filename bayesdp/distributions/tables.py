@@ -23,7 +23,7 @@ from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
-from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.variable import TensorConstant
 
@@ -153,7 +153,7 @@ class BlocksDensity(WithDerivatives):
     inputs and not parameters of the Op, so that all invariants share one compiled function.
     """
 
-    derivatives = 2
+    derivatives, version = 2, 3
     evaluate = staticmethod(_blocks)
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -163,12 +163,6 @@ class BlocksDensity(WithDerivatives):
     def infer_shape(self, node: Apply[Any], shapes: list[Any]) -> list[Any]:
         """The gradient is as long as the noise."""
         return [(), shapes[0], ()]
-
-
-@register_funcify_default_op_cache_key(BlocksDensity)
-def _compiled(op: BlocksDensity, node: Any, **_: Any) -> tuple[Any, int]:
-    """Give the kernel to PyTensor; the number must change whenever the kernel does, or a stored one is used."""
-    return _blocks, 3
 
 
 def blocks_log_density(difference: Any, b: Any, invariants: Invariants) -> Any:
@@ -313,6 +307,9 @@ def nearest_table(rv: Any, mu: Any) -> Any:
     return pt.zeros_like(rv) + centre
 
 
+_BOTH_MARGINS = '["county"], ["education"]'
+
+
 def table_distribution(
     law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None, example: str | None = None
 ) -> Any:
@@ -345,12 +342,12 @@ def table_distribution(
 
 
 @makes(TableLaw)
-def of_tables(law: Any, example: str | None = None, notes: str = "") -> Any:
-    """The distribution of a law of whole tables."""
-    return _table(law, blank(law, kind_of(law), notes), example)
+def of_tables(law: Any, example: str | None = None, notes: str = "", *, margins: str = _BOTH_MARGINS) -> Any:
+    """The distribution of a law of whole tables; `margins`: those that the table of the example keeps."""
+    return _table(law, blank(law, kind_of(law), notes), example, margins)
 
 
-def _table(law: Any, own: Any, example: str | None) -> Any:
+def _table(law: Any, written: Any, example: str | None, margins: str = _BOTH_MARGINS) -> Any:
     on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
     first = rest.pop(law.scale_name, None)
     # What is None unless it is given is left to the law, and the coordinates to the invariants.
@@ -360,7 +357,7 @@ def _table(law: Any, own: Any, example: str | None) -> Any:
     body: dict[str, Any] = {}
     if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
         body["moved_only_by"] = "" if law.kernel_form is None else "LatticeNoiseGibbs"
-    rv_type = rv_of(law, own, TableNoiseRV, **body)
+    rv_type = rv_of(law, written, TableNoiseRV, **body)
 
     def variables(mu: Any, invariants: Invariants, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
         value = scale(stated.pop(law.scale_name), law.scale_name)
@@ -384,15 +381,21 @@ def _table(law: Any, own: Any, example: str | None) -> Any:
     own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
     verbs = {"rv_type": rv_type, "rv_op": own_op, "support_point": support_point}
     return made(
-        law, own, parameters, variables, verbs, keywords=[*keywords, "invariants"], **_documented(law, first, example)
+        law,
+        written,
+        parameters,
+        variables,
+        verbs,
+        keywords=[*keywords, "invariants"],
+        **_documented(law, first, example, margins),
     )
 
 
-_TWO_WAY = """>>> import numpy as np
+_EXAMPLE = """>>> import numpy as np
 >>> import pymc as pm
 >>> import bayesdp as bdp
 >>> table = bdp.datasets.delinquent_children()
->>> margins = bdp.Invariants(bdp.Margins(table, ["county"], ["education"]))
+>>> margins = bdp.Invariants(bdp.Margins(table, MARGINS))
 >>> with pm.Model():
 ...     counts = pm.Poisson("counts", 10.0, shape=(4, 4))
 ...     noisy = NAME("noisy", counts, PARAMETERS, invariants=margins, observed=table.values)"""
@@ -414,19 +417,17 @@ NotImplementedError
     If the log-density is not known for these invariants, or needs a dense matrix (dimensions times cells) beyond four million."""
 
 
-def _documented(law: type[TableLaw], first: Any, example: str | None) -> dict[str, Any]:
-    """Entries and sections of the docstring that all these distributions have; `example`: whole, or the scale and parameters."""
+def _documented(law: type[TableLaw], first: Any, example: str | None, margins: str) -> dict[str, Any]:
+    """Entries and sections of the docstring that all these distributions have; `example`: the scale and other parameters."""
     lattice, kind = law.support == "lattice", " of int" if law.integer else ""
     given = {"mu": f"mu : tensor_like{kind}, shape ``(..., *table)``\n    The table that the noise was added to."}
     if first is None:
         given[law.scale_name] = (
             f"{law.scale_name} : tensor_like of float, default 1, shape (...)\n    Multiplies the noise."
         )
-    if example is not None and ">>>" not in example:
-        example = _TWO_WAY.replace("PARAMETERS", example)
     return {
         "given": given,
-        "example": example or "",
+        "example": _EXAMPLE.replace("PARAMETERS", example).replace("MARGINS", margins) if example else "",
         "scale_shape": ", shape (...)",
         "notes": f"{_OFF}\n\n{_LATENT}" if lattice and law.kernel_form is not None else _OFF,
         "raises": _UNKNOWN_SUM if lattice else _UNKNOWN_DENSITY,
@@ -595,9 +596,9 @@ def _given_rows_logp(
     op: ProjectedLaplaceGivenRowsRV, values: Any, rng: Any, size: Any, mu: Any, w: Any, b: Any, **_: Any
 ) -> Any:
     [value] = values
-    own = op.invariants
+    kept = op.invariants
     noise = value - mu + op.spread(w)
-    density = -norm_of(pt, noise, "l1", own) / b - own.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(own)
+    density = -norm_of(pt, noise, "l1", kept) / b - kept.frame.size * pt.log(2.0 * b) + 0.5 * log_gram(kept)
     return check_parameters(density, b > 0, msg="b > 0")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -100,34 +100,27 @@ def shared_laws(parts: Sequence[tuple[Any, Query]]) -> list[Ints]:
     numbers: dict[Any, int] = {}
     found = []
     for law, query in parts:
-        own = np.zeros(query.rows, dtype=np.int64)
+        shared = np.zeros(query.rows, dtype=np.int64)
         if law.same_cell_same_value and query.rows:
             sets = np.flatnonzero(sets_of_records(query))
             if law.of_answer(0, query.shape) is law:
-                own[sets] = numbers.setdefault(law, len(numbers) + 1)
+                shared[sets] = numbers.setdefault(law, len(numbers) + 1)
             else:
-                own[sets] = [numbers.setdefault(law.of_answer(int(i), query.shape), len(numbers) + 1) for i in sets]
-        found.append(own)
+                shared[sets] = [numbers.setdefault(law.of_answer(int(i), query.shape), len(numbers) + 1) for i in sets]
+        found.append(shared)
     return found
-
-
-def _records(query: Query, law: Ints, table: Ints) -> Iterator[tuple[int, Hashable]]:
-    """Place and class of each answer of a query that may share a perturbation and has records."""
-    matrix = query.matrix
-    for place in np.flatnonzero(law):
-        cells = np.sort(matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]])
-        held = cells[table[cells] != 0]
-        if held.size:
-            yield int(place), (int(law[place]), held.tobytes())
 
 
 def share_by_records(law: Any, queries: Sequence[Query], drawn: Sequence[npt.NDArray[Any]], table: Ints) -> None:
     """Give all answers about the same records the number of the first one, in place."""
     first: dict[Hashable, Any] = {}
-    for query, shared, values in zip(queries, shared_laws([(law, own) for own in queries]), drawn, strict=True):
-        flat = values.reshape(-1)
-        for place, records in _records(query, shared, table):
-            flat[place] = first.setdefault(records, flat[place])
+    for query, shared, values in zip(queries, shared_laws([(law, query) for query in queries]), drawn, strict=True):
+        flat, matrix = values.reshape(-1), query.matrix
+        for place in np.flatnonzero(shared):
+            cells = np.sort(matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]])
+            held = cells[table[cells] != 0]
+            if held.size:
+                flat[place] = first.setdefault((int(shared[place]), held.tobytes()), flat[place])
         values[...] = flat.reshape(values.shape)
 
 
@@ -157,9 +150,8 @@ class NoiseLaw(ABC):
         Name in files and on the command line.
     support : {"integers", "reals", "bounded", "counts", "simplex", "vectors", "lattice", "subspace"}
         Where the noise lives: independent integers or real numbers, independent values within bounds, independent counts
-        published for counts, vectors of shares that
-        add up to 1, vectors of statistics whose noise is drawn for all entries together, the integer points of the null space
-        of the invariants, or that null space itself. The last two need the invariants.
+        published for counts, vectors of shares that add up to 1, vectors of statistics whose noise is drawn for all entries
+        together, the integer points of the null space of the invariants, or that null space itself. The last two need the invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool
@@ -177,9 +169,6 @@ class NoiseLaw(ABC):
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
     additive : bool
         Whether noisy values are the location plus noise whose law does not depend on it; not so within bounds.
-    same_cell_same_value : bool
-        Whether one cell has one perturbation in all tables that it is published in, as under cell keys; False, the default, where
-        each published number has noise of its own.
     everywhere : bool
         Whether its log-density is finite for every value of the support around every location, so that noise forbids no
         table. False, the default, where that is not known.
@@ -266,7 +255,7 @@ class NoiseLaw(ABC):
 
     @property
     def same_cell_same_value(self) -> bool:
-        """Whether one cell has one perturbation in all tables that it is published in; False by default."""
+        """Whether one cell has one perturbation in all tables that it is published in, as under cell keys; False by default."""
         return False
 
     @abstractmethod
@@ -337,15 +326,12 @@ class NoiseLaw(ABC):
 
         Parameters
         ----------
-        rng : int, numpy.random.Generator or None
+        rng
+            As of `draw`.
         queries : sequence of Query
+            The answers have their shapes.
         table : array_like, shape ``(*table)``
             The true counts.
-
-        Returns
-        -------
-        list of numpy.ndarray
-            One for each query, in its shape.
 
         Examples
         --------
@@ -360,7 +346,7 @@ class NoiseLaw(ABC):
         generator = _validate.generator_of(rng)
         counts = np.asarray(table)
         asked = list(queries)
-        found: list[Any] = [np.asarray(self.draw(generator, own.shape, location=own.apply(counts))) for own in asked]
+        found: list[Any] = [np.asarray(self.draw(generator, one.shape, location=one.apply(counts))) for one in asked]
         if self.same_cell_same_value:
             share_by_records(self, asked, found, counts.reshape(-1))
         return found
@@ -526,7 +512,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, tuple):
-        return [_described(own) for own in value]
+        return [_described(item) for item in value]
     return value.describe() if isinstance(value, NoiseLaw) else value
 
 

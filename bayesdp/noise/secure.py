@@ -6,7 +6,6 @@ noise. OpenDP is Rust code that others have reviewed; it comes with the extra ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
 from importlib.metadata import version
@@ -74,20 +73,17 @@ def gaussian_by_integers(sigma: float, size: int, engine: str) -> list[int]:
 
 
 def _by_opendp(maker: str, metric: str, measured_in: str, scale: float, size: int) -> list[int]:
+    """Noise by OpenDP, called with the feature that its constructors ask for; its switches are left as they were."""
     if not size:
         return []
     dp: Any = import_module("opendp.prelude")
-    domain, distance = dp.vector_domain(dp.atom_domain(T="i64")), getattr(dp, metric)(T=measured_in)
-    return _with_contrib(lambda: getattr(dp.m, maker)(domain, distance, scale=scale)([0] * size))
-
-
-def _with_contrib(draw: Callable[[], list[int]]) -> list[int]:
-    """Call OpenDP with the feature that its constructors ask for, and leave its switches as they were."""
     switches: Any = import_module("opendp.mod")
+    domain, distance = dp.vector_domain(dp.atom_domain(T="i64")), getattr(dp, metric)(T=measured_in)
     before = "contrib" in switches.GLOBAL_FEATURES
     switches.enable_features("contrib")
     try:
-        return draw()
+        drawn: list[int] = getattr(dp.m, maker)(domain, distance, scale=scale)([0] * size)
+        return drawn
     finally:
         if not before:
             switches.disable_features("contrib")

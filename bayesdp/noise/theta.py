@@ -22,8 +22,6 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.kernels import upper_tails
 from bayesdp.noise.namespace import special
 
-__all__ = ["log_sum", "log_upper_tail", "moments"]
-
 SWITCH = 0.5
 """Scale from which Poisson's formula is used."""
 
@@ -75,20 +73,26 @@ def log_sum(offset: Any, sigma: Any, xp: Any = np) -> Any:
 def moments(offset: Floats, sigma: Floats) -> tuple[Floats, Floats]:
     """Mean and variance of j, the distance to the nearest integer of mu."""
     small = sigma < SWITCH
-    mean, variance = np.empty_like(sigma), np.empty_like(sigma)
-    if np.any(small):
-        weights = _weights(offset[small], sigma[small])
-        j = np.arange(-DIRECT_TERMS, DIRECT_TERMS + 1.0).reshape(-1, *[1] * weights[0].ndim)
-        total = weights.sum(axis=0)
-        mean[small] = (j * weights).sum(axis=0) / total
-        variance[small] = ((j - mean[small]) ** 2 * weights).sum(axis=0) / total
-    if not np.all(small):
-        d, s = offset[~small], sigma[~small]
-        theta, first, second = _theta(d, s)
-        slope = first / theta
-        mean[~small] = d + s**2 * slope
-        variance[~small] = s**2 + s**4 * (second / theta - slope**2)
-    return mean, variance
+    low, high = np.where(small, sigma, SWITCH), np.where(small, SWITCH, sigma)
+    j = np.arange(-DIRECT_TERMS, DIRECT_TERMS + 1.0).reshape(-1, *[1] * low.ndim)
+    weights = np.exp(-j * (j - 2.0 * offset) / (2.0 * low**2))
+    total = weights.sum(axis=0)
+    mean = (j * weights).sum(axis=0) / total
+    variance = ((j - mean) ** 2 * weights).sum(axis=0) / total
+    theta, first, second = (
+        np.ones_like(high),
+        np.zeros_like(high),
+        np.zeros_like(high),
+    )  # and its derivatives by the offset
+    for m in range(1, DUAL_TERMS + 1):
+        weight = 2.0 * np.exp(-2.0 * (math.pi * m * high) ** 2)
+        wave = 2.0 * math.pi * m
+        theta += weight * np.cos(wave * offset)
+        first -= weight * wave * np.sin(wave * offset)
+        second -= weight * wave**2 * np.cos(wave * offset)
+    slope = first / theta
+    dual = high**2 + high**4 * (second / theta - slope**2)
+    return np.where(small, mean, offset + high**2 * slope), np.where(small, variance, dual)
 
 
 def log_upper_tail(start: Any, offset: Any, sigma: Any, xp: Any = np) -> Any:
@@ -119,21 +123,3 @@ def log_upper_tail(start: Any, offset: Any, sigma: Any, xp: Any = np) -> Any:
         distance = 2.0 * (start - offset)[..., None] + steps
         direct = xp.sum(xp.exp(-steps * distance / (2.0 * low**2)), axis=-1)
     return xp.log(xp.where(small, direct, series)) - start * (start - 2.0 * offset) / (2.0 * sigma**2)
-
-
-def _weights(offset: Floats, sigma: Floats) -> Floats:
-    """Give w(j) for j = -DIRECT_TERMS, ..., DIRECT_TERMS along a new first axis."""
-    j = np.arange(-DIRECT_TERMS, DIRECT_TERMS + 1.0).reshape(-1, *[1] * offset.ndim)
-    return np.asarray(np.exp(-j * (j - 2.0 * offset) / (2.0 * sigma**2)))
-
-
-def _theta(offset: Floats, sigma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Theta and its first two derivatives with respect to the offset."""
-    theta, first, second = np.ones_like(sigma), np.zeros_like(sigma), np.zeros_like(sigma)
-    for m in range(1, DUAL_TERMS + 1):
-        weight = 2.0 * np.exp(-2.0 * (math.pi * m * sigma) ** 2)
-        wave = 2.0 * math.pi * m
-        theta += weight * np.cos(wave * offset)
-        first -= weight * wave * np.sin(wave * offset)
-        second -= weight * wave**2 * np.cos(wave * offset)
-    return theta, first, second

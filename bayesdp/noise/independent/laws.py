@@ -510,8 +510,8 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
         # minus the mirror image.
         below = value <= base
         distance = xp.where(below, mu - value, value + 1.0 - mu)
-        own = xp.where(below, mu - base, base + 1.0 - mu)  # distance of the nearest integer on that side
-        tail = -(distance - own) / scale - softplus(xp, (2.0 * own - 1.0) / scale)
+        nearest = xp.where(below, mu - base, base + 1.0 - mu)  # distance of the nearest integer on that side
+        tail = -(distance - nearest) / scale - softplus(xp, (2.0 * nearest - 1.0) / scale)
         return xp.where(below, tail, log1mexp(xp, xp.where(below, -1.0, tail)))
 
     @staticmethod
