@@ -4,58 +4,48 @@ A guarantee for neighbouring tables is about tables that the invariants may tell
 to the invariants (Gao, Gong and Yu, 2022, Section 2), it is about differences z with ``A z = 0``: for each kind of them, the
 largest length of what z changes in the answers. Found, in this order,
 
-- by counting, for sums (`bayesdp.sensitivities.difference_lengths`), and as products, in Helmert coordinates: tables of any size;
+- by counting, for sums, in tables of any size. A sum maps cells to answers dimension by dimension, so that a product move on k
+  blocks becomes one of ``2**k`` answers, or zero where the sum takes the two labels of a block for one; a 3-cycle becomes a 3-cycle
+  (6 answers), a 2x2 move (4) or zero. All depends on which labels agree in which sum, and where partitions are nested three labels
+  of each shape show every way in which up to three can agree: a thousand labels without groups are as good as three;
+- as products of what each block has, in Helmert coordinates;
 - by listing all differences of the kind;
 - else as an upper bound: of two moves that make a 3-cycle, or of as many neighbouring steps as the difference takes.
-
-Which labels of one dimension tell partitions apart: a few labels that stand for all of them.
-
-Whether two (or three) labels agree in a partition is all that a move on them depends on. Where partitions are nested,
-labels of classes of equal shape are exchangeable, so that three of each shape show every way in which up to three labels
-can agree: a dimension of a thousand labels without groups is as good as one of three.
-
-How far moves change the answers of stacked sums: counted, whatever the size of the table.
-
-A sum maps cells to answers dimension by dimension, so that what a move becomes in it depends only on which labels the sum
-tells apart. A product move on k blocks becomes a product move of ``2**k`` answers, or zero where the sum takes the two
-labels of a block for one; a 3-cycle becomes a 3-cycle (6 answers), a 2x2 move (4) or zero. All entries are 1 and -1.
-
-The longest difference of a kind, where all differences of the kind can be listed.
-The lengths of differences that keep general invariants, which are known by their matrix only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
+from bayesdp.moves.families import classes_of, rules
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
 from bayesdp.sensitivities.helmert import move_l1
 from bayesdp.sensitivities.kept import (
-    Block,
-    block_codes,
-    column_groups,
+    CYCLE_SIZES,
+    agreement,
     count_cycles,
     cycles,
     found_changes,
     kept_differences,
     partitions,
     product_moves,
-    rules,
+    smallest,
 )
 from bayesdp.sensitivities.norms import (
+    CHUNK,
     MOST_CELLS,
     MOST_NUMBERS,
     MOST_PRODUCTS,
     DifferenceNorm,
+    column_groups,
     distinct_columns,
     largest_distance,
 )
@@ -63,11 +53,89 @@ from bayesdp.sensitivities.norms import (
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_WORK = 150_000_000
-"""The most numbers that are compared in a list of differences."""
+_WORK = 150_000_000  # the most numbers that are compared in a list of differences
 
 
-def listed_length(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycle: bool) -> float | None:
+def difference_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
+    """The largest length of each kind of difference that keeps the invariants, over all differences of the kind.
+
+    Empty only where general invariants of a large table leave no kind that is known.
+    """
+    nested = norm.invariants.nested
+    if nested is None:
+        return _general_lengths(norm)
+    found: dict[Difference, DifferenceLength] = {}
+    alike = norm.query.is_identity and (norm.kind == "K" or norm.coordinates is None)
+    for difference in kept_differences(norm.invariants):
+        size = _exact(norm, nested, difference)
+        if size is not None:
+            found[difference] = DifferenceLength(difference, size, "" if alike else "largest")
+            continue
+        bound = norm.upper_length(difference.l1)
+        move = found.get(DIFFERENCES["2x2 move"])
+        if difference == DIFFERENCES["3-cycle"] and move is not None and _is_two_moves(nested):
+            bound = min(bound, 2.0 * move.size)
+        found[difference] = DifferenceLength(difference, bound, "upper")
+    return tuple(found.values())
+
+
+def _exact(norm: DifferenceNorm, nested: NestedSums, difference: Difference) -> float | None:
+    """The largest length of a kind of move that keeps nested sums: by counting, as a product or by listing; else None."""
+    cycle = difference == DIFFERENCES["3-cycle"]
+    blocks = 2 if cycle else round(math.log2(difference.l1))
+    if norm.sums:
+        changed = changed_answers(nested.parts, norm.sums, blocks, cycle=cycle)
+        if changed is not None:
+            return norm.of_count(changed)
+    if norm.helmert and not cycle and (size := _product_of_blocks(norm, nested, blocks)) is not None:
+        return size
+    if blocks == 1:
+        return _substituted(norm)
+    return _listed(norm, nested, blocks, cycle=cycle)
+
+
+def _is_two_moves(nested: NestedSums) -> bool:
+    """Whether every 3-cycle that changes no sum is two 2x2 moves that change none.
+
+    It is if all labels of one side agree in each sum. The other way to cancel takes a sum in which two labels of a side agree
+    and a third does not, on both sides.
+    """
+
+    def all_or_none(block: Sequence[int], levels: tuple[int, ...]) -> bool:
+        classes = math.prod(nested.axes[d].classes[levels[d]] for d in block)
+        return classes in (1, math.prod(nested.axes[d].size for d in block))
+
+    return all(
+        any(all_or_none(block, levels) for block in split)
+        for split in partitions(len(nested.axes), 2)
+        for levels in nested.generators
+    )
+
+
+def _product_of_blocks(norm: DifferenceNorm, nested: NestedSums, blocks: int) -> float | None:
+    """Product moves in Helmert coordinates: the product of what each block has, 0 where the answers do not tell its labels apart."""
+    answers = norm.invariants.through(norm.query).nested
+    [part] = norm.query.parts
+    if answers is None or not isinstance(part, SumPart):
+        return None
+    axis_of = dict(zip((d for d, level in enumerate(part.levels) if level is not None), answers.axes, strict=False))
+    best = 0.0
+    for split in partitions(len(nested.axes), blocks):
+        for rule in rules(split, nested.generators, len(nested.axes)):
+            size = 1.0
+            for block in split:
+                told = [d for d in block if d in axis_of]
+                # The partitions are nested: the rule either joins whole answers, or takes labels of different answers for different.
+                classes = [nested.axes[d].codes[rule[d]][np.unique(part.codes[d], return_index=True)[1]] for d in told]
+                try:
+                    size *= move_l1([axis_of[d] for d in told], classes) if told else 0.0
+                except NotImplementedError:
+                    return None
+            best = max(best, size)
+    return best
+
+
+def _listed(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycle: bool) -> float | None:
     """The longest of all differences of a kind, if they are few enough to be listed."""
     images = norm.cell_images()
     if images is None:
@@ -79,7 +147,7 @@ def listed_length(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycl
         signs = np.array([1, 1, 1, -1, -1, -1])
         moves: Iterator[Ints] | None = cycles(nested) if count_cycles(nested) <= most else None
     else:
-        signs = np.array([(-1) ** bin(end).count("1") for end in range(ends)])
+        signs = np.array([(-1) ** end.bit_count() for end in range(ends)])
         moves = product_moves(nested, blocks, most)
     if moves is None:
         return None
@@ -87,14 +155,15 @@ def listed_length(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycl
         return _longest_by_gram(images, gram, moves, signs)
     best, measured = 0.0, 0
     for cells in moves:
-        step = max(4_000_000 // images.shape[1], 1)
+        step = max(CHUNK // images.shape[1], 1)
         for start in range(0, len(cells), step):
-            points = sum(sign * images[own] for sign, own in zip(signs, cells[start : start + step].T, strict=True))
-            own = np.unique(np.asarray(points), axis=0) if norm.kind == "K" else np.asarray(points)
-            measured += len(own)
+            terms = zip(signs, cells[start : start + step].T, strict=True)
+            points = np.asarray(sum(sign * images[end] for sign, end in terms))
+            points = np.unique(points, axis=0) if norm.kind == "K" else points
+            measured += len(points)
             if norm.kind == "K" and measured > norm.most:
                 return None
-            best = max(best, float(norm.lengths(own).max(initial=0.0)))
+            best = max(best, float(norm.lengths(points).max(initial=0.0)))
     return best
 
 
@@ -116,27 +185,30 @@ def _longest_by_gram(images: Floats, gram: Floats, moves: Iterator[Ints], signs:
     return float(np.linalg.norm(signs @ images[where])) if best >= 0.0 else 0.0
 
 
-def general_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
+def _general_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
     """The lengths of one record that changes its cell, or comes or goes; without these, of the smallest change that was found."""
     found = []
     for difference in kept_differences(norm.invariants):
-        if difference == DIFFERENCES["substitution"]:
-            size = substituted_length(norm)
-        elif difference.l1 == 1.0:
-            size = _added(norm)
-        else:
-            found.append(_smallest(norm, difference))
+        if difference.found:
+            found.append(_longest_found(norm, difference))
             continue
+        size = _substituted(norm) if difference == DIFFERENCES["substitution"] else _added(norm)
         if size is None:
             found.append(DifferenceLength(difference, norm.upper_length(difference.l1), "upper"))
         else:
             found.append(DifferenceLength(difference, size, "largest"))
-    if found and not any(own.size for own in found):
-        found += _smallest_that_shows(norm)
+    if found and not any(length.size for length in found):
+        changes = found_changes(norm.invariants)
+        changes = changes[_changed(norm, changes).toarray().any(axis=0)]
+        if len(changes):
+            words = (
+                "the smallest change found that keeps every invariant and changes an answer (there may be smaller ones)"
+            )
+            found.append(_longest_found(norm, smallest(changes, words)))
     return tuple(found)
 
 
-def substituted_length(norm: DifferenceNorm) -> float | None:
+def _substituted(norm: DifferenceNorm) -> float | None:
     """One record changes between two cells that all invariants treat alike."""
     if len(norm.sums) == 1:
         [part] = norm.sums
@@ -144,21 +216,19 @@ def substituted_length(norm: DifferenceNorm) -> float | None:
         apart = len(np.unique(group * part.rows + answer)) > len(np.unique(group))
         return norm.of_count(2) if apart else 0.0
     columns = sp.csc_array(norm.query.matrix)
-    reps = distinct_columns(sp.csc_array(sp.vstack([norm.invariants.matrix, columns])))
-    group = column_groups(sp.csr_array(norm.invariants.matrix[:, reps]))
-    order = np.argsort(group, kind="stable")
-    groups = [reps[own] for own in np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if own.size > 1]
-    pairs = sum(own.size * (own.size - 1) // 2 for own in groups)
-    wide = max((own.size for own in groups), default=0)
+    cells = distinct_columns(sp.csc_array(sp.vstack([norm.invariants.matrix, columns])))
+    groups = [alike for alike in classes_of(column_groups(norm.invariants.matrix[:, cells]), cells) if alike.size > 1]
+    pairs = sum(math.comb(alike.size, 2) for alike in groups)
+    wide = max((alike.size for alike in groups), default=0)
     if wide > MOST_CELLS or wide * norm.query.rows > MOST_NUMBERS or pairs * norm.query.rows > MOST_PRODUCTS:
         return None
     if norm.kind == "K" and pairs > norm.most:
         return None
     best = 0.0
-    for own in groups:
-        images = norm.images(sp.csc_array(columns[:, own]))
+    for alike in groups:
+        images = norm.images(sp.csc_array(columns[:, alike]))
         if norm.kind == "K":
-            i, j = np.triu_indices(own.size, 1)
+            i, j = np.triu_indices(alike.size, 1)
             best = max(best, float(norm.lengths(images[i] - images[j]).max()))
         else:
             best = max(best, largest_distance(images, norm.kind, "cells"))
@@ -173,9 +243,9 @@ def _added(norm: DifferenceNorm) -> float | None:
     columns = sp.csc_array(columns[:, distinct_columns(columns)])
     if norm.kind == "K" and norm.neighbours == "add-remove" and columns.shape[1] > norm.most:
         return None  # it is a neighbouring step
-    step = max(4_000_000 // norm.query.rows, 1)
+    step = max(CHUNK // norm.query.rows, 1)
     points = (norm.images(columns[:, start : start + step]) for start in range(0, columns.shape[1], step))
-    return max(float(norm.lengths(own).max()) for own in points)
+    return max(float(norm.lengths(block).max()) for block in points)
 
 
 def _changed(norm: DifferenceNorm, changes: Ints) -> sp.csc_array:
@@ -183,49 +253,15 @@ def _changed(norm: DifferenceNorm, changes: Ints) -> sp.csc_array:
     return sp.csc_array(norm.query.matrix @ sp.csc_array(changes.T))
 
 
-def _smallest(norm: DifferenceNorm, difference: Difference) -> DifferenceLength:
-    """The longest of the smallest changes that were found."""
+def _longest_found(norm: DifferenceNorm, difference: Difference) -> DifferenceLength:
+    """The longest of the changes that were found and are as small as the difference."""
     changes = found_changes(norm.invariants)
     changes = changes[np.abs(changes).sum(axis=1) == round(difference.l1)]
     return DifferenceLength(difference, float(norm.lengths(norm.images(_changed(norm, changes))).max()), "")
 
 
-def _smallest_that_shows(norm: DifferenceNorm) -> list[DifferenceLength]:
-    """Where no listed difference changes an answer: the smallest change found that does."""
-    changes = found_changes(norm.invariants)
-    shows = np.abs(_changed(norm, changes).toarray()).any(axis=0)
-    changes = changes[shows]
-    if not len(changes):
-        return []
-    sizes = np.abs(changes).sum(axis=1)
-    changes = changes[sizes == sizes.min()]
-    difference = Difference(
-        "the smallest change found that keeps every invariant and changes an answer (there may be smaller ones)",
-        float(sizes.min()),
-        float(np.linalg.norm(changes[0])),
-        found=True,
-    )
-    return [_smallest(norm, difference)]
-
-
-TRIPLES = np.array([[0, 1, 2], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 0]])
-"""How three labels can agree: no two, the first two, the first and last, the last two, all."""
-
-MERGED = np.zeros((5, 5), dtype=np.int64)
-"""How three pairs of labels agree, of which one and the other agree as given: only where both do."""
-for _pattern in range(5):
-    MERGED[_pattern, _pattern] = MERGED[_pattern, 4] = MERGED[4, _pattern] = _pattern
-
 _COPIES = 3
-
-_MOST_LABELS = 150
-"""Labels left to be compared three by three."""
-
-
-def meet(first: Ints, second: Ints) -> Ints:
-    """How combinations of labels agree, all of the first with all of the second; shapes ``(m, partitions)``."""
-    both = MERGED[first[:, None, :], second[None, :, :]].reshape(-1, first.shape[1])
-    return np.unique(both, axis=0)
+_MOST_LABELS = 150  # labels left to be compared three by three
 
 
 def agreements(codes: Sequence[Ints]) -> Ints | None:
@@ -238,10 +274,8 @@ def agreements(codes: Sequence[Ints]) -> Ints | None:
     if len(kept) > _MOST_LABELS:
         return None
     labels = np.stack([code[kept] for code in codes])
-    i, j, k = (index.reshape(-1) for index in np.indices([len(kept)] * 3))
-    first, outer, last = labels[:, i] == labels[:, j], labels[:, i] == labels[:, k], labels[:, j] == labels[:, k]
-    pattern = np.select([first & last, first, outer, last], [4, 1, 2, 3], 0)
-    return np.unique(pattern.T, axis=0)
+    triples = np.indices([len(kept)] * 3).reshape(3, -1)
+    return np.unique(agreement(*(labels[:, chosen] for chosen in triples)).T, axis=0)
 
 
 def _representatives(codes: Sequence[Ints]) -> Ints:
@@ -271,8 +305,8 @@ def _refines(fine: Ints, coarse: Ints) -> bool:
 def _few(parent: Ints, kind: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
     """Of each shape a few classes of every parent, and the shapes of the parents then."""
     order = np.lexsort((kind, parent))
-    own = np.stack([parent[order], kind[order]])
-    fresh = np.any(np.diff(own, axis=1, prepend=-1) != 0, axis=0)
+    both = np.stack([parent[order], kind[order]])
+    fresh = np.any(np.diff(both, axis=1, prepend=-1) != 0, axis=0)
     position = np.arange(len(kind))
     rank = position - np.maximum.accumulate(np.where(fresh, position, 0))
     keep = np.zeros(len(kind), dtype=np.bool_)
@@ -284,8 +318,7 @@ def _few(parent: Ints, kind: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
     return keep, new.reshape(-1)
 
 
-_MOST = 20_000_000
-"""Combinations of ways to agree, times sums."""
+_MOST = 20_000_000  # combinations of ways to agree, times sums
 
 
 def changed_answers(
@@ -293,174 +326,46 @@ def changed_answers(
 ) -> int | None:
     """The largest number of answers that a kept move changes, each by 1 or -1.
 
-    `invariants` are the sums that are kept, `asked` those that are asked for, of one table. Moves are products on `blocks` blocks of
-    dimensions, or, with `cycle`, 3-cycles on two. None if group labels cross in too many ways to be compared.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Identity, Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
-    >>> both = Margins(table, ["county"], ["education"])
-    >>> changed_answers(both.parts, (Identity(table) + both).parts, 2, cycle=False)
-    4
+    Moves are products on `blocks` blocks of dimensions, or, with `cycle`, 3-cycles on two. None if group labels cross in too many
+    ways to be compared.
     """
-    frame = asked[0].frame
     parts = (*invariants, *asked)
     axes: list[Ints] = []
-    for d, size in enumerate(frame.shape):
+    for d, size in enumerate(asked[0].frame.shape):
         found = agreements([part.codes[d] for part in parts] + [np.arange(size)])
         if found is None:
             return None
-        # Two labels agree (1) or not (0) as the first two of three do.
-        axes.append(found if cycle else np.unique(np.isin(found, (1, 4)).astype(np.int64), axis=0))
+        # Two labels agree or not as the first two of three do.
+        axes.append(found if cycle else np.unique(np.where(np.isin(found, (1, 4)), 4, 0), axis=0))
     best = 0
-    for split in partitions(len(axes), 2 if cycle else blocks):
-        sides = [_ways(axes, block, cycle=cycle) for block in split]
-        if any(own is None for own in sides):
+    for split in partitions(len(axes), blocks):
+        ways = [_ways([axes[d] for d in block]) for block in split]
+        known = [found for found in ways if found is not None]
+        if len(known) < len(ways) or math.prod(map(len, known)) * len(parts) > _MOST:
             return None
-        ways = [own for own in sides if own is not None]
-        if math.prod(map(len, ways)) * len(parts) > _MOST:
-            return None
-        best = max(best, _most_changed(ways, len(invariants), cycle=cycle))
+        sizes = _changed_by(known, cycle=cycle)
+        allowed = sizes[~sizes[:, : len(invariants)].any(axis=1), len(invariants) :]
+        best = max(best, int(allowed.sum(axis=1).max(initial=0)))
     return best
 
 
-def _ways(axes: list[Ints], block: Block, *, cycle: bool) -> Ints | None:
-    """How different combinations of the labels of a block agree in each sum; the last column says if they are different."""
-
-    def joined(first: Ints, second: Ints) -> Ints:
-        if cycle:
-            return meet(first, second)
-        return np.unique((first[:, None, :] & second[None, :, :]).reshape(-1, first.shape[1]), axis=0)
-
-    found = axes[block[0]]
-    for d in block[1:]:
-        if len(found) * len(axes[d]) * found.shape[1] > _MOST:
+def _ways(axes: list[Ints]) -> Ints | None:
+    """How different combinations of the labels of several dimensions agree in each sum."""
+    found = axes[0]
+    for axis in axes[1:]:
+        if len(found) * axis.size > _MOST:
             return None
-        found = joined(found, axes[d])
-    return np.asarray(found[found[:, -1] == 0, :-1])
+        first, second = found[:, None, :], axis[None, :, :]
+        both = np.where(first == 4, second, np.where((second == 4) | (first == second), first, 0))
+        found = np.unique(both.reshape(-1, axis.shape[1]), axis=0)
+    return np.asarray(found[found[:, -1] == 0, :-1])  # the last column says if they are different
 
 
-def _most_changed(ways: list[Ints], kept: int, *, cycle: bool) -> int:
-    if any(not len(own) for own in ways):
-        return 0
+def _changed_by(ways: list[Ints], *, cycle: bool) -> Ints:
+    """How many answers of each sum a move changes, by how its labels agree, shape (combinations of ways, sums)."""
     if cycle:
-        sizes = _CYCLES[ways[0][:, None, :], ways[1][None, :, :]].reshape(-1, ways[0].shape[1])
-    else:
-        alike = reduce(lambda a, b: np.unique((a[:, None] | b[None]).reshape(-1, a.shape[1]), axis=0), ways)
-        sizes = (1 - alike) * 2 ** len(ways)
-    allowed = sizes[~sizes[:, :kept].any(axis=1), kept:]
-    return int(allowed.sum(axis=1).max(initial=0))
-
-
-def _cycle_sizes() -> Ints:
-    """How many answers a 3-cycle changes, by how its labels on both sides agree."""
-    sizes = np.zeros((5, 5), dtype=np.int64)
-    for (i, a), (j, c) in product(enumerate(TRIPLES), enumerate(TRIPLES)):
-        answers = np.zeros((3, 3), dtype=np.int64)
-        np.add.at(answers, (a, c), 1)
-        np.add.at(answers, (a, c[[1, 2, 0]]), -1)
-        sizes[i, j] = np.abs(answers).sum()
-    return sizes
-
-
-_CYCLES = _cycle_sizes()
-
-
-def difference_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
-    """The largest length of each kind of difference that keeps the invariants, over all differences of the kind.
-
-    Empty only where general invariants of a large table leave no kind that is known.
-
-    Examples
-    --------
-    >>> from bayesdp.invariants import Invariants
-    >>> from bayesdp.queries import Identity, Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
-    >>> both = Invariants(Margins(table, ["county"], ["education"]))
-    >>> stack = Identity(table) + Identity(table)
-    >>> [(own.difference.l1, own.size) for own in difference_lengths(DifferenceNorm(stack, both, "substitution", 4.0, "l1"))]
-    [(4.0, 8.0)]
-    """
-    nested = norm.invariants.nested
-    if nested is None:
-        return general_lengths(norm)
-    found: dict[Difference, DifferenceLength] = {}
-    alike = norm.query.is_identity and (norm.kind == "K" or norm.coordinates is None)
-    for difference in kept_differences(norm.invariants):
-        size = _exact(norm, nested, difference)
-        if size is not None:
-            found[difference] = DifferenceLength(difference, size, "" if alike else "largest")
-            continue
-        bound = norm.upper_length(difference.l1)
-        move = found.get(DIFFERENCES["2x2 move"])
-        if difference == DIFFERENCES["3-cycle"] and move is not None and _is_two_moves(nested):
-            bound = min(bound, 2.0 * move.size)
-        found[difference] = DifferenceLength(difference, bound, "upper")
-    return tuple(found.values())
-
-
-def _exact(norm: DifferenceNorm, nested: NestedSums, difference: Difference) -> float | None:
-    """The largest length of a kind of move that keeps nested sums: by counting, as a product or by listing; else None."""
-    cycle = difference == DIFFERENCES["3-cycle"]
-    blocks = 2 if cycle else round(math.log2(difference.l1))
-    if norm.sums:
-        changed = changed_answers(nested.parts, norm.sums, blocks, cycle=cycle)
-        if changed is not None:
-            return norm.of_count(changed)
-    if norm.helmert and not cycle and (size := _product_of_blocks(norm, nested, blocks)) is not None:
-        return size
-    if blocks == 1:
-        return substituted_length(norm)
-    return listed_length(norm, nested, blocks, cycle=cycle)
-
-
-def _is_two_moves(nested: NestedSums) -> bool:
-    """Whether every 3-cycle that changes no sum is two 2x2 moves that change none.
-
-    It is if all labels of one side agree in each sum. The other way to cancel takes a sum in which two labels of a side agree
-    and a third does not, on both sides.
-    """
-
-    def all_or_none(block: tuple[int, ...], levels: tuple[int, ...]) -> bool:
-        code, _ = block_codes(nested, block, levels)
-        return len(np.unique(code)) in (1, len(code))
-
-    return all(
-        any(all_or_none(block, levels) for block in split)
-        for split in partitions(len(nested.axes), 2)
-        for levels in nested.generators
-    )
-
-
-def _product_of_blocks(norm: DifferenceNorm, nested: NestedSums, blocks: int) -> float | None:
-    """Product moves in Helmert coordinates: the product of what each block has."""
-    answers = norm.invariants.through(norm.query).nested
-    [part] = norm.query.parts
-    if answers is None or not isinstance(part, SumPart):
-        return None
-    axis_of = {d: i for i, d in enumerate(d for d, level in enumerate(part.levels) if level is not None)}
-    best = 0.0
-    for split in partitions(len(nested.axes), blocks):
-        for rule in rules(nested, split):
-            size = 1.0
-            for block in split:
-                own = [d for d in block if d in axis_of]
-                if not own:  # the answers do not tell the labels of this block apart
-                    size = 0.0
-                    break
-                classes = [_answer_classes(part.codes[d], nested.axes[d].codes[rule[d]]) for d in own]
-                try:
-                    size *= move_l1([answers.axes[axis_of[d]] for d in own], classes)
-                except NotImplementedError:
-                    return None
-            best = max(best, size)
-    return best
-
-
-def _answer_classes(answer: Ints, rule: Ints) -> Ints:
-    """Classes of the labels of an answer: of one class if labels of the table that agree under the rule lead to both.
-
-    The partitions are nested: the rule either joins whole answers, or takes labels of different answers for different.
-    """
-    return np.asarray(rule[np.unique(answer, return_index=True)[1]])
+        return CYCLE_SIZES[ways[0][:, None, :], ways[1][None, :, :]].reshape(-1, ways[0].shape[1])
+    differ = np.ones((1, ways[0].shape[1]), dtype=np.bool_)
+    for way in ways:
+        differ = np.unique((differ[:, None, :] & (way == 0)).reshape(-1, way.shape[1]), axis=0)
+    return differ * 2 ** len(ways)

@@ -4,49 +4,36 @@ Neighbouring tables differ by ``u``: ``e_i - e_j`` when one record changes its c
 such that the invariants tell apart), ``e_i`` when one record comes or goes (add-remove). The sensitivity of a query ``W`` is
 the largest ``|W u|``. Under invariants the noise lives on the space ``W null(A)``, with orthonormal basis ``Q``, and what
 has to be hidden is ``Q^T W u`` (Gao, Gong and Yu, 2022, Theorem 3.3).
-
-How far two cells are apart after projection: the l2 sensitivity under margins and totals, in closed form.
-
-The projection onto what nested sums leave free is ``I - sum_g w_g M_g``, where ``M_g`` averages within the classes
-of the levels ``g`` (`NestedSums.signed_levels`). An entry of ``M_g`` is a product, over the dimensions, of one over
-the size of the class that both labels are in, or zero. So ``|P (e_a - e_b)|^2 = P_aa + P_bb - 2 P_ab`` depends, in each
-dimension, only on the sizes of the classes of both labels and on the finest class that they share. Dimensions have few
-such *types* of pairs, whatever their number of labels: two (the same label or not) where no group labels are used.
-
-How many of a stack of sums change at most when one record changes its cell.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp import _validate
+from bayesdp._docs import documented
 from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import kernel_basis
+from bayesdp.moves.basis import kernel_basis, leading_signs
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
-from bayesdp.sensitivities.differences import NORMS
+from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS
 from bayesdp.sensitivities.helmert import block_l1, helmert_l1
-from bayesdp.sensitivities.norms import (
-    check_size,
-    distinct_columns,
-    largest_distance,
-    norms,
-    widest_pair,
-)
+from bayesdp.sensitivities.norms import CHUNK, check_size, distinct_columns, largest_distance, lengths, widest_pair
 
+type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_MOST_COMPARED = 200_000_000
-"""Label pairs times partitions looked at for one dimension."""
+_MOST_COMPARED = 200_000_000  # label pairs times partitions looked at for one dimension
+_MOST_TYPES = 200_000_000  # combinations of types over all dimensions
+_MOST_NUMBERS = 20_000_000  # differences times coordinates that are written out
 
 
 def most_told_apart(parts: Sequence[SumPart]) -> int:
@@ -61,7 +48,7 @@ def most_told_apart(parts: Sequence[SumPart]) -> int:
     for axis in range(len(parts[0].frame.dims)):
         sets.append(_axis_sets([part.codes[axis] for part in parts]))
     joined = reduce(lambda a, b: _largest({one | other for one in a for other in b}), sets)
-    return max(own.bit_count() for own in joined)
+    return max(told.bit_count() for told in joined)
 
 
 def _axis_sets(codes: Sequence[Ints]) -> set[int]:
@@ -93,7 +80,7 @@ def _axis_sets(codes: Sequence[Ints]) -> set[int]:
             )
         apart = labels[:, label + 1 :] != labels[:, [label]]
         for pattern in np.unique(apart, axis=1).T:
-            found.add(reduce(int.__or__, (own for own, yes in zip(bits, pattern.tolist(), strict=True) if yes), 0))
+            found.add(reduce(int.__or__, (bit for bit, yes in zip(bits, pattern.tolist(), strict=True) if yes), 0))
         if full in found:
             return {full}
     return _largest(found)
@@ -101,19 +88,10 @@ def _axis_sets(codes: Sequence[Ints]) -> set[int]:
 
 def _largest(sets: set[int]) -> set[int]:
     """The sets that are inside no other one."""
-    return {own for own in sets if not any(own != other and own & other == own for other in sets)}
+    return {one for one in sets if not any(one != other and one & other == one for other in sets)}
 
 
-type Floats = npt.NDArray[np.float64]
-
-_MOST_TYPES = 200_000_000
-"""Combinations of types over all dimensions."""
-
-_CHUNK = 4_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class _Types:
+class _Types(NamedTuple):
     """The types of pairs of labels of one dimension."""
 
     first: Floats  # one over the size of the class of each label, shape (types, levels)
@@ -121,33 +99,29 @@ class _Types:
     shared: Floats  # the same where both labels are in one class, else 0
     same: Floats  # 1 where both are one label, shape (types,)
 
-    def __len__(self) -> int:
-        return len(self.same)
-
 
 def projected_l2(nested: NestedSums, neighbours: str) -> float:
-    """The largest ``|P u|_2`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove).
+    """The largest ``|P u|_2`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove), P the projection.
 
+    P is ``I - sum_g w_g M_g``, where ``M_g`` averages within the classes of the levels g (`NestedSums.signed_levels`): an entry
+    is a product, over the dimensions, of one over the size of the class that both labels are in, or zero. So
+    ``|P (e_a - e_b)|^2 = P_aa + P_bb - 2 P_ab`` depends, in each dimension, only on the sizes of the classes of both labels and
+    on the finest class that they share. There are few such *types* of pairs; two where no group labels are used.
     NotImplementedError if several dimensions have groups of many different sizes.
     """
     single = neighbours == "add-remove"
     axes = [_types(axis, single=single) for axis in nested.axes]
-    total = math.prod(map(len, axes))
+    total = math.prod(len(axis.same) for axis in axes)
     if total > _MOST_TYPES:
         raise NotImplementedError(
             f"the exact l2 sensitivity compares {total} combinations of group sizes on {len(axes)} dimensions, more than "
             f"{_MOST_TYPES}; use fewer group labels in the invariants, or groups of fewer different sizes"
         )
     # The first dimension is cut so that no block is larger than a chunk.
-    rest = max(total // len(axes[0]), 1)
-    step = max(_CHUNK // rest, 1)
-    best = 0.0
-    for start in range(0, len(axes[0]), step):
-        head, *tail = axes
-        own = slice(start, start + step)
-        block = _Types(head.first[own], head.second[own], head.shared[own], head.same[own])
-        best = max(best, float(_squares([block, *tail], nested, single=single).max()))
-    return math.sqrt(best)
+    head, *tail = axes
+    step = max(CHUNK * len(head.same) // total, 1)
+    blocks = (_Types(*(part[start : start + step] for part in head)) for start in range(0, len(head.same), step))
+    return math.sqrt(max(0.0, *(float(_squares([block, *tail], nested, single=single).max()) for block in blocks)))
 
 
 def _squares(axes: list[_Types], nested: NestedSums, *, single: bool) -> Floats:
@@ -156,13 +130,13 @@ def _squares(axes: list[_Types], nested: NestedSums, *, single: bool) -> Floats:
     def outer(vectors: list[Floats]) -> Floats:
         return np.asarray(reduce(np.multiply.outer, vectors))
 
-    squares = np.ones([len(own) for own in axes]) if single else 2.0 - 2.0 * outer([own.same for own in axes])
+    squares = np.ones([len(axis.same) for axis in axes]) if single else 2.0 - 2.0 * outer([axis.same for axis in axes])
     for weight, levels in nested.signed_levels:
-        own = list(zip(axes, levels, strict=True))
-        squares -= weight * outer([t.first[:, level] for t, level in own])
+        chosen = list(zip(axes, levels, strict=True))
+        squares -= weight * outer([axis.first[:, level] for axis, level in chosen])
         if not single:
-            squares -= weight * outer([t.second[:, level] for t, level in own])
-            squares += 2 * weight * outer([t.shared[:, level] for t, level in own])
+            squares -= weight * outer([axis.second[:, level] for axis, level in chosen])
+            squares += 2 * weight * outer([axis.shared[:, level] for axis, level in chosen])
     return squares
 
 
@@ -175,8 +149,8 @@ def _types(axis: NestedAxis, *, single: bool) -> _Types:
     _, example = np.unique(profile, return_index=True)
     inverse = 1.0 / np.stack([size[example] for size in sizes], axis=1)
     finest = len(axis.codes) - 1
-    own = np.arange(len(example))
-    pairs = [np.stack([own, own, np.full(len(own), finest)])]
+    each = np.arange(len(example))
+    pairs = [np.stack([each, each, np.full(len(each), finest)])]
     if not single:
         pairs += [_diverging(axis, profile, level) for level in range(finest)]
     first, second, common = np.concatenate(pairs, axis=1)
@@ -205,13 +179,21 @@ def _diverging(axis: NestedAxis, profile: Ints, level: int) -> Ints:
     return np.concatenate([listed, np.full((1, listed.shape[1]), level)])
 
 
-RECORDS = ("substitution", "add-remove")
-"""How neighbouring tables differ: one record changes its cell, or one record comes or goes."""
+_SECTIONS = {
+    "Parameters": """
+query : Query
+    What is asked, or what noise is added to.
+invariants : Invariants
+    What is published exactly of the table.
+norm : {"l1", "l2"}
+    Norm of the change.
+neighbours : {"substitution", "add-remove"}
+    One record changes its cell, or one record comes or goes; also where the invariants tell.""",
+    "Returns": "float\n    In counts. 0 if the invariants determine all the answers.",
+}
 
-_MOST_NUMBERS = 20_000_000
-"""Differences times coordinates that are written out."""
 
-
+@documented(_SECTIONS)
 def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substitution") -> float:
     """Give the largest change of a query's answers between neighbouring tables, exactly.
 
@@ -219,24 +201,8 @@ def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substit
     enough to find two cells that as many parts as possible tell apart. Nothing of the size of the table squared is
     looked at. For general matrices, the different columns are compared in pairs.
 
-    Parameters
-    ----------
-    query : Query
-        What is asked.
-    norm : {"l1", "l2"}
-        Norm of the change.
-    neighbours : {"substitution", "add-remove"}
-        One record changes its cell, or one record comes or goes.
-
-    Returns
-    -------
-    float
-        In counts.
-
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above.
     NotImplementedError
         If a general matrix has too many different columns.
 
@@ -258,20 +224,17 @@ def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substit
     if neighbours == "add-remove":
         entries = abs(columns).astype(np.float64)
         return float(entries.sum(axis=0).max() if norm == "l1" else math.sqrt(entries.power(2).sum(axis=0).max()))
-    return _largest_of(columns[:, distinct_columns(columns)], norm)
-
-
-def _largest_of(columns: sp.csc_array, norm: str) -> float:
-    """The largest distance between two sparse columns; the dense matrix is only made if it is of a size to be compared."""
+    columns, what = columns[:, distinct_columns(columns)], "different columns of the query"
     rows, count = columns.shape
     if norm == "l2" and rows > 1:
-        check_size(count, 1, "different columns of the query")
+        check_size(count, 1, what)
         return widest_pair((columns.T @ columns).toarray().astype(np.float64))
-    if rows > 12:
-        check_size(count, rows, "different columns of the query")
-    return largest_distance(columns.T.toarray().astype(np.float64), norm, "different columns of the query")
+    if rows > 12:  # before the matrix is written out
+        check_size(count, rows, what)
+    return largest_distance(columns.T.toarray().astype(np.float64), norm, what)
 
 
+@documented(_SECTIONS)
 def projected_sensitivity(
     query: Query, invariants: Invariants, norm: str = "l2", neighbours: str = "substitution"
 ) -> float:
@@ -281,26 +244,8 @@ def projected_sensitivity(
     ``invariants.through(query).coordinates(W u)``, and depends on their rule. The l2 norm is at most that of the query;
     the l1 norm is often larger, because one cell has a part in many coordinates.
 
-    Parameters
-    ----------
-    query : Query
-        What noise is added to.
-    invariants : Invariants
-        What is published exactly of the table.
-    norm : {"l1", "l2"}
-        Norm of the change.
-    neighbours : {"substitution", "add-remove"}
-        One record changes its cell, or one record comes or goes; also where the invariants tell.
-
-    Returns
-    -------
-    float
-        In counts. 0 if the invariants determine all the answers.
-
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above, or the query is about another table.
     NotImplementedError
         If there is no closed form and there are too many cells, or group labels, for comparing all pairs.
 
@@ -350,30 +295,24 @@ def _of_blocks(blocks: Ints, norm: str, neighbours: str) -> float:
 def _of_columns(query: Query, free: Invariants, norm: str, neighbours: str) -> float:
     """General relations: the different vectors ``W e_i``, in coordinates (l1) or by their inner products (l2)."""
     what = "different columns"
-    shape = free.frame.shape
+    columns = _distinct(query)
     if norm == "l1":
-        points = _coordinates(query, free, what)
-        return float(norms(points, norm).max()) if neighbours == "add-remove" else largest_distance(points, norm, what)
-    columns = _representatives(query, free)
+        check_size(columns.shape[1], max(free.dimension, free.frame.size), what)
+        points = np.asarray(free.coordinates(_written_out(columns, free)))
+        return (
+            float(lengths(points, norm).max()) if neighbours == "add-remove" else largest_distance(points, norm, what)
+        )
+    if _covers(query):  # answers that all relations treat alike are exchangeable: two of each kind will do
+        columns = columns[:, distinct_columns(sp.csc_array(free.matrix), copies=2)]
     check_size(columns.shape[1], 1, what)
     step = max(8_000_000 // free.frame.size, 1)
-    blocks = []
-    for start in range(0, columns.shape[1], step):
-        dense = columns[:, start : start + step].T.toarray().astype(np.float64)
-        blocks.append(free.project(dense.reshape(-1, *shape)).reshape(len(dense), -1) @ columns)
-    gram = np.concatenate(blocks)
+    gram = np.concatenate(
+        [
+            free.project(_written_out(columns[:, start : start + step], free)).reshape(-1, free.frame.size) @ columns
+            for start in range(0, columns.shape[1], step)
+        ]
+    )
     return math.sqrt(max(float(np.diagonal(gram).max()), 0.0)) if neighbours == "add-remove" else widest_pair(gram)
-
-
-def _representatives(query: Query, free: Invariants) -> sp.csc_array:
-    """Columns of the query among which every projected length and distance occurs."""
-    # Answers that all relations treat alike are exchangeable: two of each kind will do, if cells are answers.
-    if not _covers(query):
-        columns = sp.csc_array(query.matrix)
-        return columns[:, distinct_columns(columns)]
-    kept = distinct_columns(sp.csc_array(free.matrix), copies=2)
-    entries = (np.ones(len(kept), dtype=np.int64), (kept, np.arange(len(kept))))
-    return sp.csc_array(entries, shape=(free.frame.size, len(kept)))
 
 
 def _distinct(query: Query) -> sp.csc_array:
@@ -384,28 +323,17 @@ def _distinct(query: Query) -> sp.csc_array:
     return columns[:, distinct_columns(columns)]
 
 
-def _coordinates(query: Query, free: Invariants, what: str) -> Floats:
-    """Orthonormal coordinates of the different vectors ``W e_i``, one a row."""
-    columns = _distinct(query)
-    check_size(columns.shape[1], max(free.dimension, free.frame.size), what)
-    dense = columns.T.toarray().astype(np.float64)
-    return np.asarray(free.coordinates(dense.reshape(-1, *free.frame.shape)))
+def _written_out(columns: sp.csc_array, free: Invariants) -> Floats:
+    """Answers given as sparse columns, as dense tables."""
+    return columns.T.toarray().astype(np.float64).reshape(-1, *free.frame.shape)
 
 
+@documented({"Parameters": _SECTIONS["Parameters"]})
 def neighbour_differences(query: Query, invariants: Invariants, neighbours: str = "substitution") -> Floats:
     """List the different vectors ``Q^T W u`` over all neighbouring tables: the sensitivity space of a query.
 
     Their symmetric hull is what noise of the K-norm mechanism and of correlated Gaussians is fitted to. Which of them are
     equal is decided in integers.
-
-    Parameters
-    ----------
-    query : Query
-        What noise is added to.
-    invariants : Invariants
-        What is published exactly of the table.
-    neighbours : {"substitution", "add-remove"}
-        One record changes its cell, or one record comes or goes; also where the invariants tell.
 
     Returns
     -------
@@ -414,8 +342,8 @@ def neighbour_differences(query: Query, invariants: Invariants, neighbours: str 
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above, the query is about another table, or there are too many vectors to list.
+    ValueError
+        If there are too many vectors to list.
 
     Examples
     --------
@@ -439,25 +367,24 @@ def neighbour_differences(query: Query, invariants: Invariants, neighbours: str 
         )
     # An integer basis of the null space has the same kernel as Q^T: it tells exactly which projections are equal.
     keys = np.asarray((kernel_basis(free) @ columns).T.toarray(), dtype=np.int64)
-    _, first = np.unique(keys, axis=0, return_index=True)
-    kept = np.sort(first)
-    points = np.asarray(
-        free.coordinates(columns[:, kept].T.toarray().astype(np.float64).reshape(-1, *free.frame.shape))
-    )
-    keys = keys[kept]
+    kept = _first_of_each(keys)
+    keys, points = keys[kept], np.asarray(free.coordinates(_written_out(columns[:, kept], free)))
     if neighbours == "substitution":
         a, b = np.triu_indices(len(kept), 1)
         keys, points = keys[a] - keys[b], points[a] - points[b]
     used = np.flatnonzero(np.any(keys != 0, axis=1))
     keys, points = keys[used], points[used]
-    leading = np.take_along_axis(keys, np.argmax(keys != 0, axis=1)[:, None], axis=1)
-    _, first = np.unique(keys * np.sign(leading), axis=0, return_index=True)
-    return np.asarray(points[np.sort(first)])
+    return np.asarray(points[_first_of_each(keys * leading_signs(keys)[:, None])])
+
+
+def _first_of_each(rows: Ints) -> Ints:
+    """Positions of the different rows."""
+    return np.sort(np.unique(rows, axis=0, return_index=True)[1])
 
 
 def _check(query: Query, norm: str, neighbours: str, invariants: Invariants | None = None) -> None:
     checked_query(query)
     _validate.choice(norm, NORMS, "norm")
-    _validate.choice(neighbours, RECORDS, "neighbours")
+    _validate.choice(neighbours, tuple(NEIGHBOURS), "neighbours")
     if invariants is not None and not isinstance(invariants, Invariants):
         raise TypeError(f"invariants must be an Invariants, got {type(invariants).__name__}")

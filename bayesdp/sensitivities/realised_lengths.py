@@ -25,53 +25,32 @@ from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.queries import LinearQuery, Margins, Query
 
 type Ints = npt.NDArray[np.int64]
-type Profile = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+type Profile = tuple[tuple[int, ...], ...]
 """Largest l1 norm, squared l2 norm and l-infinity norm of a difference of at most k records, for k = 0, 1, ..."""
 
-_TABLES = 1000
-"""Parts of more tables are not listed."""
-
-_KINDS = 200
-"""Different parts that have to be listed, at most: a bound of the work."""
+_TABLES = 1000  # parts of more tables are not listed
+_KINDS = 200  # different parts that have to be listed, at most: a bound of the work
 
 
 def realised_lengths(fiber: Fiber, adjacency: int) -> tuple[float, float, float]:
     """The largest l1, l2 and l-infinity norm of ``x - x'`` for tables x, x' of the fiber at most so many substituted records apart.
 
-    Parameters
-    ----------
-    fiber : Fiber
-        Exact answers without bounds, which determine the number of records.
-    adjacency : int
-
-
-    Examples
-    --------
-    Three strata of three cells with 1, 0 and 2 records: two of them move together only where there are two.
-
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.queries import Totals
-    >>> table = {"stratum": list("xyz"), "answer": list("abc")}
-    >>> fiber = Fiber.of([Exact(Totals(table, by="stratum"), [1, 0, 2])])
-    >>> [round(own, 4) for own in realised_lengths(fiber, 3)]
-    [6.0, 3.1623, 2.0]
+    The fiber has exact answers without bounds, which determine the number of records.
     """
     point = fiber.find_point().reshape(-1)
     listed: set[object] = set()
-    profiles: Counter[Profile] = Counter()
-    for part in lattice_parts(fiber.invariants):
-        profiles[_profile(fiber, part, point, adjacency, listed)] += 1
-    l1, squared, most = [0] * (adjacency + 1), [0] * (adjacency + 1), 0
-    for (own_l1, own_squared, own_most), count in profiles.items():
+    profiles = Counter(_profile(fiber, part, point, adjacency, listed) for part in lattice_parts(fiber.invariants))
+    l1, squared = [0] * (adjacency + 1), [0] * (adjacency + 1)
+    for (part_l1, part_squared, _), count in profiles.items():
         for _ in range(min(count, adjacency)):  # each takes a record at least
-            l1, squared = _both(l1, own_l1), _both(squared, own_squared)
-        most = max(most, own_most[-1])
+            l1, squared = _both(l1, part_l1), _both(squared, part_squared)
+    most = max((profile[2][-1] for profile in profiles), default=0)
     return float(l1[-1]), float(np.sqrt(squared[-1])), float(most)
 
 
-def _both(best: list[int], own: tuple[int, ...]) -> list[int]:
+def _both(best: list[int], more: tuple[int, ...]) -> list[int]:
     """The best sums of two profiles, up to as many records as the first goes."""
-    return [max(best[k - j] + own[j] for j in range(min(k + 1, len(own)))) for k in range(len(best))]
+    return [max(best[k - j] + more[j] for j in range(min(k + 1, len(more)))) for k in range(len(best))]
 
 
 def _profile(fiber: Fiber, part: Part, point: Ints, a: int, listed: set[object]) -> Profile:
@@ -79,21 +58,21 @@ def _profile(fiber: Fiber, part: Part, point: Ints, a: int, listed: set[object])
         return _of_line(part.entries, point[part.cells], a)
     if isinstance(part, Table) and part.copies == 1 and len(part.shape) == 1:
         k = np.arange(min(a, int(point[part.cells].sum())) + 1)
-        return _plain(2 * k, 2 * k * k, k)
+        return _plain(np.stack([2 * k, 2 * k * k, k]))
     grid = _two_way_cells(part)
     if grid is not None:
         counts = point[grid]
-        rows, columns = (tuple(sorted(own[own > 0].tolist())) for own in (counts.sum(axis=1), counts.sum(axis=0)))
-        margins = (rows, columns) if len(rows) <= len(columns) else (columns, rows)
-        if min(a, sum(rows)) > 3:
-            _counted(listed, margins)
-        return _of_margins(*margins, min(a, sum(rows)))
+        rows, columns = (tuple(sorted(sums[sums > 0].tolist())) for sums in (counts.sum(axis=1), counts.sum(axis=0)))
+        margins, most = sorted((rows, columns), key=len), min(a, sum(rows))
+        if most > 3:
+            _counted(listed, tuple(margins))
+        return _of_margins(*margins, most)
     cells = np.unique(part.cells)
     matrix = fiber.invariants.matrix[:, cells]
     dense = np.unique(matrix[np.flatnonzero(np.diff(matrix.indptr))].toarray(), axis=0).astype(np.int64)
-    answers = dense @ point[cells]
-    _counted(listed, (dense.shape, dense.tobytes(), answers.tobytes()))
-    return _of_rows(dense.shape, dense.tobytes(), answers.tobytes(), a)
+    key = dense.shape, dense.tobytes(), (dense @ point[cells]).tobytes()
+    _counted(listed, key)
+    return _of_rows(*key, a)
 
 
 def _counted(listed: set[object], key: object) -> None:
@@ -104,9 +83,8 @@ def _counted(listed: set[object], key: object) -> None:
         )
 
 
-def _plain(l1: Ints, squared: Ints, most: Ints) -> Profile:
-    one, two, three = (tuple(map(int, own)) for own in (l1, squared, most))
-    return one, two, three
+def _plain(norms: Ints) -> Profile:
+    return tuple(tuple(row) for row in norms.tolist())
 
 
 def _of_line(entries: Ints, counts: Ints, a: int) -> Profile:
@@ -117,9 +95,8 @@ def _of_line(entries: Ints, counts: Ints, a: int) -> Profile:
     # From one end of the line, where no more steps down are left, to the other.
     steps = int((counts[down] // -entries[down]).min()) + int((counts[up] // entries[up]).min())
     taken = np.minimum(np.arange(a + 1) // int(entries[up].sum()), steps)
-    return _plain(
-        taken * int(np.abs(entries).sum()), taken**2 * int(entries @ entries), taken * int(np.abs(entries).max())
-    )
+    l1, squared, most = int(np.abs(entries).sum()), int(entries @ entries), int(np.abs(entries).max())
+    return _plain(np.stack([taken * l1, taken**2 * squared, taken * most]))
 
 
 def _two_way_cells(part: Part) -> Ints | None:
@@ -138,7 +115,7 @@ def _of_margins(rows: tuple[int, ...], columns: tuple[int, ...], a: int) -> Prof
     shape = len(rows), len(columns)
     if a <= 3:
         length = [0, 0, 4 if shape[0] > 1 else 0, 6 if shape[0] > 2 else 4 if shape[0] > 1 else 0][: a + 1]
-        return tuple(length), tuple(length), tuple(int(own > 0) for own in length)
+        return tuple(length), tuple(length), tuple(int(size > 0) for size in length)
     table = {"row": range(shape[0]), "column": range(shape[1])}
     margins = Margins(table, ["row"], ["column"])
     try:
@@ -170,19 +147,13 @@ def _of_pairs(fiber: Fiber, a: int, error: Exception | None) -> Profile:
         raise NotImplementedError(
             f"which differences two tables of a part have is found by listing its tables or its differences: {error or other}"
         ) from None
-    found = [
-        (tables[i + 1 :] - tables[i])[np.abs(tables[i + 1 :] - tables[i]).sum(axis=1) <= 2 * a]
-        for i in range(len(tables))
-    ]
-    return _largest(np.concatenate(found), a)
+    changes = [tables[i + 1 :] - tables[i] for i in range(len(tables))]
+    return _largest(np.concatenate([change[np.abs(change).sum(axis=1) <= 2 * a] for change in changes]), a)
 
 
 def _largest(z: Ints, a: int) -> Profile:
     """The profile of a list of realised differences, shape ``(m, cells)``."""
-    records = np.abs(z).sum(axis=1) // 2
+    l1, squared, most = np.abs(z).sum(axis=1), (z * z).sum(axis=1), np.abs(z).max(axis=1, initial=0)
     norms = np.zeros((3, a + 1), dtype=np.int64)
-    for own, norm in zip(
-        norms, (np.abs(z).sum(axis=1), (z * z).sum(axis=1), np.abs(z).max(axis=1, initial=0)), strict=True
-    ):
-        np.maximum.at(own, records, norm)
-    return _plain(*np.maximum.accumulate(norms, axis=1))
+    np.maximum.at(norms, (slice(None), l1 // 2), np.stack([l1, squared, most]))
+    return _plain(np.maximum.accumulate(norms, axis=1))

@@ -10,14 +10,14 @@ data set of n records is hard to tell apart from those with one record less and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._docs import parameters_of, with_sections
+from bayesdp._docs import documented
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
@@ -245,14 +245,10 @@ bounds_from_data : bool
     here."""
 
 
-def documented[F: Callable[..., Sensitivity]](function: F) -> F:
-    """Write the parameters of a sensitivity into its docstring."""
-    shared = {"Parameters": parameters_of(function, _PARAMETERS), "Returns": "Sensitivity"}
-    function.__doc__ = with_sections(function.__doc__, shared)
-    return function
+_documented = documented({"Parameters": _PARAMETERS, "Returns": "Sensitivity"})
 
 
-@documented
+@_documented
 def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "substitution") -> Sensitivity:
     """Sensitivity of the proportions of n records in disjoint categories.
 
@@ -276,7 +272,7 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count)
 
 
-@documented
+@_documented
 def mean_sensitivity(
     n: int, data_bounds: tuple[float, float], neighbours: str = "substitution", *, bounds_from_data: bool = False
 ) -> Sensitivity:
@@ -296,7 +292,7 @@ def mean_sensitivity(
     return Sensitivity("mean", change, change, 1, neighbours, (low, high))
 
 
-@documented
+@_documented
 def variance_sensitivity(
     n: int,
     data_bounds: tuple[float, float],
@@ -330,7 +326,7 @@ def variance_sensitivity(
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
 
 
-@documented
+@_documented
 def covariance_sensitivity(
     n: int,
     data_bounds: tuple[float, float],
@@ -364,7 +360,7 @@ def covariance_sensitivity(
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
 
 
-@documented
+@_documented
 def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None) -> Sensitivity:
     """Sensitivity of the counts of disjoint categories: 2 for substitution, 1 where a record comes or goes.
 
@@ -393,7 +389,7 @@ def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, f
     return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
 
 
-@documented
+@_documented
 def quantile_sensitivity(
     n: int,
     prob: float,
