@@ -1,19 +1,15 @@
-"""What every symmetric polytope offers: its norm, and its volume where that is known.
+"""What every symmetric polytope offers: its norm, and its volume where that is known; and its boundary by Qhull.
 
-The gauge of a symmetric polytope as a linear program over a list of its vertices: a second opinion, in milliseconds.
-
-The boundary of a symmetric polytope by Qhull: its facets as linear forms, and a triangulation of it.
-
-Exact draws from the density proportional to ``exp(-epsilon ||v||)`` by the cones over boundary simplices.
+The boundary: facets as linear forms, and a triangulation, by whose cones noise is drawn exactly.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +19,7 @@ from scipy.spatial import ConvexHull, QhullError
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes.generators import Generators
+from bayesdp.polytopes.generators import Generators, listed
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int32]
@@ -56,46 +52,20 @@ class Boundary:
 
 
 def is_small(count: int, dimension: int) -> bool:
-    """Whether Qhull can be expected to finish in seconds.
-
-    Examples
-    --------
-    >>> is_small(36, 9), is_small(200, 16)
-    (True, False)
-    """
+    """Whether Qhull can be expected to finish in seconds."""
     return count <= POINTS.get(dimension, 0)
 
 
 def is_quick(count: int, dimension: int) -> bool:
-    """Whether Qhull can be expected to finish in about a second.
-
-    Examples
-    --------
-    >>> is_quick(18, 6), is_quick(36, 9)
-    (True, False)
-    """
+    """Whether Qhull can be expected to finish in about a second."""
     return is_small(count, dimension) and (dimension <= 5 or count <= _QUICK.get(dimension, 0))
 
 
 def boundary_of(vertices: Floats) -> Boundary | None:
-    """Find facets and a triangulated boundary; None if Qhull fails or its answer does not stand the checks.
-
-    Facets are identified by the vertices on them, so that what Qhull leaves in pieces, or gives with slightly
-    different normals, becomes one facet, and its form is computed anew from those vertices. Checked are: no
-    vertex is beyond a facet, the vertices on a facet determine it, and the triangulation has the volume of
-    the hull.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-        One of each pair; they must span the space.
-
-    Examples
-    --------
-    >>> boundary = boundary_of(np.array([[1.0, 0.0], [0.0, 1.0]]))  # of a square that stands on a corner
-    >>> boundary.forms.shape, boundary.simplices.shape
-    ((2, 2), (4, 2))
-    """
+    """Find facets and a triangulated boundary; None if Qhull fails or its answer does not stand the checks."""
+    # Facets are identified by the vertices on them, so that what Qhull leaves in pieces, or gives with slightly different normals,
+    # becomes one facet, and its form is computed anew from those vertices. Checked are: no vertex is beyond a facet, the vertices
+    # on a facet determine it, and the triangulation has the volume of the hull.
     scale = float(np.max(np.linalg.norm(vertices, axis=1)))
     unit = vertices / scale
     n = unit.shape[1]
@@ -157,13 +127,10 @@ def _determinants(points: Floats, simplices: npt.NDArray[np.int32]) -> Floats:
     return np.concatenate(found)
 
 
-def draw_cones(
-    vertices: Floats, boundary: Boundary, epsilon: float, rng: np.random.Generator, size: int
-) -> npt.NDArray[np.float64]:
-    """Draw points with density proportional to ``exp(-epsilon ||v||)``, exactly."""
+def draw_cones(vertices: Floats, boundary: Boundary, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
+    """Draw points with density proportional to ``exp(-epsilon ||v||)``, exactly, shape (size, n)."""
     # In the cone over a boundary simplex with corners c_1, ..., c_n the gauge of `sum t_j c_j` is `sum t_j`. So the cone has
     # probability proportional to `|det(c_1, ..., c_n)|`, and in it the t_j are independent exponential variables of rate epsilon.
-    # `vertices`, shape (m, n). `boundary`: of these vertices. Returns shape (size, n).
     corners = np.concatenate([vertices, -vertices]) / epsilon
     draws = np.zeros((size, vertices.shape[1]))
     cumulative = np.cumsum(boundary.determinants)
@@ -191,10 +158,6 @@ def second_moment(vertices: Floats, boundary: Boundary) -> Floats:
 
     In one cone it is ``sum_j c_j c_j^T + (sum_j c_j) (sum_j c_j)^T``, because independent standard
     exponential variables have ``E t_j t_k = 1`` and ``E t_j**2 = 2``.
-
-    Returns
-    -------
-    float array, shape (n, n)
     """
     points = np.concatenate([vertices, -vertices])
     weights = boundary.determinants / boundary.determinants.sum()
@@ -206,56 +169,39 @@ def second_moment(vertices: Floats, boundary: Boundary) -> Floats:
     return np.asarray((points.T * share) @ points + (sums.T * weights) @ sums)
 
 
-_TOLERANCE = 1e-10
+def fill(rows: Floats, accepted: Callable[[int], Floats]) -> Floats:
+    """Overwrite all rows by what is accepted of one batch of proposals after the other; `accepted` is told how many are missing."""
+    found = 0
+    while found < len(rows):
+        chosen = accepted(len(rows) - found)[: len(rows) - found]
+        rows[found : found + len(chosen)] = chosen
+        found += len(chosen)
+    return rows
+
+
 _GAP = 1e-8  # primal and dual value agree to this, relatively; usually to 1e-14
-_OPTIONS = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE, "presolve": False}
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
 
 
 def gauge_program(vertices: Floats, point: Floats) -> tuple[float, Floats]:
-    """Gauge of one point, and a linear form that attains it.
-
-    The gauge is the least ``sum |lambda|`` with ``vertices.T @ lambda = point``. Its dual has the greatest
-    ``y @ point`` with ``|vertices @ y| <= 1``: y is a subgradient of the gauge. The value returned is that of
-    the dual after y was made feasible to the last digit, and it is checked against the primal value.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-        One of each pair; they must span the space.
-    point : float array, shape (n,)
-
-    Returns
-    -------
-    gauge : float
-    form : float array, shape (n,)
-
-
-    Examples
-    --------
-    >>> value, form = gauge_program(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([3.0, -4.0]))
-    >>> value, form
-    (7.0, array([ 1., -1.]))
-    """
+    """Gauge of one point by HiGHS, and a linear form that attains it: a second opinion, in milliseconds."""
+    # The gauge is the least `sum |lambda|` with `vertices.T @ lambda = point`. Its dual has the greatest `y @ point` with
+    # `|vertices @ y| <= 1`. The value is that of the dual after y was made feasible to the last digit.
     size = float(np.max(np.abs(point)))
     if size == 0.0:
         return 0.0, np.zeros(len(point))
     scale = float(np.max(np.abs(vertices)))
-    columns = vertices.T / scale
-    target = point / size
-    solution = _solve(np.ones(2 * len(vertices)), np.hstack([columns, -columns]), target)
+    columns, target = vertices.T / scale, point / size
+    cost, both = np.ones(2 * len(vertices)), np.hstack([columns, -columns])
+    solution = linprog(cost, A_eq=both, b_eq=target, method="highs-ds", options=_OPTIONS)
+    if not solution.success:
+        raise ArithmeticError(f"a linear program about a hull was not solved: {solution.message}")
     form = np.asarray(solution.eqlin.marginals, dtype=np.float64)
     form = form / max(1.0, float(np.max(np.abs(form @ columns))))
     value = float(form @ target)
     if abs(value - solution.fun) > _GAP * value:
         raise ArithmeticError(f"the gauge of a point is known only to lie between {value!r} and {solution.fun!r}")
     return value * size / scale, form / scale
-
-
-def _solve(cost: Floats, matrix: Floats, target: Floats) -> Any:
-    solution = linprog(cost, A_eq=matrix, b_eq=target, method="highs-ds", options=_OPTIONS)
-    if not solution.success:
-        raise ArithmeticError(f"a linear program about a hull was not solved: {solution.message}")
-    return solution
 
 
 _PRODUCTS = 1 << 22  # forms times points in one go
@@ -276,9 +222,14 @@ class Hull(ABC):
     vertices: Floats
 
     @property
-    @abstractmethod
     def dimension(self) -> int:
         """Dimension n of the space."""
+        return int(self.vertices.shape[1])
+
+    @property
+    def count(self) -> int:
+        """Number of pairs of vertices."""
+        return len(self.vertices)
 
     @property
     @abstractmethod
@@ -286,14 +237,14 @@ class Hull(ABC):
         """Facets and boundary simplices, or None where they are not to be had in half a minute."""
 
     @property
-    @abstractmethod
     def facets(self) -> Boundary | None:
         """The same, where they are to be had in about a second."""
+        return self.boundary if is_quick(self.count, self.dimension) else None
 
-    @property
-    @abstractmethod
+    @cached_property
     def generators(self) -> Generators:
         """The vertices, as linear programs read them."""
+        return listed(self.vertices)
 
     def gauge(self, points: npt.ArrayLike) -> Floats:
         """The norm of points.

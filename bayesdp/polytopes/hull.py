@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._validate import choice, finite_array
-from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_quick, is_small
-from bayesdp.polytopes.generators import Generators, listed
+from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_small
 
 type Floats = npt.NDArray[np.float64]
 
@@ -69,11 +68,6 @@ class SymmetricHull(Hull):
         object.__setattr__(self, "vertices", array)
         object.__setattr__(self, "method", choice(method, METHODS, "method"))
 
-    @property
-    def dimension(self) -> int:
-        """Dimension n of the space."""
-        return int(self.vertices.shape[1])
-
     @cached_property
     def boundary(self) -> Boundary | None:
         """Facets and boundary simplices, or None where they are not to be had in seconds."""
@@ -87,12 +81,7 @@ class SymmetricHull(Hull):
     @property
     def facets(self) -> Boundary | None:
         """What gauges are computed from: the boundary, unless it takes more than about a second (`auto`)."""
-        return self.boundary if self.method == "facets" or is_quick(*self.vertices.shape) else None
-
-    @cached_property
-    def generators(self) -> Generators:
-        """The vertices, as linear programs read them."""
-        return listed(self.vertices)
+        return self.boundary if self.method == "facets" else super().facets
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -128,9 +117,6 @@ def shared(hull: SymmetricHull) -> SymmetricHull:
     return hull
 
 
-_ROUNDING = 1e-9
-
-
 @dataclass(frozen=True)
 class ContainmentOrder:
     """Definition 8 in numbers. Made by `containment_order`.
@@ -153,10 +139,10 @@ class ContainmentOrder:
     @property
     def preferred(self) -> str:
         """``first``, ``second``, ``both`` (the balls are equal) or ``neither`` (none holds the other), to a relative 1e-9."""
-        inside, outside = (ratio <= 1.0 + _ROUNDING for ratio in (self.first_in_second, self.second_in_first))
-        return {(True, True): "both", (True, False): "first", (False, True): "second", (False, False): "neither"}[
-            inside, outside
-        ]
+        inside, outside = (ratio <= 1.0 + 1e-9 for ratio in (self.first_in_second, self.second_in_first))
+        if inside:
+            return "both" if outside else "first"
+        return "second" if outside else "neither"
 
     def __str__(self) -> str:
         return (
@@ -206,18 +192,18 @@ def containment_order(first: Hull, second: Hull, differences: npt.ArrayLike | No
         raise ValueError(
             f"first and second must have one dimension, got {first.dimension} and {second.dimension}; use the same coordinates"
         )
-    own, other = 1.0, 1.0
+    in_first, in_second = 1.0, 1.0  # the sensitivities
     if differences is not None:
         array = np.asarray(finite_array(differences, "differences"), dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != first.dimension:
             raise ValueError(f"differences must have shape (m, {first.dimension}), got {array.shape}")
-        own, other = (float(np.max(hull.gauge(array), initial=0.0)) for hull in (first, second))
-        if not own:
+        in_first, in_second = (float(np.max(hull.gauge(array), initial=0.0)) for hull in (first, second))
+        if not in_first:
             raise ValueError("differences must not all be zero: nothing has to be hidden, and no noise is needed")
-    ratio = own / other
+    ratio = in_first / in_second
     return ContainmentOrder(
-        own,
-        other,
+        in_first,
+        in_second,
         ratio * float(np.max(second.gauge(first.vertices))),
         float(np.max(first.gauge(second.vertices))) / ratio,
     )

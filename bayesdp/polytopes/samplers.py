@@ -1,10 +1,6 @@
 """Which sampler draws noise of the norm of a hull, and noise drawn by it.
 
-Approximate draws by hit-and-run: for hulls that nothing else can handle.
-Exact draws by rejection from a cube, as the third paper prints it: for comparison, in few dimensions.
-
-Exact draws for the hull of all substitutions: l1 noise on the cells, with rejection on the part that is not seen.
-
+Exact draws for the hull of all substitutions (`Lift`): l1 noise on the cells, with rejection on the part that is not seen.
 Let p_i be the coordinates of cell i, and K the hull of all ``p_i - p_j``. Then ``||v||_K`` is half the least l1 norm of a
 table w with sum zero and coordinates v: half the sum of absolute residuals R(v) of a fit to v by what the invariants see,
 least in that sense (for both margins, a fit by row and column effects: Tukey's median polish, to the end).
@@ -20,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +27,8 @@ from bayesdp._random import seed_state, uniform
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
-from bayesdp.polytopes.base import Boundary, Hull, draw_cones
-from bayesdp.polytopes.generators import SOLVED, Generators, differences, solve
+from bayesdp.polytopes.base import Boundary, Hull, draw_cones, fill
+from bayesdp.polytopes.generators import SOLVED, WORK, Generators, differences, solve
 from bayesdp.polytopes.lattice import envelope_of
 from bayesdp.polytopes.sensitivity import Proposal
 
@@ -43,7 +39,6 @@ LEAST_LIFTED = 3e-5
 """Share of proposals that must be accepted; a proposal takes some tens of microseconds."""
 
 _PILOT = 2000
-_WORK = 3e6  # work of one call of compiled code, in cubes of the dimension: under a second
 _SAME = 1e-9
 _CELLS = 200  # of which there are 19,900 pairs
 
@@ -59,24 +54,19 @@ class Lift:
     def draw(self, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw points in coordinates, with density proportional to ``exp(-epsilon ||v||_K)``, shape (size, n)."""
         n = self.generators.dimension
-        kept = np.empty((size, n))
-        found = 0
-        batch = max(1, int(_WORK / n**3))
-        while found < size:
+        batch = max(1, int(WORK / n**3))
+
+        def accepted(_: int) -> Floats:
             points, excess, _ = _propose(self.invariants, self.generators, 0.5 * epsilon, rng, batch)
-            chosen = points[rng.standard_exponential(batch) >= 0.5 * epsilon * excess][: size - found]
-            kept[found : found + len(chosen)] = chosen
-            found += len(chosen)
-        return kept
+            return np.asarray(points[rng.standard_exponential(batch) >= 0.5 * epsilon * excess])
+
+        return fill(np.empty((size, n)), accepted)
 
 
 @lru_cache(maxsize=8)
 def lift_of(hull: Hull, invariants: Invariants) -> Lift | None:
-    """Set up the sampler; None for other hulls, and where too few proposals would be accepted.
-
-    Acceptance is estimated from 2000 proposals of a generator with a fixed seed, so that the answer is always the same. The
-    l1 norm of a proposal is independent of its direction, and is integrated over.
-    """
+    """Set up the sampler; None for other hulls, and where too few proposals would be accepted."""
+    # As in `envelope_of`: a fixed seed, and the l1 norm of a proposal is integrated over.
     generators = substitutions_of(hull, invariants)
     if generators is None:
         return None
@@ -111,16 +101,8 @@ def _propose(
     tables = Proposal(np.zeros(cells, dtype=np.int64), None, "").draw(rate, rng, size)
     points = invariants.coordinates(tables.reshape(-1, *invariants.frame.shape))
     excess = np.empty(size)
-    solved = _excess(
-        generators.kind,
-        generators.vectors,
-        generators.shape,
-        *generators.start,
-        points / generators.scale,
-        tables,
-        excess,
-    )
-    if not solved:
+    kind, vectors, shape = generators.kind, generators.vectors, generators.shape
+    if not _excess(kind, vectors, shape, *generators.start, points / generators.scale, tables, excess):
         raise ArithmeticError("a least absolute fit was not found: rounding errors took over (not seen so far)")
     return points, excess, np.sum(np.abs(tables), axis=1)
 
@@ -153,8 +135,7 @@ def _excess(
 
 type Words = npt.NDArray[np.uint64]
 
-_STEPS = 20
-"""Steps of a chain in one call of compiled code, which cannot be interrupted."""
+_STEPS = 20  # of a chain in one call of compiled code, which cannot be interrupted
 
 
 def draw_hit_and_run(
@@ -196,18 +177,10 @@ def _chords(boundary: Boundary, points: Floats, directions: Floats) -> tuple[Flo
 def _chain(generators: Generators, spread: Floats, rng: np.random.Generator, steps: int) -> Floats:
     """The last point of a chain from the centre."""
     basis, state, point = generators.start.copy(), seed_state(rng), np.zeros(generators.dimension)
+    kind, vectors, shape = generators.kind, generators.vectors, generators.shape
     for done in range(0, steps, _STEPS):
         count = min(_STEPS, steps - done)
-        if not _walk(
-            state,
-            generators.kind,
-            generators.vectors,
-            generators.shape,
-            *basis,
-            np.ascontiguousarray(spread),
-            point,
-            count,
-        ):
+        if not _walk(state, kind, vectors, shape, *basis, np.ascontiguousarray(spread), point, count):
             raise ArithmeticError("the end of a chord was not found: rounding errors took over (not seen so far)")
     return point * generators.scale
 
@@ -266,45 +239,23 @@ def _walk(
 _BATCH = 1024
 
 
-def draw_cube(hull: Hull, epsilon: float, rng: np.random.Generator, size: int) -> npt.NDArray[np.float64]:
-    """Draw points with density proportional to ``exp(-epsilon ||v||_K)`` by Algorithm 3 of Cho and Awan.
-
-    Uniform points of the smallest box around K with sides along the coordinates, until one is in K; times a gamma variable
-    of shape n + 1 and rate epsilon. With both margins and 2 x 2 moves, a point is in K with probability 0.17 for 3 x 3
-    tables, 3.7e-4 for 4 x 4 tables and about 2e-9 for 5 x 5 tables. Whether it is, is asked here of bounds in compiled code
-    (`Hull.below`), and would take a linear program each otherwise.
-
-    Parameters
-    ----------
-    hull : Hull
-    epsilon : float
-        Rate.
-    rng : numpy.random.Generator
-    size : int
-
-    Returns
-    -------
-    float array, shape (size, n)
-
-    Examples
-    --------
-    >>> from bayesdp.polytopes import SymmetricHull
-    >>> draw_cube(SymmetricHull([[1, 1], [1, -1]]), 0.5, np.random.default_rng(1), 3).shape
-    (3, 2)
-    """
+def draw_cube(hull: Hull, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
+    """Draw points with density proportional to ``exp(-epsilon ||v||_K)`` by Algorithm 3 of Cho and Awan: for comparison."""
+    # Uniform points of the smallest box around K with sides along the coordinates, until one is in K; times a gamma variable
+    # of shape n + 1 and rate epsilon. With both margins and 2 x 2 moves, a point is in K with probability 0.17 for 3 x 3
+    # tables, 3.7e-4 for 4 x 4 tables and about 2e-9 for 5 x 5 tables. Whether it is, is asked here of bounds in compiled code
+    # (`Hull.below`), and would take a linear program each otherwise.
     n = hull.dimension
     half = np.array([hull.generators.support(unit) for unit in np.eye(n)])
-    kept = np.empty((size, n))
-    found = 0
-    while found < size:
+
+    def accepted(_: int) -> Floats:
         points = rng.uniform(-half, half, size=(_BATCH, n))
-        chosen = points[hull.below(points, np.ones(_BATCH))][: size - found]
-        kept[found : found + len(chosen)] = chosen
-        found += len(chosen)
-    return np.asarray(kept * rng.gamma(n + 1.0, 1.0 / epsilon, size)[:, None])
+        return points[hull.below(points, np.ones(_BATCH))]
+
+    return fill(np.empty((size, n)), accepted) * rng.gamma(n + 1.0, 1.0 / epsilon, size)[:, None]
 
 
-type _Draw = Callable[[float, np.random.Generator, int], npt.NDArray[np.float64]]
+type _Draw = Callable[[float, np.random.Generator, int], Floats]
 """From epsilon, a generator and a number of draws, points of shape (size, n)."""
 
 HULL_METHODS = (*METHODS, "algorithm-3")
@@ -351,11 +302,11 @@ def _choose(hull: Hull, invariants: Invariants | None, method: str, sweeps: int)
     if invariants is not None:
         hull.check_coordinates(invariants)
     if method == "algorithm-3":
-        return _CUBE, lambda epsilon, rng, size: draw_cube(hull, epsilon, rng, size)
+        return _CUBE, partial(draw_cube, hull)
     if method != "mcmc":
         # What takes least to set up comes first: triangulating a large boundary takes half a minute.
         if hull.facets is not None:
-            return _by_cones(hull, hull.facets)
+            return _CONES, partial(draw_cones, hull.vertices, hull.facets)
         envelope = None if invariants is None else envelope_of(hull, invariants)
         if envelope is not None:
             words = f"rejection from l1 noise that keeps the invariants, about {1.0 / envelope.acceptance:.3g} proposals a draw"
@@ -365,7 +316,7 @@ def _choose(hull: Hull, invariants: Invariants | None, method: str, sweeps: int)
             words = f"rejection from l1 noise on the cells, about {1.0 / lift.acceptance:.3g} proposals a draw"
             return Sampler(True, "lift", None, words, lift.acceptance), lift.draw
         if hull.boundary is not None:
-            return _by_cones(hull, hull.boundary)
+            return _CONES, partial(draw_cones, hull.vertices, hull.boundary)
     if method == "exact":
         raise NotImplementedError(
             f"no exact sampler is known for {hull!r}: it is too large for its boundary to be triangulated, and "
@@ -374,13 +325,7 @@ def _choose(hull: Hull, invariants: Invariants | None, method: str, sweeps: int)
         )
     faster = None if invariants is None else substitutions_of(hull, invariants)
     words = f"hit-and-run: approximate, {count} sweeps, convergence not certified"
-    return Sampler(False, "hit-and-run", count, words), lambda epsilon, rng, size: draw_hit_and_run(
-        hull, epsilon, rng, size, count, faster
-    )
-
-
-def _by_cones(hull: Hull, boundary: Boundary) -> tuple[Sampler, _Draw]:
-    return _CONES, lambda epsilon, rng, size: draw_cones(hull.vertices, boundary, epsilon, rng, size)
+    return Sampler(False, "hit-and-run", count, words), partial(draw_hit_and_run, hull, sweeps=count, generators=faster)
 
 
 def sample_hull(
