@@ -28,7 +28,7 @@ from bayesdp._validate import Seed, choice, generator_of, positive_integer, posi
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
 from bayesdp.polytopes.base import Boundary, Hull, draw_cones, fill
-from bayesdp.polytopes.generators import SOLVED, WORK, Generators, differences, solve
+from bayesdp.polytopes.generators import SOLVED, WORK, Basis, Generators, Vertices, copied, differences, solve
 from bayesdp.polytopes.lattice import envelope_of
 from bayesdp.polytopes.sensitivity import Proposal
 
@@ -101,31 +101,25 @@ def _propose(
     tables = Proposal(np.zeros(cells, dtype=np.int64), None, "").draw(rate, rng, size)
     points = invariants.coordinates(tables.reshape(-1, *invariants.frame.shape))
     excess = np.empty(size)
-    kind, vectors, shape = generators.kind, generators.vectors, generators.shape
-    if not _excess(kind, vectors, shape, *generators.start, points / generators.scale, tables, excess):
+    if not _excess(generators.vertices, generators.start, points / generators.scale, tables, excess):
         raise ArithmeticError("a least absolute fit was not found: rounding errors took over (not seen so far)")
     return points, excess, np.sum(np.abs(tables), axis=1)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _excess(
-    kind: int, vectors: Floats, shape: Ints, corners: Floats, inverse: Floats, ends: Ints, points: Floats,
-    tables: Floats, excess: Floats,
-) -> bool:  # fmt: skip
+def _excess(vertices: Vertices, start: Basis, points: Floats, tables: Floats, excess: Floats) -> bool:
     """Fill `excess`: the l1 norms of residual and fit, less that of the table."""
     n = points.shape[1]
     weights, form, residual = np.empty(n), np.empty(n), np.empty(tables.shape[1])
     for i in range(len(points)):
-        pairs = ends.copy()
-        state, _, _, _ = solve(
-            kind, vectors, shape, corners.copy(), inverse.copy(), pairs, points[i], np.nan, weights, form
-        )
+        basis = copied(start)
+        state, _, _, _ = solve(vertices, basis, points[i], np.nan, weights, form)
         if state != SOLVED:
             return False
         residual[:] = 0.0
         for k in range(n):
-            residual[pairs[k, 0]] += weights[k]
-            residual[pairs[k, 1]] -= weights[k]
+            residual[basis.ends[k, 0]] += weights[k]
+            residual[basis.ends[k, 1]] -= weights[k]
         total = 0.0
         for j in range(len(residual)):
             total += abs(residual[j]) + abs(tables[i, j] - residual[j]) - abs(tables[i, j])
@@ -176,11 +170,10 @@ def _chords(boundary: Boundary, points: Floats, directions: Floats) -> tuple[Flo
 
 def _chain(generators: Generators, spread: Floats, rng: np.random.Generator, steps: int) -> Floats:
     """The last point of a chain from the centre."""
-    basis, state, point = generators.start.copy(), seed_state(rng), np.zeros(generators.dimension)
-    kind, vectors, shape = generators.kind, generators.vectors, generators.shape
+    basis, state, point = copied(generators.start), seed_state(rng), np.zeros(generators.dimension)
     for done in range(0, steps, _STEPS):
         count = min(_STEPS, steps - done)
-        if not _walk(state, kind, vectors, shape, *basis, np.ascontiguousarray(spread), point, count):
+        if not _walk(state, generators.vertices, basis, np.ascontiguousarray(spread), point, count):
             raise ArithmeticError("the end of a chord was not found: rounding errors took over (not seen so far)")
     return point * generators.scale
 
@@ -192,15 +185,12 @@ def _normal(state: Words) -> float:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _end(
-    kind: int, vectors: Floats, shape: Ints, corners: Floats, inverse: Floats, ends: Ints, point: Floats,
-    direction: Floats, weights: Floats, form: Floats,
-) -> float:  # fmt: skip
+def _end(vertices: Vertices, basis: Basis, point: Floats, direction: Floats, weights: Floats, form: Floats) -> float:
     """How far one can go in a direction of norm 1: at most 2, and less by Newton's method, which never falls short."""
     far = 2.0
     for _ in range(1000):
         there = point + far * direction
-        state, _, size, _ = solve(kind, vectors, shape, corners, inverse, ends, there, np.nan, weights, form)
+        state, _, size, _ = solve(vertices, basis, there, np.nan, weights, form)
         if state != SOLVED:
             return -1.0
         slope = np.sum(form * direction)
@@ -211,10 +201,7 @@ def _end(
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _walk(
-    state: Words, kind: int, vectors: Floats, shape: Ints, corners: Floats, inverse: Floats, ends: Ints, spread: Floats,
-    point: Floats, steps: int,
-) -> bool:  # fmt: skip
+def _walk(state: Words, vertices: Vertices, basis: Basis, spread: Floats, point: Floats, steps: int) -> bool:
     """Move a point so many steps; False if a linear program is not solved."""
     n = len(point)
     weights, form, direction = np.empty(n), np.empty(n), np.empty(n)
@@ -224,12 +211,12 @@ def _walk(
             normal = _normal(state)
             for t in range(n):
                 direction[t] += normal * spread[i, t]
-        solved, _, size, _ = solve(kind, vectors, shape, corners, inverse, ends, direction, np.nan, weights, form)
+        solved, _, size, _ = solve(vertices, basis, direction, np.nan, weights, form)
         if solved != SOLVED:
             return False
         direction /= size
-        high = _end(kind, vectors, shape, corners, inverse, ends, point, direction, weights, form)
-        low = _end(kind, vectors, shape, corners, inverse, ends, point, -direction, weights, form)
+        high = _end(vertices, basis, point, direction, weights, form)
+        low = _end(vertices, basis, point, -direction, weights, form)
         if high < 0.0 or low < 0.0:
             return False
         point += (uniform(state) * (high + low) - low) * direction

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,15 +29,9 @@ from bayesdp._nested import NestedAxis, NestedSums
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_MOST_TERMS = 3_000_000_000
-"""Pairs of cells to be tried, times regions."""
-
-_MOST_MOVED = 200_000_000
-"""The same for one block of a move, which is to be known in about a second."""
-
-_MOST_PARENTS = 1500
-"""Groups of labels of one dimension, all pairs of which are tried."""
-
+_MOST_TERMS = 3_000_000_000  # pairs of cells to be tried, times regions
+_MOST_MOVED = 200_000_000  # the same for one block of a move, which is to be known in about a second
+_MOST_PARENTS = 1500  # groups of labels of one dimension, all pairs of which are tried
 _CHUNK = 4_000_000
 
 
@@ -63,16 +57,12 @@ def block_l1(sizes: Ints, free: int, neighbours: str) -> float:
     return best
 
 
-@dataclass(frozen=True, eq=False)
-class _Regions:
+class _Regions(NamedTuple):
     """Pairs of labels of one dimension, as sums over regions of contrasts."""
 
     first: Floats  # what the one label has there, shape (pairs, regions)
     second: Floats
     level: Ints  # that the contrasts of a region belong to, shape (regions,)
-
-    def __len__(self) -> int:
-        return len(self.first)
 
 
 def helmert_l1(nested: NestedSums, neighbours: str) -> float:
@@ -108,11 +98,11 @@ def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
     chosen = []
     for axis, code in zip(axes, classes, strict=True):
         a, b = _pairs(axis, single=False)
-        own = code[axis._order]
-        together = own[a] == own[b]
+        classes_of = code[axis._order]
+        together = classes_of[a] == classes_of[b]
         chosen.append(_regions(axis, a[together], b[together], single=False))
-    chosen.sort(key=len)
-    terms = math.prod(len(own) * len(own.level) for own in chosen)
+    chosen.sort(key=lambda regions: len(regions.first))
+    terms = math.prod(regions.first.size for regions in chosen)
     if terms > _MOST_MOVED:
         raise NotImplementedError(f"{terms} pairs of labels and regions are more than {_MOST_MOVED}")
     return _longest(chosen, None, single=False)
@@ -122,36 +112,28 @@ def _longest(axes: Sequence[_Regions], free: set[tuple[int, ...]] | None, *, sin
     """The largest l1 norm over all products of pairs; of the regions those whose levels are in `free`, or all if it is None."""
     *outer, inner = axes
     best = 0.0
-    for block in _blocks(outer, max(_CHUNK // len(inner), 1)):
-        lengths = np.zeros((len(block[0]), len(inner)))
-        for head, x, y in zip(_tags(outer), block[0].T, block[1].T, strict=True):
+    tags = list(product(*(axis.level.tolist() for axis in outer)))
+    for first, second in _blocks(outer, max(_CHUNK // len(inner.first), 1)):
+        lengths = np.zeros((len(first), len(inner.first)))
+        for head, x, y in zip(tags, first.T, second.T, strict=True):
             for region, level in enumerate(inner.level.tolist()):
                 if free is not None and (*head, level) not in free:
                     continue
-                if single:
-                    lengths += np.multiply.outer(x, inner.first[:, region])
-                else:
-                    lengths += np.abs(
-                        np.multiply.outer(x, inner.first[:, region]) - np.multiply.outer(y, inner.second[:, region])
-                    )
+                terms = np.multiply.outer(x, inner.first[:, region])
+                lengths += terms if single else np.abs(terms - np.multiply.outer(y, inner.second[:, region]))
         best = max(best, float(lengths.max()))
     return best
 
 
-def _tags(axes: Sequence[_Regions]) -> Iterator[tuple[int, ...]]:
-    """The levels of every combination of regions, in the order of `_blocks`."""
-    return product(*(own.level.tolist() for own in axes))
-
-
 def _blocks(axes: Sequence[_Regions], step: int) -> Iterator[tuple[Floats, Floats]]:
     """Products over dimensions for every combination of pairs, a few at a time: ``(pairs, combinations of regions)``."""
-    shape = tuple(len(own) for own in axes)
+    shape = tuple(len(axis.first) for axis in axes)
     for start in range(0, math.prod(shape), step):
         where = np.unravel_index(np.arange(start, min(start + step, math.prod(shape))), shape) if shape else ()
         first = second = np.ones((len(where[0]) if where else 1, 1))
-        for own, rows in zip(axes, where, strict=True):
-            first = (first[:, :, None] * own.first[rows][:, None, :]).reshape(len(rows), -1)
-            second = (second[:, :, None] * own.second[rows][:, None, :]).reshape(len(rows), -1)
+        for axis, rows in zip(axes, where, strict=True):
+            first = (first[:, :, None] * axis.first[rows][:, None, :]).reshape(len(rows), -1)
+            second = (second[:, :, None] * axis.second[rows][:, None, :]).reshape(len(rows), -1)
         yield first, second
 
 
@@ -181,19 +163,19 @@ def _regions(axis: NestedAxis, a: Ints, b: Ints, *, single: bool) -> _Regions:
         until = np.cumsum(scale)  # including the class itself
         last = np.searchsorted(parent, parent, side="right") - 1
         later = until[last] - until
-        own = -ratio * scale
+        itself = -ratio * scale
         x, y = (np.searchsorted(axis.starts[level], position, side="right") - 1 for position in (a, b))
         kin, same = parent[x] == parent[y], x == y
         low, high = np.minimum(x, y), np.maximum(x, y)
         # Contrasts in which only one label is not zero; that of the later label of a parent; what both have alike.
-        between = np.abs(own[low]) + until[np.maximum(high - 1, low)] - until[low]
-        both = np.where(kin, np.where(same, np.abs(own[x]) + later[x], later[high]), 0.0)
+        between = np.abs(itself[low]) + until[np.maximum(high - 1, low)] - until[low]
+        both = np.where(kin, np.where(same, np.abs(itself[x]) + later[x], later[high]), 0.0)
         met = kin & ~same
-        only_x = np.where(met & (x < y), between, np.where(kin, 0.0, np.abs(own[x]) + later[x]))
-        only_y = np.where(met & (y < x), between, np.where(kin, 0.0, np.abs(own[y]) + later[y]))
+        only_x = np.where(met & (x < y), between, np.where(kin, 0.0, np.abs(itself[x]) + later[x]))
+        only_y = np.where(met & (y < x), between, np.where(kin, 0.0, np.abs(itself[y]) + later[y]))
         zero = np.zeros(len(a))
-        at_x = np.where(met, np.where(x > y, own[x], scale[y]), zero)
-        at_y = np.where(met, np.where(y > x, own[y], scale[x]), zero)
+        at_x = np.where(met, np.where(x > y, itself[x], scale[y]), zero)
+        at_y = np.where(met, np.where(y > x, itself[y], scale[x]), zero)
         if single:
             firsts.append(both[:, None])
             seconds.append(both[:, None])
