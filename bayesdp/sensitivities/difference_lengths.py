@@ -260,8 +260,7 @@ def _longest_found(norm: DifferenceNorm, difference: Difference) -> DifferenceLe
     return DifferenceLength(difference, float(norm.lengths(norm.images(_changed(norm, changes))).max()), "")
 
 
-_COPIES = 3
-_MOST_LABELS = 150  # labels left to be compared three by three
+_MOST_LABELS = 150  # labels of partitions that cross, to be compared three by three
 
 
 def agreements(codes: Sequence[Ints]) -> Ints | None:
@@ -270,52 +269,38 @@ def agreements(codes: Sequence[Ints]) -> Ints | None:
     `codes` has the class of each label, partition by partition; the last is one class a label. None if partitions cross in too many
     ways to be listed.
     """
-    kept = _representatives(codes)
-    if len(kept) > _MOST_LABELS:
+    different = {code.tobytes(): code for code in [np.zeros_like(codes[-1]), *codes]}
+    levels = sorted(different.values(), key=lambda code: int(code.max()))
+    level_of = [next(i for i, level in enumerate(levels) if np.array_equal(level, code)) for code in codes]
+    if all(_parts(coarse, fine).sum() == fine.max() + 1 for coarse, fine in pairwise(levels)):
+        return np.unique(_nested_agreements(levels)[:, level_of], axis=0)
+    if len(codes[0]) > _MOST_LABELS:
         return None
-    labels = np.stack([code[kept] for code in codes])
-    triples = np.indices([len(kept)] * 3).reshape(3, -1)
+    labels = np.stack(codes)
+    triples = np.indices([labels.shape[1]] * 3).reshape(3, -1)
     return np.unique(agreement(*(labels[:, chosen] for chosen in triples)).T, axis=0)
 
 
-def _representatives(codes: Sequence[Ints]) -> Ints:
-    """Labels among which every way to agree occurs."""
-    different = {code.tobytes(): code for code in codes}
-    levels = sorted(different.values(), key=lambda code: int(code.max()))
-    count = len(codes[0])
-    if any(not _refines(fine, coarse) for coarse, fine in pairwise(levels)):
-        return np.arange(count)
-    labels = np.arange(count)
-    item = np.arange(count)  # the class, at the level below, of each label that is left
-    kind = np.zeros(count, dtype=np.int64)  # the shape of each of those classes
-    for code in [*reversed(levels), np.zeros(count, dtype=np.int64)]:
-        parent = np.zeros(len(kind), dtype=np.int64)
-        parent[item] = code[labels]
-        keep, kind = _few(parent, kind)
-        left = keep[item]
-        labels = labels[left]
-        _, item = np.unique(code[labels], return_inverse=True)
-    return labels
+def _parts(coarse: Ints, fine: Ints) -> Ints:
+    """Into how many classes of another partition the classes of one fall."""
+    pairs = np.unique(np.stack([coarse, fine]), axis=1)
+    return np.bincount(pairs[0])
 
 
-def _refines(fine: Ints, coarse: Ints) -> bool:
-    return len(np.unique(fine * (int(coarse.max()) + 1) + coarse)) == int(fine.max()) + 1
-
-
-def _few(parent: Ints, kind: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Of each shape a few classes of every parent, and the shapes of the parents then."""
-    order = np.lexsort((kind, parent))
-    both = np.stack([parent[order], kind[order]])
-    fresh = np.any(np.diff(both, axis=1, prepend=-1) != 0, axis=0)
-    position = np.arange(len(kind))
-    rank = position - np.maximum.accumulate(np.where(fresh, position, 0))
-    keep = np.zeros(len(kind), dtype=np.bool_)
-    keep[order] = rank < _COPIES
-    _, above = np.unique(parent[keep], return_inverse=True)
-    shapes = np.zeros((int(above.max()) + 1, int(kind.max()) + 1), dtype=np.int64)
-    np.add.at(shapes, (above, kind[keep]), 1)
-    _, new = np.unique(shapes, axis=0, return_inverse=True)
-    return keep, new.reshape(-1)
+def _nested_agreements(levels: list[Ints]) -> Ints:
+    """The ways to agree in partitions each of which refines the one before, from one class to one class a label."""
+    # Three labels are in one class down to some level. There they part in three, or in two and one; the two are in one class down
+    # to a later level, the last one if they are one label.
+    last = len(levels) - 1
+    parts = [_parts(coarse, fine)[coarse] for coarse, fine in pairwise(levels)]
+    ways = [[4] * (last + 1)]
+    for level in range(last):
+        ways += [[4] * (level + 1) + [0] * (last - level)] if parts[level].max() > 2 else []
+        for later in range(level + 1, last + 1):
+            if np.any((parts[level] > 1) & (later == last or parts[later] > 1)):
+                rest = [0] * (last - later)
+                ways += [[4] * (level + 1) + [pair] * (later - level) + rest for pair in (1, 2, 3)]
+    return np.array(ways)
 
 
 _MOST = 20_000_000  # combinations of ways to agree, times sums
