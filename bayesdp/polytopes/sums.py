@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from bayesdp.polytopes.base import is_small
-from bayesdp.polytopes.hull import SymmetricHull
+from bayesdp.polytopes.base import SymmetricHull, is_small
 from bayesdp.polytopes.samplers import sample_hull
 
 type Floats = npt.NDArray[np.float64]

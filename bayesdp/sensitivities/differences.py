@@ -212,11 +212,6 @@ def record_distance(table: npt.ArrayLike, other: npt.ArrayLike, neighbours: str 
     int or None
         None where no number of substitutions leads from one to the other: the totals differ.
 
-    Raises
-    ------
-    ValueError
-        If a count is not a whole number >= 0 or the shapes differ.
-
     Examples
     --------
     >>> record_distance([[2, 0], [0, 1]], [[1, 1], [1, 0]])
@@ -267,11 +262,6 @@ def conforming_pairs(
     -------
     list of pairs of int64 arrays, each ``(*table)``
         Each pair once.
-
-    Raises
-    ------
-    ValueError
-        If the fiber is infinite or has more than `limit` tables.
 
     References
     ----------

@@ -1,27 +1,50 @@
-"""Which differences between two tables keep all the invariants: the rows of a guarantee.
+"""Which differences between two tables keep all the invariants: the rows of a guarantee; and how far they move the answers.
 
-And the moves that change no nested sum, listed: products of differences on blocks of dimensions, under the rules of
+Moves that change no nested sum are listed here: products of differences on blocks of dimensions, under the rules of
 `bayesdp.moves.families`, and 3-cycles: +1 at the cells ``(a_i, c_i)`` and -1 at ``(a_i, c_{i+1})`` for labels ``a_1, a_2, a_3`` of
 one block and ``c_1, c_2, c_3`` of another.
+
+A guarantee for neighbouring tables is about tables that the invariants may tell apart. Restated on the tables that conform
+to the invariants (Gao, Gong and Yu, 2022, Section 2), it is about differences z with ``A z = 0``: for each kind of them, the
+largest length, in the norm of a mechanism, of what z changes in the answers. Found, in this order,
+
+- by counting, for sums, in tables of any size. A sum maps cells to answers dimension by dimension, so that a product move on k
+  blocks becomes one of ``2**k`` answers, or zero where the sum takes the two labels of a block for one; a 3-cycle becomes a 3-cycle
+  (6 answers), a 2x2 move (4) or zero. All depends on which labels agree in which sum;
+- as products of what each block has, in Helmert coordinates;
+- by listing all differences of the kind;
+- else as an upper bound: of two moves that make a 3-cycle, or of as many neighbouring steps as the difference takes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.moves.families import Classes, Partition, block_classes, classes_of, family_sizes, rules, set_partitions
 from bayesdp.moves.listed import short_combinations
-from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.norms import column_groups
+from bayesdp.queries import SumPart
+from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
+from bayesdp.sensitivities.norms import (
+    CHUNK,
+    MOST_CELLS,
+    MOST_NUMBERS,
+    MOST_PRODUCTS,
+    DifferenceNorm,
+    column_groups,
+    distinct_columns,
+    largest_distance,
+)
+from bayesdp.sensitivities.queries import move_l1
 
 ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 """The difference of general invariants that leave cells out."""
@@ -183,3 +206,308 @@ def cycles(nested: NestedSums) -> Iterator[Ints]:
             for start in range(0, len(c), _AT_ONCE):
                 part = c[start : start + _AT_ONCE]
                 yield np.concatenate([left[a] + right[part], left[a] + right[part[:, [1, 2, 0]]]], axis=1)
+
+
+type Floats = npt.NDArray[np.float64]
+
+_WORK = 150_000_000  # the most numbers that are compared in a list of differences
+
+
+def difference_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
+    """The largest length of each kind of difference that keeps the invariants, over all differences of the kind.
+
+    Empty only where general invariants of a large table leave no kind that is known.
+    """
+    nested = norm.invariants.nested
+    if nested is None:
+        return _general_lengths(norm)
+    found: dict[Difference, DifferenceLength] = {}
+    alike = norm.query.is_identity and (norm.kind == "K" or norm.coordinates is None)
+    for difference in kept_differences(norm.invariants):
+        size = _exact(norm, nested, difference)
+        if size is not None:
+            found[difference] = DifferenceLength(difference, size, "" if alike else "largest")
+            continue
+        bound = norm.upper_length(difference.l1)
+        move = found.get(DIFFERENCES["2x2 move"])
+        if difference == DIFFERENCES["3-cycle"] and move is not None and _is_two_moves(nested):
+            bound = min(bound, 2.0 * move.size)
+        found[difference] = DifferenceLength(difference, bound, "upper")
+    return tuple(found.values())
+
+
+def _exact(norm: DifferenceNorm, nested: NestedSums, difference: Difference) -> float | None:
+    """The largest length of a kind of move that keeps nested sums: by counting, as a product or by listing; else None."""
+    cycle = difference == DIFFERENCES["3-cycle"]
+    blocks = 2 if cycle else round(math.log2(difference.l1))
+    if norm.sums:
+        changed = changed_answers(nested.parts, norm.sums, blocks, cycle=cycle)
+        if changed is not None:
+            return norm.of_count(changed)
+    if norm.helmert and not cycle and (size := _product_of_blocks(norm, nested, blocks)) is not None:
+        return size
+    if blocks == 1:
+        return _substituted(norm)
+    return _listed(norm, nested, blocks, cycle=cycle)
+
+
+def _is_two_moves(nested: NestedSums) -> bool:
+    """Whether every 3-cycle that changes no sum is two 2x2 moves that change none.
+
+    It is if all labels of one side agree in each sum. The other way to cancel takes a sum in which two labels of a side agree
+    and a third does not, on both sides.
+    """
+
+    def all_or_none(block: Sequence[int], levels: tuple[int, ...]) -> bool:
+        classes = math.prod(nested.axes[d].classes[levels[d]] for d in block)
+        return classes in (1, math.prod(nested.axes[d].size for d in block))
+
+    return all(
+        any(all_or_none(block, levels) for block in split)
+        for split in partitions(len(nested.axes), 2)
+        for levels in nested.generators
+    )
+
+
+def _product_of_blocks(norm: DifferenceNorm, nested: NestedSums, blocks: int) -> float | None:
+    """Product moves in Helmert coordinates: the product of what each block has, 0 where the answers do not tell its labels apart."""
+    answers = norm.invariants.through(norm.query).nested
+    [part] = norm.query.parts
+    if answers is None or not isinstance(part, SumPart):
+        return None
+    axis_of = dict(zip((d for d, level in enumerate(part.levels) if level is not None), answers.axes, strict=False))
+    best = 0.0
+    for split in partitions(len(nested.axes), blocks):
+        for rule in rules(split, nested.generators, len(nested.axes)):
+            size = 1.0
+            for block in split:
+                told = [d for d in block if d in axis_of]
+                # The partitions are nested: the rule either joins whole answers, or takes labels of different answers for different.
+                classes = [nested.axes[d].codes[rule[d]][np.unique(part.codes[d], return_index=True)[1]] for d in told]
+                try:
+                    size *= move_l1([axis_of[d] for d in told], classes) if told else 0.0
+                except NotImplementedError:
+                    return None
+            best = max(best, size)
+    return best
+
+
+def _listed(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycle: bool) -> float | None:
+    """The longest of all differences of a kind, if they are few enough to be listed."""
+    images = norm.cell_images()
+    if images is None:
+        return None
+    ends = 6 if cycle else 2**blocks
+    gram = images @ images.T if norm.kind == "l2" and len(images) ** 2 * images.shape[1] <= MOST_PRODUCTS else None
+    most = _WORK // (ends * (ends + 1) // 2 if gram is not None else ends * images.shape[1])
+    if cycle:
+        signs = np.array([1, 1, 1, -1, -1, -1])
+        moves: Iterator[Ints] | None = cycles(nested) if count_cycles(nested) <= most else None
+    else:
+        signs = np.array([(-1) ** end.bit_count() for end in range(ends)])
+        moves = product_moves(nested, blocks, most)
+    if moves is None:
+        return None
+    if gram is not None:
+        return _longest_by_gram(images, gram, moves, signs)
+    best, measured = 0.0, 0
+    for cells in moves:
+        step = max(CHUNK // images.shape[1], 1)
+        for start in range(0, len(cells), step):
+            terms = zip(signs, cells[start : start + step].T, strict=True)
+            points = np.asarray(sum(sign * images[end] for sign, end in terms))
+            points = np.unique(points, axis=0) if norm.kind == "K" else points
+            measured += len(points)
+            if norm.kind == "K" and measured > norm.most:
+                return None
+            best = max(best, float(norm.lengths(points).max(initial=0.0)))
+    return best
+
+
+def _longest_by_gram(images: Floats, gram: Floats, moves: Iterator[Ints], signs: Ints) -> float:
+    """The largest ``|sum_i s_i x_i|_2`` over lists of cells, from the inner products: ``sum_ij s_i s_j gram_ij``."""
+    best, where = -1.0, np.zeros(len(signs), dtype=np.int64)
+    for cells in moves:
+        if not len(cells):
+            continue
+        squares = np.zeros(len(cells))
+        for i in range(len(signs)):
+            squares += gram[cells[:, i], cells[:, i]]
+            for j in range(i):
+                squares += (2.0 * signs[i] * signs[j]) * gram[cells[:, i], cells[:, j]]
+        top = int(np.argmax(squares))
+        if squares[top] > best:
+            best, where = float(squares[top]), cells[top]
+    # Measured again: inner products cancel where the images are long and the difference is short.
+    return float(np.linalg.norm(signs @ images[where])) if best >= 0.0 else 0.0
+
+
+def _general_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
+    """The lengths of one record that changes its cell, or comes or goes; without these, of the smallest change that was found."""
+    found = []
+    for difference in kept_differences(norm.invariants):
+        if difference.found:
+            found.append(_longest_found(norm, difference))
+            continue
+        size = _substituted(norm) if difference == DIFFERENCES["substitution"] else _added(norm)
+        if size is None:
+            found.append(DifferenceLength(difference, norm.upper_length(difference.l1), "upper"))
+        else:
+            found.append(DifferenceLength(difference, size, "largest"))
+    if found and not any(length.size for length in found):
+        changes = found_changes(norm.invariants)
+        changes = changes[_changed(norm, changes).toarray().any(axis=0)]
+        if len(changes):
+            words = (
+                "the smallest change found that keeps every invariant and changes an answer (there may be smaller ones)"
+            )
+            found.append(_longest_found(norm, smallest(changes, words)))
+    return tuple(found)
+
+
+def _substituted(norm: DifferenceNorm) -> float | None:
+    """One record changes between two cells that all invariants treat alike."""
+    if len(norm.sums) == 1:
+        [part] = norm.sums
+        group, answer = column_groups(norm.invariants.matrix), part.row_of_cell
+        apart = len(np.unique(group * part.rows + answer)) > len(np.unique(group))
+        return norm.of_count(2) if apart else 0.0
+    columns = sp.csc_array(norm.query.matrix)
+    cells = distinct_columns(sp.csc_array(sp.vstack([norm.invariants.matrix, columns])))
+    groups = [alike for alike in classes_of(column_groups(norm.invariants.matrix[:, cells]), cells) if alike.size > 1]
+    pairs = sum(math.comb(alike.size, 2) for alike in groups)
+    wide = max((alike.size for alike in groups), default=0)
+    if wide > MOST_CELLS or wide * norm.query.rows > MOST_NUMBERS or pairs * norm.query.rows > MOST_PRODUCTS:
+        return None
+    if norm.kind == "K" and pairs > norm.most:
+        return None
+    best = 0.0
+    for alike in groups:
+        images = norm.images(sp.csc_array(columns[:, alike]))
+        if norm.kind == "K":
+            i, j = np.triu_indices(alike.size, 1)
+            best = max(best, float(norm.lengths(images[i] - images[j]).max()))
+        else:
+            best = max(best, largest_distance(images, norm.kind, "cells"))
+    return best
+
+
+def _added(norm: DifferenceNorm) -> float | None:
+    """One record in a cell that no invariant counts."""
+    if len(norm.sums) == 1 and (norm.kind != "K" or norm.neighbours == "add-remove"):
+        return norm.of_count(1)
+    columns = sp.csc_array(norm.query.matrix)[:, column_groups(norm.invariants.matrix) == 0]
+    columns = sp.csc_array(columns[:, distinct_columns(columns)])
+    if norm.kind == "K" and norm.neighbours == "add-remove" and columns.shape[1] > norm.most:
+        return None  # it is a neighbouring step
+    step = max(CHUNK // norm.query.rows, 1)
+    points = (norm.images(columns[:, start : start + step]) for start in range(0, columns.shape[1], step))
+    return max(float(norm.lengths(block).max()) for block in points)
+
+
+def _changed(norm: DifferenceNorm, changes: Ints) -> sp.csc_array:
+    """The answers to changes of a table, shape (m, cells), as the m columns of a sparse matrix."""
+    return sp.csc_array(norm.query.matrix @ sp.csc_array(changes.T))
+
+
+def _longest_found(norm: DifferenceNorm, difference: Difference) -> DifferenceLength:
+    """The longest of the changes that were found and are as small as the difference."""
+    changes = found_changes(norm.invariants)
+    changes = changes[np.abs(changes).sum(axis=1) == round(difference.l1)]
+    return DifferenceLength(difference, float(norm.lengths(norm.images(_changed(norm, changes))).max()), "")
+
+
+_MOST_LABELS = 150  # labels of partitions that cross, to be compared three by three
+
+
+def agreements(codes: Sequence[Ints]) -> Ints | None:
+    """Every way in which three labels of a dimension agree in partitions of it, as rows of `TRIPLES`, shape (ways, partitions).
+
+    `codes` has the class of each label, partition by partition; the last is one class a label. None if partitions cross in too many
+    ways to be listed.
+    """
+    different = {code.tobytes(): code for code in [np.zeros_like(codes[-1]), *codes]}
+    levels = sorted(different.values(), key=lambda code: int(code.max()))
+    level_of = [next(i for i, level in enumerate(levels) if np.array_equal(level, code)) for code in codes]
+    if all(_parts(coarse, fine).sum() == fine.max() + 1 for coarse, fine in pairwise(levels)):
+        return np.unique(_nested_agreements(levels)[:, level_of], axis=0)
+    if len(codes[0]) > _MOST_LABELS:
+        return None
+    labels = np.stack(codes)
+    triples = np.indices([labels.shape[1]] * 3).reshape(3, -1)
+    return np.unique(agreement(*(labels[:, chosen] for chosen in triples)).T, axis=0)
+
+
+def _parts(coarse: Ints, fine: Ints) -> Ints:
+    """Into how many classes of another partition the classes of one fall."""
+    pairs = np.unique(np.stack([coarse, fine]), axis=1)
+    return np.bincount(pairs[0])
+
+
+def _nested_agreements(levels: list[Ints]) -> Ints:
+    """The ways to agree in partitions each of which refines the one before, from one class to one class a label."""
+    # Three labels are in one class down to some level. There they part in three, or in two and one; the two are in one class down
+    # to a later level, the last one if they are one label.
+    last = len(levels) - 1
+    parts = [_parts(coarse, fine)[coarse] for coarse, fine in pairwise(levels)]
+    ways = [[4] * (last + 1)]
+    for level in range(last):
+        ways += [[4] * (level + 1) + [0] * (last - level)] if parts[level].max() > 2 else []
+        for later in range(level + 1, last + 1):
+            if np.any((parts[level] > 1) & (later == last or parts[later] > 1)):
+                rest = [0] * (last - later)
+                ways += [[4] * (level + 1) + [pair] * (later - level) + rest for pair in (1, 2, 3)]
+    return np.array(ways)
+
+
+_MOST = 20_000_000  # combinations of ways to agree, times sums
+
+
+def changed_answers(
+    invariants: tuple[SumPart, ...], asked: tuple[SumPart, ...], blocks: int, *, cycle: bool
+) -> int | None:
+    """The largest number of answers that a kept move changes, each by 1 or -1.
+
+    Moves are products on `blocks` blocks of dimensions, or, with `cycle`, 3-cycles on two. None if group labels cross in too many
+    ways to be compared.
+    """
+    parts = (*invariants, *asked)
+    axes: list[Ints] = []
+    for d, size in enumerate(asked[0].frame.shape):
+        found = agreements([part.codes[d] for part in parts] + [np.arange(size)])
+        if found is None:
+            return None
+        # Two labels agree or not as the first two of three do.
+        axes.append(found if cycle else np.unique(np.where(np.isin(found, (1, 4)), 4, 0), axis=0))
+    best = 0
+    for split in partitions(len(axes), blocks):
+        ways = [_ways([axes[d] for d in block]) for block in split]
+        known = [found for found in ways if found is not None]
+        if len(known) < len(ways) or math.prod(map(len, known)) * len(parts) > _MOST:
+            return None
+        sizes = _changed_by(known, cycle=cycle)
+        allowed = sizes[~sizes[:, : len(invariants)].any(axis=1), len(invariants) :]
+        best = max(best, int(allowed.sum(axis=1).max(initial=0)))
+    return best
+
+
+def _ways(axes: list[Ints]) -> Ints | None:
+    """How different combinations of the labels of several dimensions agree in each sum."""
+    found = axes[0]
+    for axis in axes[1:]:
+        if len(found) * axis.size > _MOST:
+            return None
+        first, second = found[:, None, :], axis[None, :, :]
+        both = np.where(first == 4, second, np.where((second == 4) | (first == second), first, 0))
+        found = np.unique(both.reshape(-1, axis.shape[1]), axis=0)
+    return np.asarray(found[found[:, -1] == 0, :-1])  # the last column says if they are different
+
+
+def _changed_by(ways: list[Ints], *, cycle: bool) -> Ints:
+    """How many answers of each sum a move changes, by how its labels agree, shape (combinations of ways, sums)."""
+    if cycle:
+        return CYCLE_SIZES[ways[0][:, None, :], ways[1][None, :, :]].reshape(-1, ways[0].shape[1])
+    differ = np.ones((1, ways[0].shape[1]), dtype=np.bool_)
+    for way in ways:
+        differ = np.unique((differ[:, None, :] & (way == 0)).reshape(-1, way.shape[1]), axis=0)
+    return differ * 2 ** len(ways)

@@ -141,17 +141,10 @@ def largest_distance(points: Floats, norm: str, what: str) -> float:
     check_size(count, dimensions, what)
     # Taking the mean away keeps the squares below from cancelling where all points are far from zero.
     centred = points - points.mean(axis=0)
+    if norm == "l1":
+        return float(cdist(centred, centred, "cityblock").max())
     squares = np.square(centred).sum(axis=1)
-    best = 0.0
-    step = max(CHUNK // count, 1)
-    for start in range(0, count, step):
-        rows = centred[start : start + step]
-        if norm == "l1":
-            apart = cdist(rows, centred[start:], "cityblock")
-        else:
-            apart = squares[start : start + step, None] + squares[start:] - 2.0 * rows @ centred[start:].T
-        best = max(best, float(apart.max()))
-    return best if norm == "l1" else float(np.sqrt(best))
+    return float(np.sqrt((squares[:, None] + squares - 2.0 * centred @ centred.T).max()))
 
 
 def _by_signs(points: Floats) -> float:

@@ -15,8 +15,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.polytope import k_norm
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
 from bayesdp.privacy.pairs import BOUNDS
-from bayesdp.sensitivities import difference_lengths as module
-from bayesdp.sensitivities.difference_lengths import agreement, agreements, difference_lengths
+from bayesdp.sensitivities import kept as module
+from bayesdp.sensitivities.kept import agreement, agreements, difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 from tests.lattices.oracles import labels
 
