@@ -33,9 +33,8 @@ from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import SumPart, Totals
 from bayesdp.release import Release
-from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.differences import NORMS
-from bayesdp.sensitivities.kept import kept_differences
+from bayesdp.sensitivities.kept import difference_lengths, kept_differences
 from bayesdp.sensitivities.norms import RECORDS, DifferenceNorm
 
 

@@ -18,7 +18,8 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.pairs import Kept, Neighbours, Relation, SemiAdjacent
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
-from bayesdp.sensitivities.kept import ADDED, column_groups, kept_differences
+from bayesdp.sensitivities.kept import ADDED, kept_differences
+from bayesdp.sensitivities.norms import column_groups
 
 type Ints = npt.NDArray[np.int64]
 

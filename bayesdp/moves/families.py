@@ -42,12 +42,13 @@ def classes_of(codes: Ints, offsets: Ints) -> Classes:
     return np.split(offsets[order], np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-def _set_partitions(items: Sequence[int]) -> Iterator[Partition]:
+def set_partitions(items: Sequence[int]) -> Iterator[Partition]:
+    """All ways to split some items into blocks."""
     if not items:
         yield []
         return
     head, *rest = items
-    for smaller in _set_partitions(rest):
+    for smaller in set_partitions(rest):
         yield [[head], *smaller]
         for i, block in enumerate(smaller):
             yield [*smaller[:i], [head, *block], *smaller[i + 1 :]]
@@ -57,16 +58,16 @@ def _at_most(a: Levels, b: Levels) -> bool:
     return all(i <= j for i, j in zip(a, b, strict=True))
 
 
-def _rules(partition: Partition, generators: Sequence[Levels], dims: int) -> list[Levels]:
+def rules(partition: Partition, generators: Sequence[Levels], dims: int) -> list[Levels]:
     """The least strict rules under which the product moves of a partition change no sum."""
     # Each sum is assigned to the block that takes care of it. Only the least strict rules are kept after each sum: a stricter rule
     # stays stricter whatever is added to both.
-    rules: set[Levels] = {(0,) * dims}
+    found: set[Levels] = {(0,) * dims}
     for generator in generators:
         added = [tuple(generator[dim] if dim in block else 0 for dim in range(dims)) for block in partition]
-        longer = {tuple(map(max, rule, more)) for rule in rules for more in added}
-        rules = {rule for rule in longer if not any(other != rule and _at_most(other, rule) for other in longer)}
-    return sorted(rules)
+        longer = {tuple(map(max, rule, more)) for rule in found for more in added}
+        found = {rule for rule in longer if not any(other != rule and _at_most(other, rule) for other in longer)}
+    return sorted(found)
 
 
 def _every_block_counts(partition: Partition, rule: Levels, generators: Sequence[Levels]) -> bool:
@@ -91,7 +92,7 @@ def _generated(partition: Partition, rule: Levels, coarse: Partition, lax: Level
     return all(any(set(b) <= set(c) for c in coarse) for b in partition) and _at_most(lax, rule)
 
 
-def _block_classes(nested: NestedSums, block: list[int], rule: Levels) -> tuple[Ints, Ints]:
+def block_classes(nested: NestedSums, block: list[int], rule: Levels) -> tuple[Ints, Ints]:
     """Class and cell offset of every combination of the labels of a block."""
     shape = tuple(axis.size for axis in nested.axes)
     grid = np.indices([shape[dim] for dim in block]).reshape(len(block), -1)
@@ -106,7 +107,7 @@ def _block_classes(nested: NestedSums, block: list[int], rule: Levels) -> tuple[
 
 def row_of_cell(nested: NestedSums, levels: Levels) -> Ints:
     """For each cell, which of the sums at some levels it counts in."""
-    codes, offsets = _block_classes(nested, list(range(len(nested.axes))), levels)
+    codes, offsets = block_classes(nested, list(range(len(nested.axes))), levels)
     return codes[np.argsort(offsets)]
 
 
@@ -117,17 +118,17 @@ def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list
     # of offsets; those of fewer blocks first.
     kept: list[tuple[Partition, Levels]] = []
     families: list[list[Classes]] = []
-    for partition in sorted(_set_partitions(range(len(nested.axes))), key=len):
+    for partition in sorted(set_partitions(range(len(nested.axes))), key=len):
         if len(partition) > len(nested.generators):
             break  # a block for each sum is enough
-        for rule in _rules(partition, nested.generators, len(nested.axes)):
+        for rule in rules(partition, nested.generators, len(nested.axes)):
             if not _every_block_counts(partition, rule, nested.generators):
                 continue
             if any(_generated(partition, rule, coarse, lax) for coarse, lax in kept):
                 continue
             factors = []
             for block in partition:
-                codes, offsets = _block_classes(nested, block, rule)
+                codes, offsets = block_classes(nested, block, rule)
                 if len(partition) == 1:
                     codes, offsets = codes[allowed[offsets]], offsets[allowed[offsets]]
                 factors.append(classes_of(codes, offsets))
@@ -154,10 +155,10 @@ def family_sizes(nested: NestedSums) -> list[list[int]]:
     kept: list[tuple[Partition, Levels]] = []
     sizes: list[list[int]] = []
     largest = [[int(np.bincount(code).max()) for code in axis.codes] for axis in nested.axes]
-    for partition in sorted(_set_partitions(range(len(nested.axes))), key=len):
+    for partition in sorted(set_partitions(range(len(nested.axes))), key=len):
         if len(partition) > len(nested.generators):
             break  # as in product_families
-        for rule in _rules(partition, nested.generators, len(nested.axes)):
+        for rule in rules(partition, nested.generators, len(nested.axes)):
             block_sizes = [math.prod(largest[dim][rule[dim]] for dim in block) for block in partition]
             if min(block_sizes) < 2 or not _every_block_counts(partition, rule, nested.generators):
                 continue
@@ -176,7 +177,7 @@ def is_two_way(nested: NestedSums) -> bool:
 def is_decomposable(nested: NestedSums) -> bool:
     """Whether the sums are margins (no group totals) that form a decomposable set.
 
-    Graham's reduction: drop what only one margin keeps and drop margins inside others, as long as that is
+    Graham's reduction (`is_junction_tree`): drop what only one margin keeps and drop margins inside others, as long as that is
     possible; the set is decomposable if nothing is left.
 
     Examples
@@ -192,12 +193,16 @@ def is_decomposable(nested: NestedSums) -> bool:
     tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
     if not all(level in (0, top) for g in nested.generators for level, top in zip(g, tops, strict=True)):
         return False
-    sets = [{dim for dim, level in enumerate(g) if level} for g in nested.generators]
+    return is_junction_tree([{dim for dim, level in enumerate(g) if level} for g in nested.generators])
+
+
+def is_junction_tree(sets: Sequence[set[int]]) -> bool:
+    """Whether sets of dimensions can be put into a junction tree, by Graham's reduction."""
     while sets:
-        alone = {v for own in sets for v in own if sum(v in other for other in sets) == 1}
-        smaller = [own - alone for own in sets]
+        alone = {v for dims in sets for v in dims if sum(v in other for other in sets) == 1}
+        smaller = [dims - alone for dims in sets]
         inside = {i if a <= b else j for (i, a), (j, b) in combinations(enumerate(smaller), 2) if a <= b or b <= a}
-        remaining = [own for i, own in enumerate(smaller) if own and i not in inside]
+        remaining = [dims for i, dims in enumerate(smaller) if dims and i not in inside]
         if remaining == sets:
             return False
         sets = remaining

@@ -9,10 +9,15 @@
 
 from __future__ import annotations
 
-from bayesdp.polytopes.base import Hull
-from bayesdp.polytopes.hull import ContainmentOrder, SymmetricHull, containment_order, shared
-from bayesdp.polytopes.lattice import choose_lattice_sampler, sample_lattice
-from bayesdp.polytopes.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
+from bayesdp.polytopes.base import ContainmentOrder, Hull, SymmetricHull, containment_order, shared
+from bayesdp.polytopes.samplers import (
+    DEFAULT_SWEEPS,
+    HULL_METHODS,
+    choose_hull_sampler,
+    choose_lattice_sampler,
+    sample_hull,
+    sample_lattice,
+)
 from bayesdp.polytopes.sensitivity import SensitivityHull, sensitivity_hull
 
 __all__ = [

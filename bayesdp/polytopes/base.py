@@ -1,18 +1,15 @@
-"""What every symmetric polytope offers: its norm, and its volume where that is known.
+"""Symmetric polytopes, the norms whose unit balls they are, and their boundary by Qhull.
 
-The gauge of a symmetric polytope as a linear program over a list of its vertices: a second opinion, in milliseconds.
-
-The boundary of a symmetric polytope by Qhull: its facets as linear forms, and a triangulation of it.
-
-Exact draws from the density proportional to ``exp(-epsilon ||v||)`` by the cones over boundary simplices.
+The boundary: facets as linear forms, and a triangulation, by whose cones noise is drawn exactly.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,8 +19,9 @@ from scipy.spatial import ConvexHull, QhullError
 
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
+from bayesdp._validate import choice, finite_array
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes.generators import Generators
+from bayesdp.polytopes.generators import Generators, listed
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int32]
@@ -46,8 +44,7 @@ _DETERMINANTS = 1 << 21  # matrix entries a batch of determinants
 class Boundary:
     """Facets and boundary simplices of ``conv(+-vertices)``."""
 
-    # One of each pair of opposite facets, as the form that is 1 on it: the gauge of v is ``max |forms @ v|``, shape (facets / 2,
-    # n).
+    # One of each pair of opposite facets, as the form that is 1 on it, shape (facets / 2, n): the gauge of v is ``max |forms @ v|``.
     forms: Floats
     # Rows of the vertices followed by their negatives; the cones over the simplices fill the space, and overlap in sets of volume
     # zero only, shape (simplices, n).
@@ -56,46 +53,20 @@ class Boundary:
 
 
 def is_small(count: int, dimension: int) -> bool:
-    """Whether Qhull can be expected to finish in seconds.
-
-    Examples
-    --------
-    >>> is_small(36, 9), is_small(200, 16)
-    (True, False)
-    """
+    """Whether Qhull can be expected to finish in seconds."""
     return count <= POINTS.get(dimension, 0)
 
 
 def is_quick(count: int, dimension: int) -> bool:
-    """Whether Qhull can be expected to finish in about a second.
-
-    Examples
-    --------
-    >>> is_quick(18, 6), is_quick(36, 9)
-    (True, False)
-    """
+    """Whether Qhull can be expected to finish in about a second."""
     return is_small(count, dimension) and (dimension <= 5 or count <= _QUICK.get(dimension, 0))
 
 
 def boundary_of(vertices: Floats) -> Boundary | None:
-    """Find facets and a triangulated boundary; None if Qhull fails or its answer does not stand the checks.
-
-    Facets are identified by the vertices on them, so that what Qhull leaves in pieces, or gives with slightly
-    different normals, becomes one facet, and its form is computed anew from those vertices. Checked are: no
-    vertex is beyond a facet, the vertices on a facet determine it, and the triangulation has the volume of
-    the hull.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-        One of each pair; they must span the space.
-
-    Examples
-    --------
-    >>> boundary = boundary_of(np.array([[1.0, 0.0], [0.0, 1.0]]))  # of a square that stands on a corner
-    >>> boundary.forms.shape, boundary.simplices.shape
-    ((2, 2), (4, 2))
-    """
+    """Find facets and a triangulated boundary; None if Qhull fails or its answer does not stand the checks."""
+    # Facets are identified by the vertices on them, so that what Qhull leaves in pieces, or gives with slightly different normals,
+    # becomes one facet, and its form is computed anew from those vertices. Checked are: no vertex is beyond a facet, the vertices
+    # on a facet determine it, and the triangulation has the volume of the hull.
     scale = float(np.max(np.linalg.norm(vertices, axis=1)))
     unit = vertices / scale
     n = unit.shape[1]
@@ -157,13 +128,10 @@ def _determinants(points: Floats, simplices: npt.NDArray[np.int32]) -> Floats:
     return np.concatenate(found)
 
 
-def draw_cones(
-    vertices: Floats, boundary: Boundary, epsilon: float, rng: np.random.Generator, size: int
-) -> npt.NDArray[np.float64]:
-    """Draw points with density proportional to ``exp(-epsilon ||v||)``, exactly."""
+def draw_cones(vertices: Floats, boundary: Boundary, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
+    """Draw points with density proportional to ``exp(-epsilon ||v||)``, exactly, shape (size, n)."""
     # In the cone over a boundary simplex with corners c_1, ..., c_n the gauge of `sum t_j c_j` is `sum t_j`. So the cone has
     # probability proportional to `|det(c_1, ..., c_n)|`, and in it the t_j are independent exponential variables of rate epsilon.
-    # `vertices`, shape (m, n). `boundary`: of these vertices. Returns shape (size, n).
     corners = np.concatenate([vertices, -vertices]) / epsilon
     draws = np.zeros((size, vertices.shape[1]))
     cumulative = np.cumsum(boundary.determinants)
@@ -191,10 +159,6 @@ def second_moment(vertices: Floats, boundary: Boundary) -> Floats:
 
     In one cone it is ``sum_j c_j c_j^T + (sum_j c_j) (sum_j c_j)^T``, because independent standard
     exponential variables have ``E t_j t_k = 1`` and ``E t_j**2 = 2``.
-
-    Returns
-    -------
-    float array, shape (n, n)
     """
     points = np.concatenate([vertices, -vertices])
     weights = boundary.determinants / boundary.determinants.sum()
@@ -206,56 +170,39 @@ def second_moment(vertices: Floats, boundary: Boundary) -> Floats:
     return np.asarray((points.T * share) @ points + (sums.T * weights) @ sums)
 
 
-_TOLERANCE = 1e-10
+def fill(rows: Floats, accepted: Callable[[int], Floats]) -> Floats:
+    """Overwrite all rows by what is accepted of one batch of proposals after the other; `accepted` is told how many are missing."""
+    found = 0
+    while found < len(rows):
+        chosen = accepted(len(rows) - found)[: len(rows) - found]
+        rows[found : found + len(chosen)] = chosen
+        found += len(chosen)
+    return rows
+
+
 _GAP = 1e-8  # primal and dual value agree to this, relatively; usually to 1e-14
-_OPTIONS = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE, "presolve": False}
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
 
 
 def gauge_program(vertices: Floats, point: Floats) -> tuple[float, Floats]:
-    """Gauge of one point, and a linear form that attains it.
-
-    The gauge is the least ``sum |lambda|`` with ``vertices.T @ lambda = point``. Its dual has the greatest
-    ``y @ point`` with ``|vertices @ y| <= 1``: y is a subgradient of the gauge. The value returned is that of
-    the dual after y was made feasible to the last digit, and it is checked against the primal value.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-        One of each pair; they must span the space.
-    point : float array, shape (n,)
-
-    Returns
-    -------
-    gauge : float
-    form : float array, shape (n,)
-
-
-    Examples
-    --------
-    >>> value, form = gauge_program(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([3.0, -4.0]))
-    >>> value, form
-    (7.0, array([ 1., -1.]))
-    """
+    """Gauge of one point by HiGHS, and a linear form that attains it: a second opinion, in milliseconds."""
+    # The gauge is the least `sum |lambda|` with `vertices.T @ lambda = point`. Its dual has the greatest `y @ point` with
+    # `|vertices @ y| <= 1`. The value is that of the dual after y was made feasible to the last digit.
     size = float(np.max(np.abs(point)))
     if size == 0.0:
         return 0.0, np.zeros(len(point))
     scale = float(np.max(np.abs(vertices)))
-    columns = vertices.T / scale
-    target = point / size
-    solution = _solve(np.ones(2 * len(vertices)), np.hstack([columns, -columns]), target)
+    columns, target = vertices.T / scale, point / size
+    cost, both = np.ones(2 * len(vertices)), np.hstack([columns, -columns])
+    solution = linprog(cost, A_eq=both, b_eq=target, method="highs-ds", options=_OPTIONS)
+    if not solution.success:
+        raise ArithmeticError(f"a linear program about a hull was not solved: {solution.message}")
     form = np.asarray(solution.eqlin.marginals, dtype=np.float64)
     form = form / max(1.0, float(np.max(np.abs(form @ columns))))
     value = float(form @ target)
     if abs(value - solution.fun) > _GAP * value:
         raise ArithmeticError(f"the gauge of a point is known only to lie between {value!r} and {solution.fun!r}")
     return value * size / scale, form / scale
-
-
-def _solve(cost: Floats, matrix: Floats, target: Floats) -> Any:
-    solution = linprog(cost, A_eq=matrix, b_eq=target, method="highs-ds", options=_OPTIONS)
-    if not solution.success:
-        raise ArithmeticError(f"a linear program about a hull was not solved: {solution.message}")
-    return solution
 
 
 _PRODUCTS = 1 << 22  # forms times points in one go
@@ -276,9 +223,14 @@ class Hull(ABC):
     vertices: Floats
 
     @property
-    @abstractmethod
     def dimension(self) -> int:
         """Dimension n of the space."""
+        return int(self.vertices.shape[1])
+
+    @property
+    def count(self) -> int:
+        """Number of pairs of vertices."""
+        return len(self.vertices)
 
     @property
     @abstractmethod
@@ -286,14 +238,14 @@ class Hull(ABC):
         """Facets and boundary simplices, or None where they are not to be had in half a minute."""
 
     @property
-    @abstractmethod
     def facets(self) -> Boundary | None:
         """The same, where they are to be had in about a second."""
+        return self.boundary if is_quick(self.count, self.dimension) else None
 
-    @property
-    @abstractmethod
+    @cached_property
     def generators(self) -> Generators:
         """The vertices, as linear programs read them."""
+        return listed(self.vertices)
 
     def gauge(self, points: npt.ArrayLike) -> Floats:
         """The norm of points.
@@ -381,3 +333,195 @@ class Hull(ABC):
         if array.shape[-1:] != (self.dimension,):
             raise ValueError(f"points must have shape (..., {self.dimension}), got {array.shape}")
         return array
+
+
+METHODS = ("auto", "facets", "program")
+"""How a gauge is computed; ``auto``: by facets where Qhull takes up to a second, else by a linear program a point."""
+
+_RANK = 1e-9  # singular values below this share of the largest are zero
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricHull(Hull):
+    """The polytope ``K = conv(+-vertices)``, and the norm ``||v||_K``: the least r with v in r K (its gauge).
+
+    Two hulls are equal if their vertices are, in the same order.
+
+    Parameters
+    ----------
+    vertices : array_like, shape (m, n)
+        One of each pair v, -v (both do no harm). Points inside the hull may be among them.
+    method : {"auto", "facets", "program"}
+        By facets, a gauge is a maximum of linear forms, and the volume is known; they are found when first
+        needed (see `bayesdp.polytopes.base.POINTS` for what `auto` tries). A linear program a point takes
+        microseconds to milliseconds, in any dimension.
+
+
+    Examples
+    --------
+    >>> import math
+    >>> diamond = SymmetricHull([[1, 0], [0, 1]])
+    >>> diamond.gauge([[3.0, -4.0], [0.5, 0.0]])
+    array([7. , 0.5])
+    >>> print(f"{math.exp(diamond.log_volume):.6f}")
+    2.000000
+    """
+
+    vertices: Floats
+    method: str = field(default="auto", kw_only=True)
+
+    def __init__(self, vertices: npt.ArrayLike, *, method: str = "auto") -> None:
+        array = np.array(finite_array(vertices, "vertices"), dtype=np.float64)
+        if array.ndim != 2 or not array.size:
+            raise ValueError(f"vertices must be a matrix with one vertex a row, got an array of shape {array.shape}")
+        singular = np.linalg.svd(array, compute_uv=False)
+        rank = int(np.count_nonzero(singular > _RANK * singular[0]))
+        if rank < array.shape[1]:
+            raise ValueError(
+                f"vertices must span the space of dimension {array.shape[1]}, but they span {rank} dimensions only: "
+                "the norm would be infinite outside of these"
+            )
+        array += 0.0  # no negative zeros, which have other bytes
+        array.flags.writeable = False
+        object.__setattr__(self, "vertices", array)
+        object.__setattr__(self, "method", choice(method, METHODS, "method"))
+
+    @cached_property
+    def boundary(self) -> Boundary | None:
+        """Facets and boundary simplices, or None where they are not to be had in seconds."""
+        if self.method == "program" or (self.method == "auto" and not is_small(*self.vertices.shape)):
+            return None
+        found = boundary_of(self.vertices)
+        if found is None and self.method == "facets":
+            raise ArithmeticError("Qhull finds no consistent facets of this hull; use method='program'")
+        return found
+
+    @property
+    def facets(self) -> Boundary | None:
+        """What gauges are computed from: the boundary, unless it takes more than about a second (`auto`)."""
+        return self.boundary if self.method == "facets" else super().facets
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, SymmetricHull)
+            and self.method == other.method
+            and np.array_equal(self.vertices, other.vertices)
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.vertices.shape, self.method, self.vertices.tobytes()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what was computed from it, which can be large.
+        return {"vertices": self.vertices, "method": self.method}
+
+    def __repr__(self) -> str:
+        return f"<SymmetricHull: {len(self.vertices)} pairs of vertices, {self.dimension} dimensions>"
+
+
+@lru_cache(maxsize=8)
+def shared(hull: SymmetricHull) -> SymmetricHull:
+    """Give the hull that was first asked for with these vertices, so that facets are computed once a process.
+
+    Examples
+    --------
+    >>> shared(SymmetricHull([[1.0]])) is shared(SymmetricHull([[1.0]]))
+    True
+    """
+    return hull
+
+
+@dataclass(frozen=True)
+class ContainmentOrder:
+    """Definition 8 in numbers. Made by `containment_order`.
+
+    Attributes
+    ----------
+    first_sensitivity, second_sensitivity : float
+        ``Delta_K`` and ``Delta_H``.
+    first_in_second : float
+        The least r with ``Delta_K K`` inside ``r Delta_H H``.
+    second_in_first : float
+        The least r with ``Delta_H H`` inside ``r Delta_K K``.
+    """
+
+    first_sensitivity: float
+    second_sensitivity: float
+    first_in_second: float
+    second_in_first: float
+
+    @property
+    def preferred(self) -> str:
+        """``first``, ``second``, ``both`` (the balls are equal) or ``neither`` (none holds the other), to a relative 1e-9."""
+        inside, outside = (ratio <= 1.0 + 1e-9 for ratio in (self.first_in_second, self.second_in_first))
+        if inside:
+            return "both" if outside else "first"
+        return "second" if outside else "neither"
+
+    def __str__(self) -> str:
+        return (
+            f"preferred in the containment order: {self.preferred} (the first ball is inside {self.first_in_second:.6g} times "
+            f"the second, the second inside {self.second_in_first:.6g} times the first)"
+        )
+
+
+def containment_order(first: Hull, second: Hull, differences: npt.ArrayLike | None = None) -> ContainmentOrder:
+    """Which of two K-norm mechanisms of one epsilon is preferred in the containment order (Definition 8).
+
+    The noise of norm K has density proportional to ``exp(-epsilon / Delta_K ||v||_K)``. It is preferred over that of norm H if
+    ``Delta_K K`` lies inside ``Delta_H H``. It is a partial order: often neither ball holds the other. Preferred noise has less
+    entropy and is tighter about zero in the sense of Awan and Slavkovic (2021); that its *expected squared error* is less does
+    not follow (see the page of corrections, "What optimal means").
+
+    Parameters
+    ----------
+    first, second : Hull
+        Unit balls of the two norms, in the same coordinates.
+    differences : array_like, shape (m, n), optional
+        The sensitivity space, from which both sensitivities are computed: the largest norm of a difference. Without it both balls
+        are taken as they are, ``Delta_K = Delta_H = 1``.
+
+
+    Notes
+    -----
+    K lies inside r H just if every vertex of K has a norm of at most r by H.
+
+    References
+    ----------
+    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Definition 8.
+
+    Examples
+    --------
+    >>> from bayesdp.polytopes import SymmetricHull
+    >>> diamond, square = SymmetricHull([[1, 0], [0, 1]]), SymmetricHull([[1, 1], [1, -1]])
+    >>> print(containment_order(diamond, square))
+    preferred in the containment order: first (the first ball is inside 1 times the second, the second inside 2 times the first)
+    >>> containment_order(diamond, square, differences=[[1, 1], [1, -1]]).preferred
+    'second'
+    """
+    for hull, name in ((first, "first"), (second, "second")):
+        if not isinstance(hull, Hull):
+            raise TypeError(f"{name} must be a Hull, got {type(hull).__name__}")
+    if first.dimension != second.dimension:
+        raise ValueError(
+            f"first and second must have one dimension, got {first.dimension} and {second.dimension}; use the same coordinates"
+        )
+    in_first, in_second = 1.0, 1.0  # the sensitivities
+    if differences is not None:
+        array = np.asarray(finite_array(differences, "differences"), dtype=np.float64)
+        if array.ndim != 2 or array.shape[1] != first.dimension:
+            raise ValueError(f"differences must have shape (m, {first.dimension}), got {array.shape}")
+        in_first, in_second = (float(np.max(hull.gauge(array), initial=0.0)) for hull in (first, second))
+        if not in_first:
+            raise ValueError("differences must not all be zero: nothing has to be hidden, and no noise is needed")
+    ratio = in_first / in_second
+    return ContainmentOrder(
+        in_first,
+        in_second,
+        ratio * float(np.max(second.gauge(first.vertices))),
+        float(np.max(first.gauge(second.vertices))) / ratio,
+    )

@@ -1,6 +1,4 @@
-"""The vertices of a symmetric polytope, listed or not, and linear programs over them.
-
-The vertex of a polytope at which a linear form is greatest, for the kinds of vertices that tables have.
+"""The vertices of a symmetric polytope, listed or not, and its gauge by the simplex method, in compiled code.
 
 A linear program over the vertices never needs their list: only, step by step, the vertex on which a form is greatest.
 Vertices come as
@@ -8,19 +6,14 @@ Vertices come as
 - a list, and their negatives;
 - all differences of two of some points;
 - the tables with zero margins that a few records make by trading places. Two records exchange their columns, which
-  changes four cells (a 2 x 2 move); three do so in turn, which changes six (a 3-cycle).
-
-For a table of forms W, and with ``gain(i, k) = max_j (W_ij - W_kj)``, what k records gain at best is the heaviest
-closed walk of k steps over the rows. So the 10^5 vertices of a 10 x 10 table are searched in a thousand additions.
-
-The gauge of a polytope by the simplex method, in compiled code, with bounds from both sides at every step.
+  changes four cells (a 2 x 2 move); three do so in turn, which changes six (a 3-cycle). For a table of forms W, and with
+  ``gain(i, k) = max_j (W_ij - W_kj)``, what k records gain at best is the heaviest closed walk of k steps over the rows.
+  So the 10^5 vertices of a 10 x 10 table are searched in a thousand additions.
 
 The gauge of v is the least ``sum lambda`` with ``lambda >= 0`` and ``sum lambda_c c = v`` over the vertices c. Every basis
 of n vertices, with signs, gives an upper bound; its form y, which is 1 on all of them, gives the lower bound ``y @ v / h``
-with h the greatest value of y on a vertex (`bayesdp.polytopes.generators`). A step puts the vertex of that value into the basis.
-
-Many questions are answered before the last step: noise is kept if its gauge is below a limit, and it is settled as soon as
-one of the bounds is on one side of it.
+with h the greatest value of y on a vertex. A step puts the vertex of that value into the basis. Many questions are answered
+before the last step: noise is kept if its gauge is below a limit, and it is settled as soon as one of the bounds is on one side.
 """
 
 from __future__ import annotations
@@ -40,15 +33,38 @@ type Ints = npt.NDArray[np.int64]
 LISTED, DIFFERENCES, CIRCUITS = 0, 1, 2
 
 
+class Vertices(NamedTuple):
+    """Vertices by what compiled code needs to know of them."""
+
+    kind: int  # `LISTED`, `DIFFERENCES` or `CIRCUITS`
+    # One in each column: vertices, points or the coordinates of the unit tables in C order, divided by `Generators.scale`; shape
+    # (n, count).
+    vectors: Floats
+    shape: Ints  # for circuits: rows, columns, and how many records, 2 or 3
+
+
+class Basis(NamedTuple):
+    """n vertices that span the space, one a row; their inverse; for differences, the two points of each."""
+
+    corners: Floats
+    inverse: Floats  # ``inverse @ corners`` is the unit matrix
+    ends: Ints
+
+
+@nb.njit(cache=True, error_model="numpy")
+def copied(basis: Basis) -> Basis:
+    """One to be overwritten."""
+    return Basis(basis.corners.copy(), basis.inverse.copy(), basis.ends.copy())
+
+
 @nb.njit(cache=True, error_model="numpy")
 def best_vertex(
-    kind: int, vectors: Floats, shape: Ints, form: Floats, heights: Floats, gains: Floats, steps: Ints, column: Floats
+    vertices: Vertices, form: Floats, heights: Floats, gains: Floats, steps: Ints, column: Floats
 ) -> tuple[float, int, int]:
     """Find a vertex with the greatest value of a form."""
-    # `kind`: `LISTED`, `DIFFERENCES` or `CIRCUITS`. `vectors`, shape (n, count): one in each column: vertices, points, or the
-    # coordinates of the unit tables in C order. `shape`, shape (3,): for circuits: rows, columns, and how many records, 2 or 3.
-    # `form`, shape (n,). `heights`, `gains`, `steps`: scratch, shapes (count,), (rows, rows), (rows, rows). `column`, shape (n,):
-    # overwritten by the vertex. Returns its value; for differences, which two points.
+    # `heights`, `gains`, `steps`: scratch, shapes (count,), (rows, rows), (rows, rows). `column`, shape (n,): overwritten by the
+    # vertex. Returns its value; for differences, which two points.
+    kind, vectors, shape = vertices
     heights[:] = 0.0
     for t in range(len(form)):
         for i in range(len(heights)):  # along the memory, so that this is done several entries at a time
@@ -105,50 +121,30 @@ def _best_circuit(vectors: Floats, shape: Ints, heights: Floats, gains: Floats, 
 
 FAILED, SOLVED, BELOW, ABOVE = -1, 0, 1, 2
 
-_GAP = 1e-10
-"""Upper and lower bound agree to this, relatively, when a gauge counts as solved."""
-
-_RESIDUAL = 1e-11
-"""The basis must give the point back to this, relatively."""
-
-_SHIFT = 1e-9
-"""Relative shift of the starting weights, so that no step has length zero; bounds are computed without it."""
+_GAP = 1e-10  # upper and lower bound agree to this, relatively, when a gauge counts as solved
+_RESIDUAL = 1e-11  # the basis must give the point back to this, relatively
+_SHIFT = 1e-9  # relative shift of the starting weights, so that no step has length zero; bounds are computed without it
 
 
 @nb.njit(cache=True, error_model="numpy")
 def solve(
-    kind: int, vectors: Floats, shape: Ints, corners: Floats, inverse: Floats, ends: Ints, point: Floats,
-    limit: float, weights: Floats, form: Floats,
-) -> tuple[int, float, float, int]:  # fmt: skip
-    """Bound the gauge of a point, until the bounds meet or one of them has passed a limit.
-
-    Parameters
-    ----------
-    kind, vectors, shape
-        The vertices, see `bayesdp.polytopes.generators`; entries of order 1.
-    corners : float array, shape (n, n)
-        A basis of vertices, one a row. Overwritten by the last basis, as are the next two.
-    inverse : float array, shape (n, n)
-        Its inverse: ``inverse @ corners`` is the unit matrix.
-    ends : int array, shape (n, 2)
-        For differences, the two points of each.
-    point : float array, shape (n,)
-        Not zero.
-    limit : float
-        NaN for none.
-    weights, form : float array, shape (n,)
-        Overwritten: ``weights @ corners`` is the point, and the form is at most 1 on all vertices.
-    """
+    vertices: Vertices, basis: Basis, point: Floats, limit: float, weights: Floats, form: Floats
+) -> tuple[int, float, float, int]:
+    """Bound the gauge of a point, until the bounds meet or one of them has passed a limit; see above."""
+    # `basis`: overwritten by the last one. `point`: not zero. `limit`: NaN for none. `weights` and `form`, shape (n,), are
+    # overwritten: `weights @ corners` is the point, and the form is at most 1 on all vertices. Returns the state, upper and lower
+    # bound, and the number of steps.
+    corners, inverse, ends = basis
     n = len(point)
     shifted, entering, column, spent = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    heights = np.empty(vectors.shape[1])
-    gains, steps = np.zeros((shape[0], shape[0])), np.zeros((shape[0], shape[0]), dtype=np.int64)
+    heights, rows = np.empty(vertices.vectors.shape[1]), vertices.shape[0]
+    gains, steps = np.zeros((rows, rows)), np.zeros((rows, rows), dtype=np.int64)
     size = np.max(np.abs(point))
-    _weigh(corners, inverse, ends, point, weights, form, shifted)
+    _weigh(basis, point, weights, form, shifted)
     renewed = 0
     upper, lower = np.inf, 0.0
     for step in range(200 * n + 1000):
-        height, top, bottom = best_vertex(kind, vectors, shape, form, heights, gains, steps, column)
+        height, top, bottom = best_vertex(vertices, form, heights, gains, steps, column)
         value = np.sum(weights)
         upper, lower = np.sum(np.abs(weights)), max(lower, value / max(height, 1.0))
         state = FAILED
@@ -175,7 +171,7 @@ def solve(
                 return FAILED, upper, lower, step
             renewed += 1
             inverse[:] = np.linalg.inv(corners)
-            _weigh(corners, inverse, ends, point, weights, form, shifted)
+            _weigh(basis, point, weights, form, shifted)
             upper, lower = np.inf, 0.0
             continue
         entering[:] = 0.0
@@ -206,10 +202,9 @@ def solve(
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _weigh(
-    corners: Floats, inverse: Floats, ends: Ints, point: Floats, weights: Floats, form: Floats, shifted: Floats
-) -> None:
+def _weigh(basis: Basis, point: Floats, weights: Floats, form: Floats, shifted: Floats) -> None:
     """Weights of a point in a basis, whose vertices change sign where the weight would be negative."""
+    corners, inverse, ends = basis
     n = len(point)
     weights[:] = 0.0
     for t in range(n):
@@ -231,93 +226,68 @@ def _weigh(
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def is_below(
-    kind: int, vectors: Floats, shape: Ints, corners: Floats, inverse: Floats, ends: Ints, points: Floats,
-    limits: Floats, states: Ints,
-) -> None:  # fmt: skip
+def is_below(vertices: Vertices, start: Basis, points: Floats, limits: Floats, states: Ints) -> None:
     """Fill `states`: `BELOW` or `ABOVE` for points, one a row, whose gauges are to be compared with limits."""
     n = points.shape[1]
     weights, form = np.empty(n), np.empty(n)
     for i in range(len(points)):
-        state, upper, lower, _ = solve(
-            kind, vectors, shape, corners.copy(), inverse.copy(), ends.copy(), points[i], limits[i], weights, form
-        )
+        state, upper, lower, _ = solve(vertices, copied(start), points[i], limits[i], weights, form)
         if state == SOLVED:  # as close to the limit as the gap
             state = BELOW if 0.5 * (upper + lower) <= limits[i] else ABOVE
         states[i] = state
 
 
-_WORK = 3e6
+WORK = 3e6
 """Work of a call of compiled code, which cannot be interrupted, in units of the cube of the dimension: under a second."""
-
-
-class Basis(NamedTuple):
-    """n vertices that span the space, one a row; their inverse; for differences, the two points of each."""
-
-    corners: Floats
-    inverse: Floats
-    ends: Ints
-
-    def copy(self) -> Basis:
-        """One to be overwritten."""
-        return Basis(self.corners.copy(), self.inverse.copy(), self.ends.copy())
 
 
 @dataclass(frozen=True, eq=False)
 class Generators:
-    """Vertices by what compiled code needs to know of them. Made by `listed`, `differences` and `circuits`."""
+    """Vertices, and where linear programs over them begin. Made by `listed`, `differences` and `circuits`."""
 
-    kind: int  # see `bayesdp.polytopes.generators`
-    vectors: Floats  # one in each column, divided by `scale`, shape (n, count)
-    shape: Ints  # shape (3,)
+    vertices: Vertices
     start: Basis  # vertices, divided by `scale`
     scale: float
 
     @property
     def dimension(self) -> int:
         """Dimension n of the space."""
-        return len(self.vectors)
+        return len(self.vertices.vectors)
 
     def support(self, form: Floats) -> float:
         """Greatest value of a linear form, shape (n,), on the polytope."""
-        rows = int(self.shape[0])
-        height, _, _ = best_vertex(
-            self.kind, self.vectors, self.shape, np.ascontiguousarray(form, dtype=np.float64),
-            np.empty(self.vectors.shape[1]), np.zeros((rows, rows)), np.zeros((rows, rows), dtype=np.int64),
-            np.empty(self.dimension),
-        )  # fmt: skip
+        rows = int(self.vertices.shape[0])
+        heights, gains, steps = (
+            np.empty(self.vertices.vectors.shape[1]),
+            np.zeros((rows, rows)),
+            np.zeros((rows, rows), int),
+        )
+        column, contiguous = np.empty(self.dimension), np.ascontiguousarray(form, dtype=np.float64)
+        height, _, _ = best_vertex(self.vertices, contiguous, heights, gains, steps, column)
         return float(height) * self.scale
 
     def gauge(self, point: Floats, basis: Basis | None = None) -> tuple[float, Floats, Floats] | None:
-        """Gauge of one point, a form that attains it, and weights of the last basis."""
-        # `point`, shape (n,). `basis`: to begin with, and overwritten by the last one. The form is at most 1 on the polytope, and
-        # the sum of the weights is the gauge. None if rounding errors took over.
-        basis = self.start.copy() if basis is None else basis
+        """Gauge of one point, a form that attains it, and weights of the last basis; None if rounding errors took over."""
+        # `basis`: to begin with, and overwritten by the last one. The form is at most 1 on the polytope, and the sum of the weights
+        # is the gauge.
+        basis = copied(self.start) if basis is None else basis
         weights, form = np.zeros(self.dimension), np.zeros(self.dimension)
         size = float(np.max(np.abs(point)))
         if size == 0.0:
             return 0.0, form, weights
-        state, _, lower, _ = solve(
-            self.kind, self.vectors, self.shape, *basis, np.ascontiguousarray(point) / size, np.nan, weights, form
-        )
+        state, _, lower, _ = solve(self.vertices, basis, np.ascontiguousarray(point) / size, np.nan, weights, form)
         if state != SOLVED:
             return None
         return lower * size / self.scale, form / self.scale, weights * size / self.scale
 
     def below(self, points: Floats, limits: Floats) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Whether gauges are at most so large; and where this is not known, because rounding errors took over.
-
-        Parameters
-        ----------
-        points : float array, shape (count, n)
-        limits : float array, shape (count,)
-        """
+        """Whether gauges are at most so large; and where this is not known, because rounding errors took over."""
         states = np.full(len(points), FAILED, dtype=np.int64)
         rows, ends = np.ascontiguousarray(points), np.ascontiguousarray(limits * self.scale)
-        batch = max(1, int(_WORK / self.dimension**3))
+        batch = max(1, int(WORK / self.dimension**3))
         for first in range(0, len(points), batch):
             part = slice(first, first + batch)
-            is_below(self.kind, self.vectors, self.shape, *self.start, rows[part], ends[part], states[part])
+            is_below(self.vertices, self.start, rows[part], ends[part], states[part])
         # The origin is in every polytope; compiled code is not asked, because nothing can be scaled to it.
         at_origin = ~np.any(rows, axis=1)
         return np.where(at_origin, limits >= 0, states == BELOW), (states == FAILED) & ~at_origin
@@ -327,7 +297,8 @@ def _make(kind: int, vectors: Floats, shape: tuple[int, int, int], corners: Floa
     scale = float(np.max(np.abs(corners)))
     start = np.ascontiguousarray(corners / scale)
     basis = Basis(start, np.ascontiguousarray(np.linalg.inv(start)), np.ascontiguousarray(ends, dtype=np.int64))
-    return Generators(kind, np.ascontiguousarray(vectors.T / scale), np.array(shape, dtype=np.int64), basis, scale)
+    vertices = Vertices(kind, np.ascontiguousarray(vectors.T / scale), np.array(shape, dtype=np.int64))
+    return Generators(vertices, basis, scale)
 
 
 def _independent(vectors: Floats) -> Ints:
@@ -337,35 +308,13 @@ def _independent(vectors: Floats) -> Ints:
 
 
 def listed(vertices: Floats) -> Generators:
-    """Of vertices and their negatives.
-
-    Parameters
-    ----------
-    vertices : float array, shape (m, n)
-        They must span the space.
-
-    Examples
-    --------
-    >>> print(f"{listed(np.array([[1.0, 0.0], [0.0, 2.0]])).gauge(np.array([3.0, -4.0]))[0]:.6f}")
-    5.000000
-    """
+    """Of vertices, shape (m, n), that span the space, and their negatives."""
     chosen = _independent(vertices)
     return _make(LISTED, vertices, (0, 0, 0), vertices[chosen], np.column_stack([chosen, chosen]))
 
 
 def differences(points: Floats) -> Generators:
-    """Of all differences of two points.
-
-    Parameters
-    ----------
-    points : float array, shape (count, n)
-        Their differences must span the space.
-
-    Examples
-    --------
-    >>> print(f"{differences(np.array([[0.0], [1.0], [3.0]])).gauge(np.array([-6.0]))[0]:.6f}")
-    2.000000
-    """
+    """Of all differences of two points, shape (count, n), which must span the space."""
     chosen = 1 + _independent(points[1:] - points[0])
     ends = np.column_stack([chosen, np.zeros(len(chosen), dtype=np.int64)])
     return _make(DIFFERENCES, points, (0, 0, 0), points[chosen] - points[0], ends)

@@ -26,8 +26,8 @@ from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import positive_integer
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_quick, is_small
-from bayesdp.polytopes.generators import Generators, circuits, listed
+from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_small
+from bayesdp.polytopes.generators import Generators, circuits
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -66,19 +66,7 @@ class Proposal:
 
 
 def proposal_for(invariants: Invariants) -> Proposal | None:
-    """Find the sampler for some invariants; None for those that are neither totals nor both margins of a table.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
-    >>> proposal = proposal_for(Invariants(Margins(table, ["county"], ["education"])))
-    >>> proposal.table
-    (3, 2)
-    >>> draw = proposal.draw(1.0, np.random.default_rng(1), 1).reshape(3, 2)
-    >>> bool(np.abs(draw.sum(axis=0)).max() < 1e-12), bool(np.abs(draw.sum(axis=1)).max() < 1e-12)
-    (True, True)
-    """
+    """Find the sampler for some invariants; None for those that are neither totals nor both margins of a table."""
     if invariants.blocks is not None:
         return Proposal(np.asarray(invariants.blocks, dtype=np.int64), None, "differences of two uniform points")
     shape = tuple(size for size in invariants.frame.shape if size > 1)
@@ -169,8 +157,7 @@ def _fill_tables(state: Words, rate: float, tries: int, out: Floats) -> tuple[in
     return found, tried
 
 
-_DENSE = 4_000_000
-"""Largest matrix, cells times dimensions, that a covariance is computed with."""
+_DENSE = 4_000_000  # the largest matrix, cells times dimensions, that a covariance is computed with
 
 
 @dataclass(frozen=True)
@@ -271,16 +258,12 @@ class SensitivityHull(Hull):
     @cached_property
     def vertices(self) -> Floats:  # type: ignore[override]  # computed here, a field of other hulls
         """One of each pair of vertices, shape (count, n)."""
-        shape = self.invariants.frame.shape
         if self._table is not None:
             tables = _circuit_tables(*self._table, self.adjacency)
-            return self.invariants.coordinates(tables.reshape(-1, *shape))
-        blocks = np.asarray(self.invariants.blocks)
-        units = self.invariants.coordinates(np.eye(len(blocks)).reshape(-1, *shape))
-        pairs = [
-            pair for block in range(int(blocks.max()) + 1) for pair in combinations(np.flatnonzero(blocks == block), 2)
-        ]
-        first, second = np.array(pairs).T
+            return self.invariants.coordinates(tables.reshape(-1, *self.invariants.frame.shape))
+        blocks, units = np.asarray(self.invariants.blocks), self._units
+        alike = [np.flatnonzero(blocks == block) for block in range(int(blocks.max()) + 1)]
+        first, second = np.array([pair for cells in alike for pair in combinations(cells, 2)]).T
         return np.asarray(self.adjacency * (units[first] - units[second]))
 
     @cached_property
@@ -289,19 +272,16 @@ class SensitivityHull(Hull):
         small = not self.is_l1 and is_small(self.count, self.dimension)
         return boundary_of(self.vertices) if small else None
 
-    @property
-    def facets(self) -> Boundary | None:
-        """The same, where they are to be had in about a second."""
-        return self.boundary if is_quick(self.count, self.dimension) else None
-
     @cached_property
     def generators(self) -> Generators:
         """The vertices, as linear programs read them."""
-        if self._table is None:
-            return listed(self.vertices)
+        return super().generators if self._table is None else circuits(self._units, *self._table, self.adjacency)
+
+    @property
+    def _units(self) -> Floats:
+        """The coordinates of a record in each cell, shape (cells, n)."""
         cells = self.invariants.frame.size
-        units = self.invariants.coordinates(np.eye(cells).reshape(cells, *self.invariants.frame.shape))
-        return circuits(units, *self._table, self.adjacency)
+        return self.invariants.coordinates(np.eye(cells).reshape(cells, *self.invariants.frame.shape))
 
     def gauge(self, points: npt.ArrayLike) -> Floats:
         """The norm of points. See `Hull.gauge`."""
@@ -342,13 +322,11 @@ class SensitivityHull(Hull):
         """Expectation of ``v v^T``, in closed form for an l1 norm (up to four million cells times dimensions)."""
         if not self.is_l1:
             return super().second_moment
-        cells, n = self.invariants.frame.size, self.dimension
         if self._table is not None:
-            return 2.0 * _root_variance(np.array(max(self._table)), self.reach / 2) * np.eye(n)
-        if cells * n > _DENSE:
+            return 2.0 * _root_variance(np.array(max(self._table)), self.reach / 2) * np.eye(self.dimension)
+        if self.invariants.frame.size * self.dimension > _DENSE:
             return None
-        basis = self.invariants.coordinates(np.eye(cells).reshape(cells, *self.invariants.frame.shape))
-        blocks = np.asarray(self.invariants.blocks)
+        blocks, basis = np.asarray(self.invariants.blocks), self._units
         spread = _root_variance(np.bincount(blocks), self.reach)[blocks]
         return np.asarray((basis.T * spread) @ basis)
 

@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from bayesdp.polytopes.base import is_small
-from bayesdp.polytopes.hull import SymmetricHull
+from bayesdp.polytopes.base import SymmetricHull, is_small
 from bayesdp.polytopes.samplers import sample_hull
 
 type Floats = npt.NDArray[np.float64]
@@ -30,17 +29,11 @@ type Floats = npt.NDArray[np.float64]
 MAX_AXES = 24
 """Most different lengths of principal axes: each contiguous range of them may become a piece."""
 
-_TIE = 1e-6
-"""Axes whose squared lengths differ by less than this share are one."""
-
+_TIE = 1e-6  # axes whose squared lengths differ by less than this share are one
+# Coordinates of vertices below this share of the largest are rounding errors of zeros, as are differences of squared lengths.
 _ZERO = 1e-12
-"""Coordinates of vertices below this share of the largest are rounding errors of zeros, as are differences of squared lengths."""
-
-_INSIDE = 1e-9
-"""Points whose norm is below 1 by more than this are no vertices."""
-
-_GAIN = 1e-6
-"""A cut has to lessen the error by this share at least."""
+_INSIDE = 1e-9  # points whose norm is below 1 by more than this are no vertices
+_GAIN = 1e-6  # a cut has to lessen the error by this share at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,21 +55,21 @@ class NormSum:
     @property
     def vertices(self) -> Floats:
         """Vertices of the ball, one of each pair."""
-        found = np.concatenate([own.hull.vertices @ own.basis.T / own.weight for own in self.pieces])
+        found = np.concatenate([piece.hull.vertices @ piece.basis.T / piece.weight for piece in self.pieces])
         # Files compare numbers by their relative difference, which errors of rounding have none of.
         return np.where(np.abs(found) < _ZERO * np.abs(found).max(), 0.0, found)
 
     def norm(self, points: Floats) -> Floats:
         """``N`` of points, shape (..., n)."""
-        terms = [own.weight * own.hull.gauge(points @ own.basis) for own in self.pieces]
+        terms = [piece.weight * piece.hull.gauge(points @ piece.basis) for piece in self.pieces]
         return np.asarray(np.sum(terms, axis=0))
 
     def draw(self, epsilon: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw from the density proportional to ``exp(-epsilon N(z))``, exactly: the pieces are independent."""
-        found = [
-            sample_hull(own.hull, epsilon * own.weight, rng, size, None, "exact") @ own.basis.T for own in self.pieces
-        ]
-        return np.asarray(np.sum(found, axis=0))
+        draws = [sample_hull(piece.hull, epsilon * piece.weight, rng, size, None, "exact") for piece in self.pieces]
+        return np.asarray(
+            np.sum([draw @ piece.basis.T for draw, piece in zip(draws, self.pieces, strict=True)], axis=0)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,27 +86,8 @@ def least_sum(vertices: npt.ArrayLike) -> NormSum | None:
 
     Cuts are tried in all places, recursively; at each cut the two shares are optimal, which is a convex problem in one variable.
     So the error is never above that of the polytope itself, where that is known, nor above that of any sum of two; of three or more
-    there may be sums with less.
-
-    Parameters
-    ----------
-    vertices : array_like, shape (m, n)
-        One of each pair; they span the space.
-
-    Returns
-    -------
-    NormSum or None
-        None if more than nine dimensions, or more vertices than Qhull can do with in these, are left together because their axes
-        are equally long, or there are more than `MAX_AXES` different lengths.
-
-    Examples
-    --------
-    A long rectangle: its norm is a maximum. The sum of the two coordinates has a larger ball, and half of the error.
-
-    >>> rectangle = SymmetricHull([[100.0, 1.0], [100.0, -1.0]])
-    >>> found = least_sum(rectangle.vertices)
-    >>> print(f"{np.trace(rectangle.second_moment):.0f} {found.error:.0f}")
-    40004 22916
+    there may be sums with less. None if more than nine dimensions, or more vertices than Qhull can do with in these, are left
+    together because their axes are equally long, or there are more than `MAX_AXES` different lengths.
     """
     array = SymmetricHull(vertices).vertices
     squares, axes = np.linalg.eigh(array.T @ array)
@@ -178,7 +152,7 @@ def _combined(one: _Best, other: _Best) -> _Best:
         share = largest
     weight = rest(share)
     terms = (
-        *((first, last, share * own) for first, last, own in one.terms),
-        *((first, last, weight * own) for first, last, own in other.terms),
+        *((first, last, share * factor) for first, last, factor in one.terms),
+        *((first, last, weight * factor) for first, last, factor in other.terms),
     )
     return _Best(error(share), terms, share * one.norms + weight * other.norms)

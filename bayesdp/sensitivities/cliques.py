@@ -11,8 +11,6 @@ a search decides small cases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -21,8 +19,8 @@ import numpy.typing as npt
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers import Fiber
-from bayesdp.queries import SumPart
-from bayesdp.sensitivities.differences import Features
+from bayesdp.moves.families import is_junction_tree
+from bayesdp.sensitivities.differences import Features, PublishedMargins
 
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
@@ -30,38 +28,10 @@ type Mask = npt.NDArray[np.bool_]
 IMPOSSIBLE = -1
 """In place of a distance where no database with the answers has such a record."""
 
-_MOST = 8
-"""Margins at most: the work grows with three to their number."""
+_MOST = 8  # margins: the work grows with three to their number
 
 
-def is_junction_tree(sets: Sequence[frozenset[int]]) -> bool:
-    """Whether sets of dimensions can be put into a junction tree (a decomposable model), by Graham's reduction.
-
-    Again and again, dimensions of one set only are taken out, and sets that lie inside others; it is a junction tree if
-    nothing is left.
-
-    Examples
-    --------
-    >>> chain = [frozenset({0, 1}), frozenset({1, 2}), frozenset({2, 3})]
-    >>> is_junction_tree(chain), is_junction_tree([*chain, frozenset({3, 0})])
-    (True, False)
-    """
-    left = [set(own) for own in sets]
-    while True:
-        alone = {axis for own in left for axis in own if sum(axis in other for other in left) == 1}
-        left = [own - alone for own in left]
-        kept = [own for k, own in enumerate(left) if own and not _inside_another(own, k, left)]
-        if len(kept) == len(left) and not alone:
-            return not left
-        left = kept
-
-
-def _inside_another(own: set[int], position: int, sets: list[set[int]]) -> bool:
-    return any(own < other or (own == other and position < k) for k, other in enumerate(sets) if k != position)
-
-
-@dataclass(frozen=True, eq=False)
-class Cliques:
+class Cliques(PublishedMargins):
     """Margins of a junction tree, one-way margins included.
 
     Let record i have the cell x and say y, and let D be the margins in which x and y differ. From a given database, the least
@@ -75,34 +45,23 @@ class Cliques:
     neither does the set of labels that the records have among them, so that there are witnesses for the next margin. At last r has y.
     Its record is given to i, and the others are shared out among the rest: only J and i have changed. These are exchanges of degree
     two, as in the Markov basis of Dobra (2003). Dimensions in no margin can be changed at will.
-
-    Parameters
-    ----------
-    codes : tuple of int64 arrays, each (cells,)
-        The label of each cell, margin by margin.
     """
-
-    codes: tuple[Ints, ...]
 
     @classmethod
     def of(cls, fiber: Fiber) -> Cliques | None:
         """The margins of a fiber; None where its exact answers are no junction tree (or are more than eight margins)."""
         features = Features.of(fiber)
         if features is not None:
-            return cls(features.codes) if len(features.codes) <= _MOST else None
-        if fiber.bounds_below or fiber.bounds_above or not fiber.equalities or fiber.invariants.nested is None:
-            return None
+            return cls(features.codes, features.margins) if len(features.codes) <= _MOST else None
         nested = fiber.invariants.nested
+        if fiber.bounds_below or fiber.bounds_above or not fiber.equalities or nested is None:
+            return None
         generators = nested.generators
         # A dimension must be summed to the same labels in all margins that keep it.
-        if any(len({own[axis] for own in generators if own[axis]}) > 1 for axis in range(len(fiber.frame.shape))):
+        if any(len({levels[axis] for levels in generators if levels[axis]}) > 1 for axis in range(len(nested.axes))):
             return None
-        kept = [frozenset(axis for axis, level in enumerate(own) if level) for own in generators]
-        if len(kept) > _MOST or not is_junction_tree(kept):
-            return None
-        parts = [part for query, _ in fiber.equalities for part in query.parts if isinstance(part, SumPart)]
-        published = {nested.level_of(part): part.row_of_cell for part in parts}
-        return cls(tuple(published[own] for own in generators))
+        kept = [{axis for axis, level in enumerate(levels) if level} for levels in generators]
+        return cls.of_sums(fiber, nested) if len(kept) <= _MOST and is_junction_tree(kept) else None
 
     @cached_property
     def _together(self) -> tuple[Ints, ...]:
@@ -111,37 +70,20 @@ class Cliques:
         for bits in range(1, 1 << len(self.codes)):
             lowest = (bits & -bits).bit_length() - 1
             rest = found[bits & (bits - 1)]
-            own = self.codes[lowest]
-            found.append(np.unique(rest * (int(own.max()) + 1) + own, return_inverse=True)[1].astype(np.int64))
+            code = self.codes[lowest]
+            found.append(np.unique(rest * (int(code.max()) + 1) + code, return_inverse=True)[1].astype(np.int64))
         return tuple(found)
 
-    def margins(self, table: Ints) -> tuple[Ints, ...]:
-        """How many records have each label, margin by margin, of a table of shape ``(cells,)``."""
-        return tuple(
-            np.bincount(own, weights=table, minlength=int(own.max()) + 1).astype(np.int64) for own in self.codes
-        )
-
     def distances(self, table: Ints, most: int | None = None) -> tuple[Ints, Ints]:
-        """The number of records that change if a record of one cell says another.
+        """The number of records that change if a record of one cell says another, in the database of a table.
 
-        Parameters
-        ----------
-        table : int64 array, shape (cells,)
-            The table of the database.
-        most : int, optional
-            So many of the cells that hold records, evenly spaced, and not all.
-
-        Returns
-        -------
-        cells : int64 array, shape (own,)
-            The cells that hold records.
-        distances : int64 array, shape (own, cells)
-            `IMPOSSIBLE` where no database with the answers has a record there; 0 for the own cell.
+        Of the cells that hold records (at most `most` of them, evenly spaced), shape (held,), to all cells, shape (held, cells):
+        `IMPOSSIBLE` where no database with the answers has a record there; 0 for the cell itself.
         """
-        own = np.flatnonzero(table > 0)
+        held = np.flatnonzero(table > 0)
         everything, far = 1 << len(self.codes), len(self.codes) + 1
         # Records of x differ from y in all of D, so that none of the sets below is found in record i itself.
-        has = [np.bincount(code[own], minlength=int(code.max()) + 1)[code] > 0 for code in self._together]
+        has = [np.bincount(code[held], minlength=int(code.max()) + 1)[code] > 0 for code in self._together]
         fewest = np.full((everything, len(table)), far, dtype=np.int64)
         fewest[0] = 0
         for bits in range(1, everything):
@@ -151,36 +93,23 @@ class Cliques:
                     better = np.where(has[one], fewest[bits ^ one] + 1, far)
                     np.minimum(fewest[bits], better, out=fewest[bits])
                 one = (one - 1) & bits
-        if most is not None and most < len(own):
-            own = own[np.linspace(0, len(own) - 1, most).astype(np.int64)]
-        differ = np.zeros((len(own), len(table)), dtype=np.int64)
+        if most is not None and most < len(held):
+            held = held[np.linspace(0, len(held) - 1, most).astype(np.int64)]
+        differ = np.zeros((len(held), len(table)), dtype=np.int64)
         for position, code in enumerate(self.codes):
-            differ |= (code[own][:, None] != code[None, :]).astype(np.int64) << position
+            differ |= (code[held][:, None] != code[None, :]).astype(np.int64) << position
         found = fewest[differ, np.arange(len(table))]
         found = np.where(found >= far, IMPOSSIBLE, found + 1)
-        found[np.arange(len(own)), own] = 0
-        return own, found
+        found[np.arange(len(held)), held] = 0
+        return held, found
 
-
-type Types = npt.NDArray[np.bool_]
 
 _MOST_SETS = 6
 _MOST_PROGRAMS = 200
 
 
 def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, int]:
-    """The largest hitting number of sets of the given sizes: limits that are equal where the search ends in time.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Each from 1 to `points`.
-    points : int
-
-
-    Examples
-    --------
-    Three sets of two among four points cannot be disjoint, but {1, 2}, {2, 3}, {3, 1} have no point in common.
+    """The largest hitting number of sets of the given sizes, each from 1 to `points`: limits, equal if the search ends in time.
 
     >>> largest_hitting_number((2, 2, 2), 4), largest_hitting_number((2, 2, 2), 6)
     ((2, 2), (3, 3))
@@ -221,7 +150,7 @@ def _greedy(sizes: tuple[int, ...], points: int) -> int:
     return used
 
 
-def _reaches(sizes: npt.NDArray[np.int64], points: int, wanted: int) -> bool | None:
+def _reaches(sizes: Ints, points: int, wanted: int) -> bool | None:
     """Whether the hitting number can be at least `wanted`; None where the search was given up.
 
     A point is of a type: the sets it is in. The hitting number is at least `wanted` if no ``wanted - 1`` of the types in use have
@@ -233,12 +162,10 @@ def _reaches(sizes: npt.NDArray[np.int64], points: int, wanted: int) -> bool | N
     types = ((np.arange(1, 2**k)[:, None] >> np.arange(k)) & 1).astype(np.bool_)
     open_nodes = [np.ones(len(types), dtype=np.bool_)]
     seen: set[bytes] = set()
-    programs = 0
-    while open_nodes:
+    for _ in range(_MOST_PROGRAMS):
+        if not open_nodes:
+            return False
         allowed = open_nodes.pop()
-        programs += 1
-        if programs > _MOST_PROGRAMS:
-            return None
         try:
             used = _fewest_points(types, allowed, sizes, points)
         except ArithmeticError:
@@ -254,29 +181,28 @@ def _reaches(sizes: npt.NDArray[np.int64], points: int, wanted: int) -> bool | N
             if fewer.tobytes() not in seen:
                 seen.add(fewer.tobytes())
                 open_nodes.append(fewer)
-    return False
+    return None if open_nodes else False
 
 
-def _fewest_points(
-    types: Types, allowed: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64], points: int
-) -> npt.NDArray[np.bool_] | None:
+def _fewest_points(types: Mask, allowed: Mask, sizes: Ints, points: int) -> Mask | None:
     """Types in use where the fewest points give each set at least its size; None if that takes more than `points`."""
     # At least is enough: a point can leave a set, which never makes a cover. ArithmeticError if the integer program fails, or its
     # answer does not pass an exact check.
     if not np.all(np.any(types[allowed], axis=0)):
         return None
-    own = types[allowed].T.astype(np.float64)
+    members = types[allowed].T.astype(np.int64)
+    ones = np.ones(members.shape[1])
     found = milp(
-        np.ones(own.shape[1]),
-        integrality=np.ones(own.shape[1]),
+        ones,
+        integrality=ones,
         bounds=Bounds(0, float(points)),
-        constraints=[LinearConstraint(own, lb=sizes.astype(np.float64))],
+        constraints=[LinearConstraint(members.astype(np.float64), lb=sizes.astype(np.float64))],
         options={"mip_rel_gap": 0.0},
     )
     if found.x is None:
         raise ArithmeticError(f"an integer program has found no arrangement of records: {found.message}")
     counts = np.rint(found.x).astype(np.int64)
-    if np.any(types[allowed].T.astype(np.int64) @ counts < sizes):
+    if np.any(members @ counts < sizes):
         raise ArithmeticError("an integer program has returned an arrangement of records that does not fit")
     if int(counts.sum()) > points:
         return None
@@ -285,7 +211,7 @@ def _fewest_points(
     return used
 
 
-def _cover(types: Types, most: int) -> tuple[int, ...] | None:
+def _cover(types: Mask, most: int) -> tuple[int, ...] | None:
     """Positions of at most `most` types that have all sets among them, as few as possible; None if there are none."""
     for count in range(1, most + 1):
         for chosen in combinations(range(len(types)), count):

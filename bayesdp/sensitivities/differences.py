@@ -1,13 +1,11 @@
 """Differences between two tables that share their invariants: the named kinds, their sizes, and the norms these are measured in.
 
-One-way margins in general: exact sums over features of a record that have no dimension in common.
+Margins that are published exactly, and features of a record that have no dimension in common.
 
-Adjacency: in how many records two databases differ, seen from their tables of counts.
-
-A database is a list of records, one a person; its table counts the records of each cell. Two metrics on databases are in
-use (Cho and Awan, Example 1): the Hamming distance, the number of records that were substituted, for databases of one
-(public) size; and the symmetric difference, the number of records that were added or removed. ``A_a(X, X')`` says that
-the distance is at most a. Two *tables* are as far apart as the closest two databases that have these tables.
+Adjacency: in how many records two databases differ, seen from their tables of counts. A database is a list of records, one a
+person. Two metrics are in use (Cho and Awan, Example 1): the Hamming distance, the number of records that were substituted, for
+databases of one (public) size; and the symmetric difference, the number of records that were added or removed. Two *tables* are as
+far apart as the closest two databases that have these tables.
 """
 
 from __future__ import annotations
@@ -16,12 +14,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
+from bayesdp._nested import NestedSums
 from bayesdp._validate import choice, integer_array, nonnegative_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
@@ -30,45 +28,26 @@ from bayesdp.queries import SumPart
 type Ints = npt.NDArray[np.int64]
 
 
+def block_totals(fiber: Fiber, blocks: npt.ArrayLike) -> Ints:
+    """The published totals of disjoint blocks of cells, by the block of each cell (-1 for none)."""
+    block_of = np.asarray(blocks)
+    totals = np.zeros(int(block_of.max(initial=-1)) + 1, dtype=np.int64)
+    for query, values in fiber.equalities:
+        entries = query.matrix.tocoo()
+        totals[block_of[entries.col]] = values.reshape(-1)[entries.row]
+    return totals
+
+
 @dataclass(frozen=True, eq=False)
-class Features:
-    """Features of a record whose margins are published: one-way margins, sums by group labels, disjoint totals.
+class PublishedMargins:
+    """Margins that are published exactly and are no sums of one another."""
 
-    Margins that keep several dimensions count as one feature (Cho and Awan, Remark 17), as long as no two margins share a
-    dimension. Every combination of labels of different features is then possible, cell or cells of its own.
-
-    Parameters
-    ----------
-    codes : tuple of int64 arrays, each (cells,)
-        The label of each cell, feature by feature.
-    margins : tuple of int64 arrays
-        Number of records with each label.
-    """
-
-    codes: tuple[Ints, ...]
-    margins: tuple[Ints, ...]
+    codes: tuple[Ints, ...]  # the label of each cell, margin by margin, each (cells,)
+    margins: tuple[Ints, ...]  # number of records with each label
 
     @classmethod
-    def of(cls, fiber: Fiber) -> Features | None:
-        """The features of a fiber, or None where its exact answers are of another kind.
-
-        Bounds and structural zeros are of another kind, and so is a fiber without exact answers: its databases
-        have no fixed number of records.
-
-        Raises
-        ------
-        ValueError
-            If the answers contradict one another: no table has them.
-        """
-        if fiber.bounds_below or fiber.bounds_above or not fiber.equalities:
-            return None
-        invariants = fiber.invariants
-        if invariants.nested is None:
-            return cls._of_blocks(fiber)
-        nested = invariants.nested
-        kept = [[axis for axis, level in enumerate(own) if level] for own in nested.generators]
-        if len({axis for own in kept for axis in own}) < sum(map(len, kept)):
-            return None
+    def of_sums(cls, fiber: Fiber, nested: NestedSums) -> Self:
+        """The margins of a fiber with sums over nested labels, one for each of `NestedSums.generators`."""
         published: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
         for query, values in fiber.equalities:
             flat, start = values.reshape(-1), 0
@@ -76,30 +55,8 @@ class Features:
                 if isinstance(part, SumPart):
                     published[nested.level_of(part)] = part.row_of_cell, flat[start : start + part.rows]
                 start += part.rows
-        codes, margins = zip(*(published[own] for own in nested.generators), strict=True)
-        return cls(codes, margins)._checked(fiber)
-
-    @classmethod
-    def _of_blocks(cls, fiber: Fiber) -> Features | None:
-        """Totals that are given as a matrix, where every cell is in one of them."""
-        blocks = fiber.invariants.blocks
-        if blocks is None or np.any(blocks < 0):
-            return None
-        margin = np.zeros(int(blocks.max()) + 1, dtype=np.int64)
-        for query, values in fiber.equalities:
-            entries = query.matrix.tocoo()
-            margin[blocks[entries.col]] = values.reshape(-1)[entries.row]
-        return cls((np.asarray(blocks),), (margin,))._checked(fiber)
-
-    def _checked(self, fiber: Fiber) -> Features:
-        """These features, after one table with their margins was held against all exact answers."""
-        if any(np.any(own < 0) for own in self.margins) or len({int(own.sum()) for own in self.margins}) > 1:
-            raise ValueError(
-                "no nonnegative integer table satisfies the exact values: margins must be at least 0, with one and the same total"
-            )
-        if not fiber.contains(self.table().reshape(fiber.frame.shape)):
-            raise ValueError("no nonnegative integer table satisfies the exact values: they contradict one another")
-        return self
+        codes, margins = zip(*(published[levels] for levels in nested.generators), strict=True)
+        return cls(codes, margins)
 
     @property
     def records(self) -> int:
@@ -107,21 +64,63 @@ class Features:
         return int(self.margins[0].sum())
 
     @property
-    def labels(self) -> tuple[int, ...]:
-        """For each feature, how many labels some record has."""
-        return tuple(int(np.count_nonzero(own)) for own in self.margins)
+    def rarest(self) -> tuple[int, ...]:
+        """The smallest positive number of each margin that has records with two labels or more."""
+        held = (margin[margin > 0] for margin in self.margins)
+        return tuple(int(counts.min()) for counts in held if len(counts) > 1)
+
+    @property
+    def possible(self) -> npt.NDArray[np.bool_]:
+        """Cells whose labels some records have, shape (cells,)."""
+        held = (margin[codes] > 0 for codes, margin in zip(self.codes, self.margins, strict=True))
+        return np.asarray(np.all(list(held), axis=0))
+
+
+class Features(PublishedMargins):
+    """Features of a record whose margins are published: one-way margins, sums by group labels, disjoint totals.
+
+    Margins that keep several dimensions count as one feature (Cho and Awan, Remark 17), as long as no two margins share a
+    dimension. Every combination of labels of different features is then possible, cell or cells of its own.
+    """
+
+    @classmethod
+    def of(cls, fiber: Fiber) -> Features | None:
+        """The features of a fiber, or None where its exact answers are of another kind; ValueError if no table has them.
+
+        Bounds and structural zeros are of another kind, and so is a fiber without exact answers: its databases
+        have no fixed number of records.
+        """
+        nested, blocks = fiber.invariants.nested, fiber.invariants.blocks
+        if fiber.bounds_below or fiber.bounds_above or not fiber.equalities:
+            return None
+        if nested is not None:
+            kept = [axis for levels in nested.generators for axis, level in enumerate(levels) if level]
+            if len(set(kept)) < len(kept):
+                return None
+            features = cls.of_sums(fiber, nested)
+        elif blocks is not None and np.all(blocks >= 0):
+            features = cls((np.asarray(blocks),), (block_totals(fiber, blocks),))
+        else:
+            return None
+        if any(np.any(margin < 0) for margin in features.margins) or len({int(m.sum()) for m in features.margins}) > 1:
+            raise ValueError(
+                "no nonnegative integer table satisfies the exact values: margins must be at least 0, with one and the same total"
+            )
+        if not fiber.contains(features.table().reshape(fiber.frame.shape)):
+            raise ValueError("no nonnegative integer table satisfies the exact values: they contradict one another")
+        return features
 
     @cached_property
     def _combination(self) -> Ints:
         """A number for the labels of each cell; every combination has a cell, so that the numbers are not large."""
-        return np.asarray(np.ravel_multi_index(self.codes, [len(own) for own in self.margins]), dtype=np.int64)
+        return np.asarray(np.ravel_multi_index(self.codes, [len(margin) for margin in self.margins]), dtype=np.int64)
 
     def table(self) -> Ints:
         """A table with these margins: records sorted by each feature and put side by side, shape ``(cells,)``."""
-        ends = [np.cumsum(own) for own in self.margins]
+        ends = [np.cumsum(margin) for margin in self.margins]
         stops = np.unique(np.concatenate([[0], *ends]))
-        labels = tuple(np.searchsorted(own, stops[:-1], side="right") for own in ends)
-        wanted = np.ravel_multi_index(labels, [len(own) for own in self.margins])
+        labels = tuple(np.searchsorted(end, stops[:-1], side="right") for end in ends)
+        wanted = np.ravel_multi_index(labels, [len(margin) for margin in self.margins])
         combinations, first_cell = np.unique(self._combination, return_index=True)
         table = np.zeros(len(self._combination), dtype=np.int64)
         table[first_cell[np.searchsorted(combinations, wanted)]] = np.diff(stops)
@@ -130,15 +129,7 @@ class Features:
     @property
     def has_twins(self) -> bool:
         """Whether a record can change its cell and keep all its labels."""
-        possible = np.all([own[codes] > 0 for codes, own in zip(self.codes, self.margins, strict=True)], axis=0)
-        return bool(np.any(np.bincount(self._combination)[self._combination[possible]] > 1))
-
-    @property
-    def rarest(self) -> tuple[int, ...]:
-        """The smallest positive margin of each feature with two labels or more."""
-        return tuple(
-            int(own[own > 0].min()) for own, labels in zip(self.margins, self.labels, strict=True) if labels > 1
-        )
+        return bool(np.any(np.bincount(self._combination)[self._combination[self.possible]] > 1))
 
 
 NORMS = ("l1", "l2")
@@ -173,7 +164,7 @@ class Difference:
 
     def size(self, norm: str) -> float:
         """Give the size in ``"l1"`` or ``"l2"``."""
-        return self.l1 if _validate.choice(norm, NORMS, "norm") == "l1" else self.l2
+        return self.l1 if choice(norm, NORMS, "norm") == "l1" else self.l2
 
 
 DIFFERENCES: Mapping[str, Difference] = {
@@ -194,20 +185,13 @@ DIFFERENCES: Mapping[str, Difference] = {
 
 @dataclass(frozen=True)
 class DifferenceLength:
-    """One kind of difference that keeps the invariants, and how long it gets.
-
-    Attributes
-    ----------
-    difference : Difference
-    size : float
-        The largest length of all differences of the kind, or an upper bound of it.
-    bound : {"", "largest", "upper"}
-        Whether all differences of the kind are equally long, or the size is the largest of them, or an upper bound of it.
-    """
+    """One kind of difference that keeps the invariants, and how long it gets."""
 
     difference: Difference
-    size: float
-    bound: str
+    size: float  # the largest length of all differences of the kind, or an upper bound of it
+    bound: (
+        str  # "" if all differences of the kind are equally long, "largest" if this is the largest of them, or "upper"
+    )
 
 
 def record_distance(table: npt.ArrayLike, other: npt.ArrayLike, neighbours: str = "substitution") -> int | None:
@@ -227,11 +211,6 @@ def record_distance(table: npt.ArrayLike, other: npt.ArrayLike, neighbours: str 
     -------
     int or None
         None where no number of substitutions leads from one to the other: the totals differ.
-
-    Raises
-    ------
-    ValueError
-        If a count is not a whole number >= 0 or the shapes differ.
 
     Examples
     --------
@@ -284,11 +263,6 @@ def conforming_pairs(
     list of pairs of int64 arrays, each ``(*table)``
         Each pair once.
 
-    Raises
-    ------
-    ValueError
-        If the fiber is infinite or has more than `limit` tables.
-
     References
     ----------
     Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Definition 19.
@@ -306,11 +280,11 @@ def conforming_pairs(
     most = nonnegative_integer(adjacency, "adjacency")
     choice(neighbours, tuple(NEIGHBOURS), "neighbours")
     tables = enumerate_fiber(fiber, limit)
-    flat: npt.NDArray[Any] = tables.reshape(len(tables), -1)
+    cells = tuple(range(1, tables.ndim))
     found = []
-    for first in range(len(flat)):
-        change = flat[first + 1 :] - flat[first]
-        apart = np.abs(change).sum(axis=1)
-        good = apart <= most if neighbours == "add-remove" else (apart <= 2 * most) & (change.sum(axis=1) == 0)
-        found += [(tables[first], tables[first + 1 + int(second)]) for second in np.flatnonzero(good)]
+    for first, table in enumerate(tables):
+        change = tables[first + 1 :] - table
+        apart = np.abs(change).sum(axis=cells)
+        good = apart <= most if neighbours == "add-remove" else (apart <= 2 * most) & (change.sum(axis=cells) == 0)
+        found += [(table, other) for other in tables[first + 1 :][good]]
     return found

@@ -1,18 +1,27 @@
-"""Which differences between two tables keep all the invariants: the rows of a guarantee.
+"""Which differences between two tables keep all the invariants: the rows of a guarantee; and how far they move the answers.
 
-The moves that change no sum of nested labels, listed or by rules.
+Moves that change no nested sum are listed here: products of differences on blocks of dimensions, under the rules of
+`bayesdp.moves.families`, and 3-cycles: +1 at the cells ``(a_i, c_i)`` and -1 at ``(a_i, c_{i+1})`` for labels ``a_1, a_2, a_3`` of
+one block and ``c_1, c_2, c_3`` of another.
 
-A move on k blocks of dimensions is a product of k differences of two (combinations of) labels. It changes no sum just
-when, for every sum, the two labels of some block agree in what the sum keeps of it. A *rule* says at which level of each
-dimension the two labels of its block agree; the rules here are the least strict ones, so that they give all such moves.
+A guarantee for neighbouring tables is about tables that the invariants may tell apart. Restated on the tables that conform
+to the invariants (Gao, Gong and Yu, 2022, Section 2), it is about differences z with ``A z = 0``: for each kind of them, the
+largest length, in the norm of a mechanism, of what z changes in the answers. Found, in this order,
+
+- by counting, for sums, in tables of any size. A sum maps cells to answers dimension by dimension, so that a product move on k
+  blocks becomes one of ``2**k`` answers, or zero where the sum takes the two labels of a block for one; a 3-cycle becomes a 3-cycle
+  (6 answers), a 2x2 move (4) or zero. All depends on which labels agree in which sum;
+- as products of what each block has, in Helmert coordinates;
+- by listing all differences of the kind;
+- else as an upper bound: of two moves that make a 3-cycle, or of as many neighbouring steps as the difference takes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -21,43 +30,48 @@ import scipy.sparse as sp
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel
-from bayesdp.moves.families import family_sizes
+from bayesdp.moves.families import Classes, Partition, block_classes, classes_of, family_sizes, rules, set_partitions
 from bayesdp.moves.listed import short_combinations
-from bayesdp.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.queries import SumPart
+from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
+from bayesdp.sensitivities.norms import (
+    CHUNK,
+    MOST_CELLS,
+    MOST_NUMBERS,
+    MOST_PRODUCTS,
+    DifferenceNorm,
+    column_groups,
+    distinct_columns,
+    largest_distance,
+)
+from bayesdp.sensitivities.queries import move_l1
 
 ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 """The difference of general invariants that leave cells out."""
 
 type Ints = npt.NDArray[np.int64]
 
-_GENERAL_CELLS = 400
-"""General invariants of larger tables: the search for short differences would take too long."""
+_GENERAL_CELLS = 400  # general invariants of larger tables: the search for short differences would take too long
+_AT_ONCE = 1 << 18  # moves in one array
 
 
 def kept_differences(invariants: Invariants) -> tuple[Difference, ...]:
-    """The smallest kinds of difference that change no invariant.
+    """The smallest kinds of difference that change no invariant: tables that differ by more are protected less.
 
-    Tables that differ by more are further apart, and protected less. Margins and totals: one record
-    substituted, 2x2 moves and 3-cycles, 2x2x2 moves and so on, whichever the invariants let happen. General
-    invariants: a record substituted between cells that all invariants treat alike, or the smallest change
-    that a reduced basis shows.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
-    >>> [d.l1 for d in kept_differences(Invariants(Margins(table, ["county"], ["education"])))]
-    [4.0]
+    General invariants: a record substituted between cells that all of them treat alike, or the smallest change that was found.
     """
     if invariants.nested is not None:
         return _of_sums(invariants.nested)
-    alike = np.bincount(
-        column_groups(invariants.matrix), minlength=1
-    )  # cells with one column; first those that nothing counts
+    alike = np.bincount(column_groups(invariants.matrix), minlength=1)  # first the cells that nothing counts
     found = [ADDED] if alike[0] else []
     if np.any(alike > 1):
         found.append(DIFFERENCES["substitution"])
-    return tuple(found) if found else _shortest(invariants)
+    changes = () if found else found_changes(invariants)
+    if len(changes):
+        found.append(
+            smallest(changes, "the smallest change found that keeps every invariant (there may be smaller ones)")
+        )
+    return tuple(found)
 
 
 def _of_sums(nested: NestedSums) -> tuple[Difference, ...]:
@@ -84,182 +98,416 @@ def _of_sums(nested: NestedSums) -> tuple[Difference, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda difference: difference.l1))
 
 
-def _shortest(invariants: Invariants) -> tuple[Difference, ...]:
-    """The smallest change that the search has found, as a kind of its own; nothing where none was found."""
-    vectors = found_changes(invariants)
-    if not len(vectors):
-        return ()
-    shortest = vectors[np.argmin(np.abs(vectors).sum(axis=1))].astype(np.float64)
-    return (
-        Difference(
-            "the smallest change found that keeps every invariant (there may be smaller ones)",
-            float(np.abs(shortest).sum()),
-            float(np.linalg.norm(shortest)),
-            found=True,
-        ),
-    )
+def smallest(changes: Ints, words: str) -> Difference:
+    """The smallest of the changes that were found, as a kind of its own."""
+    least = changes[np.argmin(np.abs(changes).sum(axis=1))].astype(np.float64)
+    return Difference(words, float(np.abs(least).sum()), float(np.linalg.norm(least)), found=True)
 
 
 @lru_cache(maxsize=8)
-def found_changes(invariants: Invariants) -> npt.NDArray[np.int64]:
+def found_changes(invariants: Invariants) -> Ints:
     """Short changes of a table that keep general invariants, shape (changes, cells); none where it is too large to search."""
     if invariants.frame.size > _GENERAL_CELLS:
         return np.zeros((0, invariants.frame.size), dtype=np.int64)
     return short_combinations(integer_kernel(invariants.matrix.toarray()))
 
 
-def column_groups(matrix: sp.csr_array) -> Ints:
-    """For each cell a number that it shares with the cells that have the same column; 0 for a column of zeros."""
-    columns = sp.csc_array(matrix)
-    columns.sort_indices()
-    group = np.zeros(columns.shape[1], dtype=np.int64)
-    ends, seen = columns.indptr, {(b"", b""): 0}
-    for cell in np.flatnonzero(np.diff(ends)).tolist():  # most cells may be in no invariant
-        own = slice(ends[cell], ends[cell + 1])
-        group[cell] = seen.setdefault((columns.indices[own].tobytes(), columns.data[own].tobytes()), len(seen))
-    return group
-
-
-type Block = tuple[int, ...]
-type Rule = tuple[int, ...]
-
-_AT_ONCE = 1 << 18
-"""Moves in one array."""
-
-
-def partitions(dims: int, blocks: int) -> list[tuple[Block, ...]]:
-    """The ways to split the dimensions 0, 1, ..., dims - 1 into this number of blocks.
-
-    Examples
-    --------
-    >>> partitions(3, 2)
-    [((0, 1), (2,)), ((0, 2), (1,)), ((0,), (1, 2))]
-    """
-    found = []
-    for own in product(range(blocks), repeat=dims):
-        if tuple(dict.fromkeys(own)) == tuple(range(blocks)):  # blocks in the order of their first dimension
-            found.append(tuple(tuple(d for d in range(dims) if own[d] == block) for block in range(blocks)))
-    return found
-
-
-def rules(nested: NestedSums, blocks: tuple[Block, ...]) -> list[Rule]:
-    """The least strict rules under which moves on the blocks change no sum: a level for each dimension."""
-    dims = len(nested.axes)
-    found: set[Rule] = {(0,) * dims}
-    for levels in nested.generators:
-        added = [tuple(levels[d] if d in block else 0 for d in range(dims)) for block in blocks]
-        longer = {tuple(map(max, rule, more)) for rule in found for more in added}
-        found = {
-            r for r in longer if not any(o != r and all(a <= b for a, b in zip(o, r, strict=True)) for o in longer)
-        }
-    return sorted(found)
-
-
-def block_codes(nested: NestedSums, block: Block, levels: tuple[int, ...]) -> tuple[Ints, Ints]:
-    """For each combination of the labels of a block: its class at the given levels of its dimensions, and its offset."""
-    shape = [axis.size for axis in nested.axes]
-    grid = np.indices([shape[d] for d in block]).reshape(len(block), -1)
-    code, offset = np.zeros(grid.shape[1], dtype=np.int64), np.zeros(grid.shape[1], dtype=np.int64)
-    for d, labels in zip(block, grid, strict=True):
-        own = nested.axes[d].codes[levels[d]]
-        code = code * (int(own.max()) + 1) + own[labels]
-        offset += labels * math.prod(shape[d + 1 :])
-    return code, offset
-
-
-def pairs_of(code: Ints, most: int) -> tuple[Ints, Ints] | None:
-    """All pairs of positions with equal codes, or None if they are more than `most`."""
-    sizes = np.bincount(code)
-    if int((sizes * (sizes - 1) // 2).sum()) > most:
-        return None
-    order = np.argsort(code, kind="stable")
-    first, second = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for own in np.split(order, np.cumsum(sizes)[:-1]):
-        i, j = np.triu_indices(own.size, 1)
-        first.append(own[i])
-        second.append(own[j])
-    return np.concatenate(first), np.concatenate(second)
+def partitions(dims: int, blocks: int) -> list[Partition]:
+    """The ways to split the dimensions 0, 1, ..., dims - 1 into this number of blocks."""
+    return [split for split in set_partitions(range(dims)) if len(split) == blocks]
 
 
 def product_moves(nested: NestedSums, blocks: int, most: int) -> Iterator[Ints] | None:
     """List the cells of all moves on this number k of blocks that change no sum, as arrays of shape ``(moves, 2**k)``.
 
-    Signs alternate as those of a product: ``(-1)**(number of second labels)``, the last block running fastest. A move may come
-    twice. None if there are more than `most` moves.
+    The last block runs fastest. A move may come twice. None if there are more than `most` moves.
     """
-    listed: list[list[tuple[Ints, Ints]]] = []
+    listed: list[list[Classes]] = []
     count = 0
     for split in partitions(len(nested.axes), blocks):
-        for rule in rules(nested, split):
-            own = []
-            for block in split:
-                code, offset = block_codes(nested, block, rule)
-                found = pairs_of(np.unique(code, return_inverse=True)[1], most)
-                if found is None:
-                    return None
-                own.append((offset[found[0]], offset[found[1]]))
-            count += math.prod(len(pair[0]) for pair in own)
-            if count > most:
+        for rule in rules(split, nested.generators, len(nested.axes)):
+            factors = [classes_of(*block_classes(nested, block, rule)) for block in split]
+            pairs = [sum(math.comb(len(cells), 2) for cells in classes) for classes in factors]
+            count += math.prod(pairs)
+            if max(*pairs, count) > most:
                 return None
-            listed.append(own)
-    return (cells for own in listed for cells in _products(own))
+            listed.append(factors)
+    return (cells for factors in listed for cells in _products(factors))
 
 
-def _products(pairs: list[tuple[Ints, Ints]]) -> Iterator[Ints]:
+def _products(factors: list[Classes]) -> Iterator[Ints]:
     """The cells of every product of one pair of each block, shape (moves, 2**blocks), at most `_AT_ONCE` moves at a time."""
-    sizes = [len(pair[0]) for pair in pairs]
+    pairs = [
+        np.concatenate([offsets[np.array(np.triu_indices(len(offsets), 1))] for offsets in classes], axis=1)
+        for classes in factors
+    ]
+    sizes = [pair.shape[1] for pair in pairs]
     for start in range(0, math.prod(sizes), _AT_ONCE):
         where = np.unravel_index(np.arange(start, min(start + _AT_ONCE, math.prod(sizes))), sizes)
         cells = np.zeros((len(where[0]), 1), dtype=np.int64)
-        for pair, own in zip(pairs, where, strict=True):
-            ends = np.stack([pair[0][own], pair[1][own]], axis=1)
-            cells = (cells[:, :, None] + ends[:, None, :]).reshape(len(cells), -1)
+        for pair, chosen in zip(pairs, where, strict=True):
+            cells = (cells[:, :, None] + pair[:, chosen].T[:, None, :]).reshape(len(cells), -1)
         yield cells
+
+
+TRIPLES = np.array([[0, 1, 2], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 0]])
+"""How three labels can agree: no two, the first two, the first and last, the last two, all."""
+
+
+def agreement(first: Ints, second: Ints, third: Ints) -> Ints:
+    """How three labels agree, as rows of `TRIPLES`."""
+    start, ends, end = first == second, first == third, second == third
+    return np.select([start & end, start, ends, end], [4, 1, 2, 3], 0)
+
+
+def _cycle_sizes() -> Ints:
+    sizes = np.zeros((5, 5), dtype=np.int64)
+    for (i, a), (j, c) in product(enumerate(TRIPLES), enumerate(TRIPLES)):
+        answers = np.zeros((3, 3), dtype=np.int64)
+        np.add.at(answers, (a, c), 1)
+        np.add.at(answers, (a, c[[1, 2, 0]]), -1)
+        sizes[i, j] = np.abs(answers).sum()
+    return sizes
+
+
+CYCLE_SIZES = _cycle_sizes()
+"""How many answers a 3-cycle changes, by how its labels on both sides agree."""
 
 
 def count_cycles(nested: NestedSums) -> int:
     """How many 3-cycles there are on the labels of all pairs of blocks, whether or not they change a sum."""
     total = 0
-    for one, other in partitions(len(nested.axes), 2):
-        sizes = [math.prod(nested.axes[d].size for d in block) for block in (one, other)]
-        total += 6 * math.comb(sizes[0], 3) * math.comb(sizes[1], 3)
+    for split in partitions(len(nested.axes), 2):
+        total += 6 * math.prod(math.comb(math.prod(nested.axes[d].size for d in block), 3) for block in split)
     return total
 
 
 def cycles(nested: NestedSums) -> Iterator[Ints]:
     """List the cells of all 3-cycles that change no sum, shape (cycles, 6): +1 on the first three, -1 on the others.
 
-    On labels ``a1, a2, a3`` of one block and ``c1, c2, c3`` of the other they are +1 at ``(a_i, c_i)`` and -1 at
-    ``(a_i, c_{i+1})``. One of each cycle and its negative is listed.
+    One of each cycle and its negative is listed.
     """
     tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
-    for first, last in partitions(len(nested.axes), 2):
-        one, other = first, last
-        if math.prod(nested.axes[d].size for d in one) > math.prod(nested.axes[d].size for d in other):
-            one, other = other, one  # the first is run through one by one
-        (_, left), (_, right) = block_codes(nested, one, tops), block_codes(nested, other, tops)
-        sums = [(block_codes(nested, one, g)[0], block_codes(nested, other, g)[0]) for g in nested.generators]
+    for split in partitions(len(nested.axes), 2):
+        # The smaller block is run through one by one.
+        one, other = sorted(split, key=lambda block: math.prod(nested.axes[d].size for d in block))
+        left, right = block_classes(nested, one, tops)[1], block_classes(nested, other, tops)[1]
         second = np.array(list(permutations(range(len(right)), 3)), dtype=np.int64).reshape(-1, 3)
-        for a in combinations(range(len(left)), 3):
+        sums = [
+            (block_classes(nested, one, g)[0], agreement(*block_classes(nested, other, g)[0][second.T]))
+            for g in nested.generators
+        ]
+        for chosen in combinations(range(len(left)), 3):
+            a = list(chosen)
             keep = np.ones(len(second), dtype=np.bool_)
-            for mine, theirs in sums:
-                keep &= _vanishes(mine[list(a)], theirs[second])
+            for codes, agreeing in sums:
+                keep &= CYCLE_SIZES[agreement(*codes[a]), agreeing] == 0
             c = second[keep]
             for start in range(0, len(c), _AT_ONCE):
-                yield np.concatenate(
-                    [left[list(a)] + right[c[start : start + _AT_ONCE, turn]] for turn in ([0, 1, 2], [1, 2, 0])],
-                    axis=1,
-                )
+                part = c[start : start + _AT_ONCE]
+                yield np.concatenate([left[a] + right[part], left[a] + right[part[:, [1, 2, 0]]]], axis=1)
 
 
-def _vanishes(a: Ints, c: Ints) -> npt.NDArray[np.bool_]:
-    """Whether a 3-cycle sums to zero on classes a, shape (3,), and c, shape (n, 3)."""
-    # It does if all of one side are in one class, or if two labels of the one are and so are those two of the other that make their
-    # four cells cancel: with `a_i` and `a_{i+1}` alike, `c_i` and `c_{i+2}`.
-    if a[0] == a[1] == a[2]:
-        return np.ones(len(c), dtype=np.bool_)
-    zero = np.asarray((c[:, 0] == c[:, 1]) & (c[:, 1] == c[:, 2]))
-    for i in range(3):
-        if a[i] == a[(i + 1) % 3]:
-            zero |= c[:, i] == c[:, (i + 2) % 3]
-    return zero
+type Floats = npt.NDArray[np.float64]
+
+_WORK = 150_000_000  # the most numbers that are compared in a list of differences
+
+
+def difference_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
+    """The largest length of each kind of difference that keeps the invariants, over all differences of the kind.
+
+    Empty only where general invariants of a large table leave no kind that is known.
+    """
+    nested = norm.invariants.nested
+    if nested is None:
+        return _general_lengths(norm)
+    found: dict[Difference, DifferenceLength] = {}
+    alike = norm.query.is_identity and (norm.kind == "K" or norm.coordinates is None)
+    for difference in kept_differences(norm.invariants):
+        size = _exact(norm, nested, difference)
+        if size is not None:
+            found[difference] = DifferenceLength(difference, size, "" if alike else "largest")
+            continue
+        bound = norm.upper_length(difference.l1)
+        move = found.get(DIFFERENCES["2x2 move"])
+        if difference == DIFFERENCES["3-cycle"] and move is not None and _is_two_moves(nested):
+            bound = min(bound, 2.0 * move.size)
+        found[difference] = DifferenceLength(difference, bound, "upper")
+    return tuple(found.values())
+
+
+def _exact(norm: DifferenceNorm, nested: NestedSums, difference: Difference) -> float | None:
+    """The largest length of a kind of move that keeps nested sums: by counting, as a product or by listing; else None."""
+    cycle = difference == DIFFERENCES["3-cycle"]
+    blocks = 2 if cycle else round(math.log2(difference.l1))
+    if norm.sums:
+        changed = changed_answers(nested.parts, norm.sums, blocks, cycle=cycle)
+        if changed is not None:
+            return norm.of_count(changed)
+    if norm.helmert and not cycle and (size := _product_of_blocks(norm, nested, blocks)) is not None:
+        return size
+    if blocks == 1:
+        return _substituted(norm)
+    return _listed(norm, nested, blocks, cycle=cycle)
+
+
+def _is_two_moves(nested: NestedSums) -> bool:
+    """Whether every 3-cycle that changes no sum is two 2x2 moves that change none.
+
+    It is if all labels of one side agree in each sum. The other way to cancel takes a sum in which two labels of a side agree
+    and a third does not, on both sides.
+    """
+
+    def all_or_none(block: Sequence[int], levels: tuple[int, ...]) -> bool:
+        classes = math.prod(nested.axes[d].classes[levels[d]] for d in block)
+        return classes in (1, math.prod(nested.axes[d].size for d in block))
+
+    return all(
+        any(all_or_none(block, levels) for block in split)
+        for split in partitions(len(nested.axes), 2)
+        for levels in nested.generators
+    )
+
+
+def _product_of_blocks(norm: DifferenceNorm, nested: NestedSums, blocks: int) -> float | None:
+    """Product moves in Helmert coordinates: the product of what each block has, 0 where the answers do not tell its labels apart."""
+    answers = norm.invariants.through(norm.query).nested
+    [part] = norm.query.parts
+    if answers is None or not isinstance(part, SumPart):
+        return None
+    axis_of = dict(zip((d for d, level in enumerate(part.levels) if level is not None), answers.axes, strict=False))
+    best = 0.0
+    for split in partitions(len(nested.axes), blocks):
+        for rule in rules(split, nested.generators, len(nested.axes)):
+            size = 1.0
+            for block in split:
+                told = [d for d in block if d in axis_of]
+                # The partitions are nested: the rule either joins whole answers, or takes labels of different answers for different.
+                classes = [nested.axes[d].codes[rule[d]][np.unique(part.codes[d], return_index=True)[1]] for d in told]
+                try:
+                    size *= move_l1([axis_of[d] for d in told], classes) if told else 0.0
+                except NotImplementedError:
+                    return None
+            best = max(best, size)
+    return best
+
+
+def _listed(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycle: bool) -> float | None:
+    """The longest of all differences of a kind, if they are few enough to be listed."""
+    images = norm.cell_images()
+    if images is None:
+        return None
+    ends = 6 if cycle else 2**blocks
+    gram = images @ images.T if norm.kind == "l2" and len(images) ** 2 * images.shape[1] <= MOST_PRODUCTS else None
+    most = _WORK // (ends * (ends + 1) // 2 if gram is not None else ends * images.shape[1])
+    if cycle:
+        signs = np.array([1, 1, 1, -1, -1, -1])
+        moves: Iterator[Ints] | None = cycles(nested) if count_cycles(nested) <= most else None
+    else:
+        signs = np.array([(-1) ** end.bit_count() for end in range(ends)])
+        moves = product_moves(nested, blocks, most)
+    if moves is None:
+        return None
+    if gram is not None:
+        return _longest_by_gram(images, gram, moves, signs)
+    best, measured = 0.0, 0
+    for cells in moves:
+        step = max(CHUNK // images.shape[1], 1)
+        for start in range(0, len(cells), step):
+            terms = zip(signs, cells[start : start + step].T, strict=True)
+            points = np.asarray(sum(sign * images[end] for sign, end in terms))
+            points = np.unique(points, axis=0) if norm.kind == "K" else points
+            measured += len(points)
+            if norm.kind == "K" and measured > norm.most:
+                return None
+            best = max(best, float(norm.lengths(points).max(initial=0.0)))
+    return best
+
+
+def _longest_by_gram(images: Floats, gram: Floats, moves: Iterator[Ints], signs: Ints) -> float:
+    """The largest ``|sum_i s_i x_i|_2`` over lists of cells, from the inner products: ``sum_ij s_i s_j gram_ij``."""
+    best, where = -1.0, np.zeros(len(signs), dtype=np.int64)
+    for cells in moves:
+        if not len(cells):
+            continue
+        squares = np.zeros(len(cells))
+        for i in range(len(signs)):
+            squares += gram[cells[:, i], cells[:, i]]
+            for j in range(i):
+                squares += (2.0 * signs[i] * signs[j]) * gram[cells[:, i], cells[:, j]]
+        top = int(np.argmax(squares))
+        if squares[top] > best:
+            best, where = float(squares[top]), cells[top]
+    # Measured again: inner products cancel where the images are long and the difference is short.
+    return float(np.linalg.norm(signs @ images[where])) if best >= 0.0 else 0.0
+
+
+def _general_lengths(norm: DifferenceNorm) -> tuple[DifferenceLength, ...]:
+    """The lengths of one record that changes its cell, or comes or goes; without these, of the smallest change that was found."""
+    found = []
+    for difference in kept_differences(norm.invariants):
+        if difference.found:
+            found.append(_longest_found(norm, difference))
+            continue
+        size = _substituted(norm) if difference == DIFFERENCES["substitution"] else _added(norm)
+        if size is None:
+            found.append(DifferenceLength(difference, norm.upper_length(difference.l1), "upper"))
+        else:
+            found.append(DifferenceLength(difference, size, "largest"))
+    if found and not any(length.size for length in found):
+        changes = found_changes(norm.invariants)
+        changes = changes[_changed(norm, changes).toarray().any(axis=0)]
+        if len(changes):
+            words = (
+                "the smallest change found that keeps every invariant and changes an answer (there may be smaller ones)"
+            )
+            found.append(_longest_found(norm, smallest(changes, words)))
+    return tuple(found)
+
+
+def _substituted(norm: DifferenceNorm) -> float | None:
+    """One record changes between two cells that all invariants treat alike."""
+    if len(norm.sums) == 1:
+        [part] = norm.sums
+        group, answer = column_groups(norm.invariants.matrix), part.row_of_cell
+        apart = len(np.unique(group * part.rows + answer)) > len(np.unique(group))
+        return norm.of_count(2) if apart else 0.0
+    columns = sp.csc_array(norm.query.matrix)
+    cells = distinct_columns(sp.csc_array(sp.vstack([norm.invariants.matrix, columns])))
+    groups = [alike for alike in classes_of(column_groups(norm.invariants.matrix[:, cells]), cells) if alike.size > 1]
+    pairs = sum(math.comb(alike.size, 2) for alike in groups)
+    wide = max((alike.size for alike in groups), default=0)
+    if wide > MOST_CELLS or wide * norm.query.rows > MOST_NUMBERS or pairs * norm.query.rows > MOST_PRODUCTS:
+        return None
+    if norm.kind == "K" and pairs > norm.most:
+        return None
+    best = 0.0
+    for alike in groups:
+        images = norm.images(sp.csc_array(columns[:, alike]))
+        if norm.kind == "K":
+            i, j = np.triu_indices(alike.size, 1)
+            best = max(best, float(norm.lengths(images[i] - images[j]).max()))
+        else:
+            best = max(best, largest_distance(images, norm.kind, "cells"))
+    return best
+
+
+def _added(norm: DifferenceNorm) -> float | None:
+    """One record in a cell that no invariant counts."""
+    if len(norm.sums) == 1 and (norm.kind != "K" or norm.neighbours == "add-remove"):
+        return norm.of_count(1)
+    columns = sp.csc_array(norm.query.matrix)[:, column_groups(norm.invariants.matrix) == 0]
+    columns = sp.csc_array(columns[:, distinct_columns(columns)])
+    if norm.kind == "K" and norm.neighbours == "add-remove" and columns.shape[1] > norm.most:
+        return None  # it is a neighbouring step
+    step = max(CHUNK // norm.query.rows, 1)
+    points = (norm.images(columns[:, start : start + step]) for start in range(0, columns.shape[1], step))
+    return max(float(norm.lengths(block).max()) for block in points)
+
+
+def _changed(norm: DifferenceNorm, changes: Ints) -> sp.csc_array:
+    """The answers to changes of a table, shape (m, cells), as the m columns of a sparse matrix."""
+    return sp.csc_array(norm.query.matrix @ sp.csc_array(changes.T))
+
+
+def _longest_found(norm: DifferenceNorm, difference: Difference) -> DifferenceLength:
+    """The longest of the changes that were found and are as small as the difference."""
+    changes = found_changes(norm.invariants)
+    changes = changes[np.abs(changes).sum(axis=1) == round(difference.l1)]
+    return DifferenceLength(difference, float(norm.lengths(norm.images(_changed(norm, changes))).max()), "")
+
+
+_MOST_LABELS = 150  # labels of partitions that cross, to be compared three by three
+
+
+def agreements(codes: Sequence[Ints]) -> Ints | None:
+    """Every way in which three labels of a dimension agree in partitions of it, as rows of `TRIPLES`, shape (ways, partitions).
+
+    `codes` has the class of each label, partition by partition; the last is one class a label. None if partitions cross in too many
+    ways to be listed.
+    """
+    different = {code.tobytes(): code for code in [np.zeros_like(codes[-1]), *codes]}
+    levels = sorted(different.values(), key=lambda code: int(code.max()))
+    level_of = [next(i for i, level in enumerate(levels) if np.array_equal(level, code)) for code in codes]
+    if all(_parts(coarse, fine).sum() == fine.max() + 1 for coarse, fine in pairwise(levels)):
+        return np.unique(_nested_agreements(levels)[:, level_of], axis=0)
+    if len(codes[0]) > _MOST_LABELS:
+        return None
+    labels = np.stack(codes)
+    triples = np.indices([labels.shape[1]] * 3).reshape(3, -1)
+    return np.unique(agreement(*(labels[:, chosen] for chosen in triples)).T, axis=0)
+
+
+def _parts(coarse: Ints, fine: Ints) -> Ints:
+    """Into how many classes of another partition the classes of one fall."""
+    pairs = np.unique(np.stack([coarse, fine]), axis=1)
+    return np.bincount(pairs[0])
+
+
+def _nested_agreements(levels: list[Ints]) -> Ints:
+    """The ways to agree in partitions each of which refines the one before, from one class to one class a label."""
+    # Three labels are in one class down to some level. There they part in three, or in two and one; the two are in one class down
+    # to a later level, the last one if they are one label.
+    last = len(levels) - 1
+    parts = [_parts(coarse, fine)[coarse] for coarse, fine in pairwise(levels)]
+    ways = [[4] * (last + 1)]
+    for level in range(last):
+        ways += [[4] * (level + 1) + [0] * (last - level)] if parts[level].max() > 2 else []
+        for later in range(level + 1, last + 1):
+            if np.any((parts[level] > 1) & (later == last or parts[later] > 1)):
+                rest = [0] * (last - later)
+                ways += [[4] * (level + 1) + [pair] * (later - level) + rest for pair in (1, 2, 3)]
+    return np.array(ways)
+
+
+_MOST = 20_000_000  # combinations of ways to agree, times sums
+
+
+def changed_answers(
+    invariants: tuple[SumPart, ...], asked: tuple[SumPart, ...], blocks: int, *, cycle: bool
+) -> int | None:
+    """The largest number of answers that a kept move changes, each by 1 or -1.
+
+    Moves are products on `blocks` blocks of dimensions, or, with `cycle`, 3-cycles on two. None if group labels cross in too many
+    ways to be compared.
+    """
+    parts = (*invariants, *asked)
+    axes: list[Ints] = []
+    for d, size in enumerate(asked[0].frame.shape):
+        found = agreements([part.codes[d] for part in parts] + [np.arange(size)])
+        if found is None:
+            return None
+        # Two labels agree or not as the first two of three do.
+        axes.append(found if cycle else np.unique(np.where(np.isin(found, (1, 4)), 4, 0), axis=0))
+    best = 0
+    for split in partitions(len(axes), blocks):
+        ways = [_ways([axes[d] for d in block]) for block in split]
+        known = [found for found in ways if found is not None]
+        if len(known) < len(ways) or math.prod(map(len, known)) * len(parts) > _MOST:
+            return None
+        sizes = _changed_by(known, cycle=cycle)
+        allowed = sizes[~sizes[:, : len(invariants)].any(axis=1), len(invariants) :]
+        best = max(best, int(allowed.sum(axis=1).max(initial=0)))
+    return best
+
+
+def _ways(axes: list[Ints]) -> Ints | None:
+    """How different combinations of the labels of several dimensions agree in each sum."""
+    found = axes[0]
+    for axis in axes[1:]:
+        if len(found) * axis.size > _MOST:
+            return None
+        first, second = found[:, None, :], axis[None, :, :]
+        both = np.where(first == 4, second, np.where((second == 4) | (first == second), first, 0))
+        found = np.unique(both.reshape(-1, axis.shape[1]), axis=0)
+    return np.asarray(found[found[:, -1] == 0, :-1])  # the last column says if they are different
+
+
+def _changed_by(ways: list[Ints], *, cycle: bool) -> Ints:
+    """How many answers of each sum a move changes, by how its labels agree, shape (combinations of ways, sums)."""
+    if cycle:
+        return CYCLE_SIZES[ways[0][:, None, :], ways[1][None, :, :]].reshape(-1, ways[0].shape[1])
+    differ = np.ones((1, ways[0].shape[1]), dtype=np.bool_)
+    for way in ways:
+        differ = np.unique((differ[:, None, :] & (way == 0)).reshape(-1, way.shape[1]), axis=0)
+    return differ * 2 ** len(ways)

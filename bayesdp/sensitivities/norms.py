@@ -1,15 +1,10 @@
-"""How a mechanism measures what a difference between two tables changes in its answers.
-
-The largest distance between two of many points, exactly.
-
-Lists of integer differences: their span, and how large they can be where no list is needed.
-"""
+"""How far apart answers are: columns that are alike, the norms of mechanisms, the largest distance between two of many points."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +14,7 @@ from scipy.spatial.distance import cdist
 
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.invariants import Invariants
-from bayesdp.queries import Query, SumPart
-
-__all__ = ["MOST_POINTS", "distinct_columns", "largest_distance", "norms", "widest_pair"]
+from bayesdp.queries import Query, SumPart, Totals
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -29,54 +22,55 @@ type Ints = npt.NDArray[np.int64]
 RECORDS = {"substitution": 2.0, "add-remove": 1.0}
 """The l1 distance of neighbouring tables."""
 
-MOST_CELLS = 3000
-"""Cells whose answers are written out."""
+MOST_CELLS = 3000  # whose answers are written out
+MOST_POINTS = 3000  # all pairs of which are compared: 4.5 million distances
+MOST_NUMBERS = 30_000_000  # cells or points times coordinates in memory: 240 megabytes
+MOST_PRODUCTS = 2_000_000_000  # pairs of cells times coordinates: about a second
+_MOST_SIGNED = 4_000_000_000  # points times vectors of signs
+CHUNK = 4_000_000  # numbers of one block
 
-MOST_NUMBERS = 30_000_000
-"""Cells times coordinates that are written out."""
 
-MOST_PRODUCTS = 2_000_000_000
-"""Pairs of cells times coordinates: about a second."""
+def column_groups(matrix: sp.csr_array | sp.csc_array) -> Ints:
+    """For each column a number that it shares with the columns equal to it, in the order of the first; 0 for zeros."""
+    columns = sp.csc_array(matrix)
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    group = np.zeros(columns.shape[1], dtype=np.int64)
+    ends, seen = columns.indptr, {(b"", b""): 0}
+    for column in np.flatnonzero(np.diff(ends)).tolist():  # most cells may be in no invariant
+        entries = slice(ends[column], ends[column + 1])
+        key = columns.indices[entries].tobytes(), columns.data[entries].tobytes()
+        group[column] = seen.setdefault(key, len(seen))
+    return group
+
+
+def distinct_columns(matrix: sp.csc_array, copies: int = 1) -> Ints:
+    """Positions of the different columns of a sparse matrix, of each the first `copies`."""
+    group = column_groups(matrix)
+    order = np.argsort(group, kind="stable")
+    place = np.arange(len(group)) - np.searchsorted(group[order], group[order])  # among the columns of one group
+    return np.sort(order[place < copies])
+
+
+def lengths(points: Floats, norm: str) -> Floats:
+    """The l1 or l2 norm of each point, shape ``(..., n)`` to ``(...)``."""
+    return np.asarray(np.abs(points).sum(axis=-1) if norm == "l1" else np.linalg.norm(points, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
 class DifferenceNorm:
-    """The norm in which a mechanism hides differences.
+    """The norm in which a mechanism hides differences."""
 
-    Parameters
-    ----------
-    query : Query
-        What the noise is added to.
-    invariants : Invariants
-        Of the table.
-    neighbours : {"substitution", "add-remove"}
-    step : float
-        The length of the largest step from a table to a neighbour.
-    kind : {"l1", "l2", "K"}
-        Of the coordinates.
-    coordinates : callable, optional
-        From answers, shape ``(m, *answers)``, to what the norm is of, shape ``(m, n)``; the answers themselves if left out.
-    gauge : callable, optional
-        The norm K of points, shape ``(m, n)`` to ``(m,)``.
-    most : int
-        How many points a gauge is computed of.
-    helmert : bool
-        Whether the coordinates are those of nested sums (`NestedSums.coordinates`).
-    """
-
-    query: Query
-    invariants: Invariants
+    query: Query  # what the noise is added to
+    invariants: Invariants  # of the table
     neighbours: str
-    step: float
-    kind: str
+    step: float  # the length of the largest step from a table to a neighbour
+    kind: str  # of the coordinates: "l1", "l2" or "K"
+    # From answers, shape (m, *answers), to what the norm is of, shape (m, n); the answers themselves if left out.
     coordinates: Callable[[Floats], Floats] | None = None
-    gauge: Callable[[Floats], Floats] | None = None
-    most: int = 0
-    helmert: bool = False
-    shape: tuple[int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", self.query.shape or (1,))
+    gauge: Callable[[Floats], Floats] | None = None  # the norm K of points, shape (m, n) to (m,)
+    most: int = 0  # how many points a gauge is computed of
+    helmert: bool = False  # whether the coordinates are those of nested sums (`NestedSums.coordinates`)
 
     @property
     def sums(self) -> tuple[SumPart, ...]:
@@ -100,16 +94,13 @@ class DifferenceNorm:
     def images(self, columns: sp.csc_array) -> Floats:
         """What the norm is of, shape (m, n), for answers given as the m columns of a sparse matrix."""
         answers = columns.T.toarray().astype(np.float64)
-        return answers if self.coordinates is None else self.coordinates(answers.reshape(-1, *self.shape))
+        return (
+            answers if self.coordinates is None else self.coordinates(answers.reshape(-1, *(self.query.shape or (1,))))
+        )
 
     def lengths(self, points: Floats) -> Floats:
         """The norm of each point, shape (m,)."""
-        if self.kind == "l1":
-            return np.asarray(np.abs(points).sum(axis=1))
-        if self.kind == "l2":
-            return np.asarray(np.linalg.norm(points, axis=1))
-        assert self.gauge is not None  # the norm of a norm K has one
-        return self.gauge(points)
+        return lengths(points, self.kind) if self.gauge is None else self.gauge(points)
 
     def upper_length(self, l1: float) -> float:
         """An upper bound for a difference of this l1 norm: its number of neighbouring steps times the longest of these.
@@ -126,48 +117,12 @@ class DifferenceNorm:
         return self.images(sp.csc_array(self.query.matrix))
 
 
-MOST_POINTS = 3000
-"""All pairs of at most this many points are compared: 4.5 million distances."""
-
-_MOST_NUMBERS = 30_000_000
-"""Points times coordinates held in memory: 240 megabytes."""
-
-_MOST_SIGNED = 4_000_000_000
-"""Points times vectors of signs."""
-
-_CHUNK = 4_000_000
-"""Numbers of one block of distances."""
-
-
-def distinct_columns(matrix: sp.csc_array, copies: int = 1) -> Ints:
-    """Positions of the different columns of a sparse matrix, of each the first `copies`."""
-    columns = sp.csc_array(matrix)
-    columns.sum_duplicates()
-    columns.eliminate_zeros()
-    seen: dict[bytes, int] = {}
-    kept: list[int] = []
-    indices, data, ends = columns.indices, columns.data, columns.indptr.tolist()
-    for column in range(columns.shape[1]):
-        own = slice(ends[column], ends[column + 1])
-        key = indices[own].tobytes() + data[own].tobytes()  # the halves have fixed item sizes: no two keys collide
-        times = seen.get(key, 0)
-        if times < copies:
-            seen[key] = times + 1
-            kept.append(column)
-    return np.array(kept, dtype=np.int64)
-
-
-def norms(points: Floats, norm: str) -> Floats:
-    """The length of each point, shape ``(n, dimensions)`` to ``(n,)``."""
-    return np.abs(points).sum(axis=1) if norm == "l1" else np.sqrt(np.square(points).sum(axis=1))
-
-
 def check_size(count: int, dimensions: int, what: str) -> None:
     """Refuse what all pairs would take too long for."""
-    if count > MOST_POINTS or count * dimensions > _MOST_NUMBERS:
+    if count > MOST_POINTS or count * dimensions > MOST_NUMBERS:
         raise NotImplementedError(
             f"the exact sensitivity is found by comparing all pairs of {what}; {count} of them with {dimensions} numbers "
-            f"each are more than {MOST_POINTS}, or than {_MOST_NUMBERS} numbers in all. Identity, a single margin or "
+            f"each are more than {MOST_POINTS}, or than {MOST_NUMBERS} numbers in all. Identity, a single margin or "
             "total under margins or totals has a closed form of any size"
         )
 
@@ -186,17 +141,10 @@ def largest_distance(points: Floats, norm: str, what: str) -> float:
     check_size(count, dimensions, what)
     # Taking the mean away keeps the squares below from cancelling where all points are far from zero.
     centred = points - points.mean(axis=0)
+    if norm == "l1":
+        return float(cdist(centred, centred, "cityblock").max())
     squares = np.square(centred).sum(axis=1)
-    best = 0.0
-    step = max(_CHUNK // count, 1)
-    for start in range(0, count, step):
-        rows = centred[start : start + step]
-        if norm == "l1":
-            own = float(cdist(rows, centred[start:], "cityblock").max())
-        else:
-            own = float((squares[start : start + step, None] + squares[start:] - 2.0 * rows @ centred[start:].T).max())
-        best = max(best, own)
-    return best if norm == "l1" else float(np.sqrt(best))
+    return float(np.sqrt((squares[:, None] + squares - 2.0 * centred @ centred.T).max()))
 
 
 def _by_signs(points: Floats) -> float:
@@ -252,3 +200,9 @@ def determine_the_same(one: Invariants, other: Invariants) -> bool:
         return True
     both = Invariants([one.query, other.query], one.frame).rank
     return one.rank == other.rank == both
+
+
+def with_total(invariants: Invariants) -> Invariants:
+    """The invariants, and the number of records where they leave it open."""
+    both = Invariants([invariants.query, Totals(invariants.frame)], invariants.frame)
+    return invariants if both.rank == invariants.rank else both

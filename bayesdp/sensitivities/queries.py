@@ -5,48 +5,51 @@ such that the invariants tell apart), ``e_i`` when one record comes or goes (add
 the largest ``|W u|``. Under invariants the noise lives on the space ``W null(A)``, with orthonormal basis ``Q``, and what
 has to be hidden is ``Q^T W u`` (Gao, Gong and Yu, 2022, Theorem 3.3).
 
-How far two cells are apart after projection: the l2 sensitivity under margins and totals, in closed form.
+The l1 sensitivity in Helmert coordinates, without the coordinates. In the contrasts of a dimension (`NestedAxis`), a label is a
+vector with few different entries: in the contrast of class k against the earlier classes of the same parent it has ``s_k`` if it
+is in an earlier class, ``-W_k s_k / n_k`` if it is in class k, and 0 otherwise. For a pair of labels the contrasts of one level
+thus fall into three regions in which both labels are multiples of the same numbers, and a region can be summed before dimensions
+are multiplied: ``|Q^T (e_a - e_b)|_1 = sum |prod X_r - prod Y_r|`` over free combinations of regions, one for each dimension.
 
-The projection onto what nested sums leave free is ``I - sum_g w_g M_g``, where ``M_g`` averages within the classes
-of the levels ``g`` (`NestedSums.signed_levels`). An entry of ``M_g`` is a product, over the dimensions, of one over
-the size of the class that both labels are in, or zero. So ``|P (e_a - e_b)|^2 = P_aa + P_bb - 2 P_ab`` depends, in each
-dimension, only on the sizes of the classes of both labels and on the finest class that they share. Dimensions have few
-such *types* of pairs, whatever their number of labels: two (the same label or not) where no group labels are used.
+Not all pairs of labels have to be tried. With everything else fixed, the sum is a nonnegative multiple of what a
+choice between labels adds, so that the best label can be chosen alone:
 
-How many of a stack of sums change at most when one record changes its cell.
+- a label that is not the later one of its pair within its parent: the first of the parent (``sqrt(a/(a+1)) - S_a``,
+  with ``S_a`` the sum of the first ``s_k``, is 0 for the first two and falls);
+- a label with itself, or with one of another parent: again the first, which has the longest vector.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp import _validate
+from bayesdp._docs import documented
 from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import kernel_basis
+from bayesdp.moves.basis import kernel_basis, leading_signs
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
-from bayesdp.sensitivities.differences import NORMS
-from bayesdp.sensitivities.helmert import block_l1, helmert_l1
-from bayesdp.sensitivities.norms import (
-    check_size,
-    distinct_columns,
-    largest_distance,
-    norms,
-    widest_pair,
-)
+from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS
+from bayesdp.sensitivities.norms import CHUNK, check_size, distinct_columns, largest_distance, lengths, widest_pair
 
+type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_MOST_COMPARED = 200_000_000
-"""Label pairs times partitions looked at for one dimension."""
+_MOST_TERMS = 3_000_000_000  # pairs of cells to be tried, times regions
+_MOST_MOVED = 200_000_000  # the same for one block of a move, which is to be known in about a second
+_MOST_PARENTS = 1500  # groups of labels of one dimension, all pairs of which are tried
+_MOST_COMPARED = 200_000_000  # label pairs times partitions looked at for one dimension
+_MOST_TYPES = 200_000_000  # combinations of types over all dimensions
+_MOST_NUMBERS = 20_000_000  # differences times coordinates that are written out
 
 
 def most_told_apart(parts: Sequence[SumPart]) -> int:
@@ -61,7 +64,7 @@ def most_told_apart(parts: Sequence[SumPart]) -> int:
     for axis in range(len(parts[0].frame.dims)):
         sets.append(_axis_sets([part.codes[axis] for part in parts]))
     joined = reduce(lambda a, b: _largest({one | other for one in a for other in b}), sets)
-    return max(own.bit_count() for own in joined)
+    return max(told.bit_count() for told in joined)
 
 
 def _axis_sets(codes: Sequence[Ints]) -> set[int]:
@@ -93,7 +96,7 @@ def _axis_sets(codes: Sequence[Ints]) -> set[int]:
             )
         apart = labels[:, label + 1 :] != labels[:, [label]]
         for pattern in np.unique(apart, axis=1).T:
-            found.add(reduce(int.__or__, (own for own, yes in zip(bits, pattern.tolist(), strict=True) if yes), 0))
+            found.add(reduce(int.__or__, (bit for bit, yes in zip(bits, pattern.tolist(), strict=True) if yes), 0))
         if full in found:
             return {full}
     return _largest(found)
@@ -101,19 +104,10 @@ def _axis_sets(codes: Sequence[Ints]) -> set[int]:
 
 def _largest(sets: set[int]) -> set[int]:
     """The sets that are inside no other one."""
-    return {own for own in sets if not any(own != other and own & other == own for other in sets)}
+    return {one for one in sets if not any(one != other and one & other == one for other in sets)}
 
 
-type Floats = npt.NDArray[np.float64]
-
-_MOST_TYPES = 200_000_000
-"""Combinations of types over all dimensions."""
-
-_CHUNK = 4_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class _Types:
+class _Types(NamedTuple):
     """The types of pairs of labels of one dimension."""
 
     first: Floats  # one over the size of the class of each label, shape (types, levels)
@@ -121,33 +115,29 @@ class _Types:
     shared: Floats  # the same where both labels are in one class, else 0
     same: Floats  # 1 where both are one label, shape (types,)
 
-    def __len__(self) -> int:
-        return len(self.same)
-
 
 def projected_l2(nested: NestedSums, neighbours: str) -> float:
-    """The largest ``|P u|_2`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove).
+    """The largest ``|P u|_2`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove), P the projection.
 
+    P is ``I - sum_g w_g M_g``, where ``M_g`` averages within the classes of the levels g (`NestedSums.signed_levels`): an entry
+    is a product, over the dimensions, of one over the size of the class that both labels are in, or zero. So
+    ``|P (e_a - e_b)|^2 = P_aa + P_bb - 2 P_ab`` depends, in each dimension, only on the sizes of the classes of both labels and
+    on the finest class that they share. There are few such *types* of pairs; two where no group labels are used.
     NotImplementedError if several dimensions have groups of many different sizes.
     """
     single = neighbours == "add-remove"
     axes = [_types(axis, single=single) for axis in nested.axes]
-    total = math.prod(map(len, axes))
+    total = math.prod(len(axis.same) for axis in axes)
     if total > _MOST_TYPES:
         raise NotImplementedError(
             f"the exact l2 sensitivity compares {total} combinations of group sizes on {len(axes)} dimensions, more than "
             f"{_MOST_TYPES}; use fewer group labels in the invariants, or groups of fewer different sizes"
         )
     # The first dimension is cut so that no block is larger than a chunk.
-    rest = max(total // len(axes[0]), 1)
-    step = max(_CHUNK // rest, 1)
-    best = 0.0
-    for start in range(0, len(axes[0]), step):
-        head, *tail = axes
-        own = slice(start, start + step)
-        block = _Types(head.first[own], head.second[own], head.shared[own], head.same[own])
-        best = max(best, float(_squares([block, *tail], nested, single=single).max()))
-    return math.sqrt(best)
+    head, *tail = axes
+    step = max(CHUNK * len(head.same) // total, 1)
+    blocks = (_Types(*(part[start : start + step] for part in head)) for start in range(0, len(head.same), step))
+    return math.sqrt(max(0.0, *(float(_squares([block, *tail], nested, single=single).max()) for block in blocks)))
 
 
 def _squares(axes: list[_Types], nested: NestedSums, *, single: bool) -> Floats:
@@ -156,13 +146,13 @@ def _squares(axes: list[_Types], nested: NestedSums, *, single: bool) -> Floats:
     def outer(vectors: list[Floats]) -> Floats:
         return np.asarray(reduce(np.multiply.outer, vectors))
 
-    squares = np.ones([len(own) for own in axes]) if single else 2.0 - 2.0 * outer([own.same for own in axes])
+    squares = np.ones([len(axis.same) for axis in axes]) if single else 2.0 - 2.0 * outer([axis.same for axis in axes])
     for weight, levels in nested.signed_levels:
-        own = list(zip(axes, levels, strict=True))
-        squares -= weight * outer([t.first[:, level] for t, level in own])
+        chosen = list(zip(axes, levels, strict=True))
+        squares -= weight * outer([axis.first[:, level] for axis, level in chosen])
         if not single:
-            squares -= weight * outer([t.second[:, level] for t, level in own])
-            squares += 2 * weight * outer([t.shared[:, level] for t, level in own])
+            squares -= weight * outer([axis.second[:, level] for axis, level in chosen])
+            squares += 2 * weight * outer([axis.shared[:, level] for axis, level in chosen])
     return squares
 
 
@@ -175,8 +165,8 @@ def _types(axis: NestedAxis, *, single: bool) -> _Types:
     _, example = np.unique(profile, return_index=True)
     inverse = 1.0 / np.stack([size[example] for size in sizes], axis=1)
     finest = len(axis.codes) - 1
-    own = np.arange(len(example))
-    pairs = [np.stack([own, own, np.full(len(own), finest)])]
+    each = np.arange(len(example))
+    pairs = [np.stack([each, each, np.full(len(each), finest)])]
     if not single:
         pairs += [_diverging(axis, profile, level) for level in range(finest)]
     first, second, common = np.concatenate(pairs, axis=1)
@@ -205,13 +195,21 @@ def _diverging(axis: NestedAxis, profile: Ints, level: int) -> Ints:
     return np.concatenate([listed, np.full((1, listed.shape[1]), level)])
 
 
-RECORDS = ("substitution", "add-remove")
-"""How neighbouring tables differ: one record changes its cell, or one record comes or goes."""
+_SECTIONS = {
+    "Parameters": """
+query : Query
+    What is asked, or what noise is added to.
+invariants : Invariants
+    What is published exactly of the table.
+norm : {"l1", "l2"}
+    Norm of the change.
+neighbours : {"substitution", "add-remove"}
+    One record changes its cell, or one record comes or goes; also where the invariants tell.""",
+    "Returns": "float\n    In counts. 0 if the invariants determine all the answers.",
+}
 
-_MOST_NUMBERS = 20_000_000
-"""Differences times coordinates that are written out."""
 
-
+@documented(_SECTIONS)
 def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substitution") -> float:
     """Give the largest change of a query's answers between neighbouring tables, exactly.
 
@@ -219,24 +217,8 @@ def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substit
     enough to find two cells that as many parts as possible tell apart. Nothing of the size of the table squared is
     looked at. For general matrices, the different columns are compared in pairs.
 
-    Parameters
-    ----------
-    query : Query
-        What is asked.
-    norm : {"l1", "l2"}
-        Norm of the change.
-    neighbours : {"substitution", "add-remove"}
-        One record changes its cell, or one record comes or goes.
-
-    Returns
-    -------
-    float
-        In counts.
-
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above.
     NotImplementedError
         If a general matrix has too many different columns.
 
@@ -258,20 +240,17 @@ def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substit
     if neighbours == "add-remove":
         entries = abs(columns).astype(np.float64)
         return float(entries.sum(axis=0).max() if norm == "l1" else math.sqrt(entries.power(2).sum(axis=0).max()))
-    return _largest_of(columns[:, distinct_columns(columns)], norm)
-
-
-def _largest_of(columns: sp.csc_array, norm: str) -> float:
-    """The largest distance between two sparse columns; the dense matrix is only made if it is of a size to be compared."""
+    columns, what = columns[:, distinct_columns(columns)], "different columns of the query"
     rows, count = columns.shape
     if norm == "l2" and rows > 1:
-        check_size(count, 1, "different columns of the query")
+        check_size(count, 1, what)
         return widest_pair((columns.T @ columns).toarray().astype(np.float64))
-    if rows > 12:
-        check_size(count, rows, "different columns of the query")
-    return largest_distance(columns.T.toarray().astype(np.float64), norm, "different columns of the query")
+    if rows > 12:  # before the matrix is written out
+        check_size(count, rows, what)
+    return largest_distance(columns.T.toarray().astype(np.float64), norm, what)
 
 
+@documented(_SECTIONS)
 def projected_sensitivity(
     query: Query, invariants: Invariants, norm: str = "l2", neighbours: str = "substitution"
 ) -> float:
@@ -281,26 +260,8 @@ def projected_sensitivity(
     ``invariants.through(query).coordinates(W u)``, and depends on their rule. The l2 norm is at most that of the query;
     the l1 norm is often larger, because one cell has a part in many coordinates.
 
-    Parameters
-    ----------
-    query : Query
-        What noise is added to.
-    invariants : Invariants
-        What is published exactly of the table.
-    norm : {"l1", "l2"}
-        Norm of the change.
-    neighbours : {"substitution", "add-remove"}
-        One record changes its cell, or one record comes or goes; also where the invariants tell.
-
-    Returns
-    -------
-    float
-        In counts. 0 if the invariants determine all the answers.
-
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above, or the query is about another table.
     NotImplementedError
         If there is no closed form and there are too many cells, or group labels, for comparing all pairs.
 
@@ -350,30 +311,24 @@ def _of_blocks(blocks: Ints, norm: str, neighbours: str) -> float:
 def _of_columns(query: Query, free: Invariants, norm: str, neighbours: str) -> float:
     """General relations: the different vectors ``W e_i``, in coordinates (l1) or by their inner products (l2)."""
     what = "different columns"
-    shape = free.frame.shape
+    columns = _distinct(query)
     if norm == "l1":
-        points = _coordinates(query, free, what)
-        return float(norms(points, norm).max()) if neighbours == "add-remove" else largest_distance(points, norm, what)
-    columns = _representatives(query, free)
+        check_size(columns.shape[1], max(free.dimension, free.frame.size), what)
+        points = np.asarray(free.coordinates(_written_out(columns, free)))
+        return (
+            float(lengths(points, norm).max()) if neighbours == "add-remove" else largest_distance(points, norm, what)
+        )
+    if _covers(query):  # answers that all relations treat alike are exchangeable: two of each kind will do
+        columns = columns[:, distinct_columns(sp.csc_array(free.matrix), copies=2)]
     check_size(columns.shape[1], 1, what)
     step = max(8_000_000 // free.frame.size, 1)
-    blocks = []
-    for start in range(0, columns.shape[1], step):
-        dense = columns[:, start : start + step].T.toarray().astype(np.float64)
-        blocks.append(free.project(dense.reshape(-1, *shape)).reshape(len(dense), -1) @ columns)
-    gram = np.concatenate(blocks)
+    gram = np.concatenate(
+        [
+            free.project(_written_out(columns[:, start : start + step], free)).reshape(-1, free.frame.size) @ columns
+            for start in range(0, columns.shape[1], step)
+        ]
+    )
     return math.sqrt(max(float(np.diagonal(gram).max()), 0.0)) if neighbours == "add-remove" else widest_pair(gram)
-
-
-def _representatives(query: Query, free: Invariants) -> sp.csc_array:
-    """Columns of the query among which every projected length and distance occurs."""
-    # Answers that all relations treat alike are exchangeable: two of each kind will do, if cells are answers.
-    if not _covers(query):
-        columns = sp.csc_array(query.matrix)
-        return columns[:, distinct_columns(columns)]
-    kept = distinct_columns(sp.csc_array(free.matrix), copies=2)
-    entries = (np.ones(len(kept), dtype=np.int64), (kept, np.arange(len(kept))))
-    return sp.csc_array(entries, shape=(free.frame.size, len(kept)))
 
 
 def _distinct(query: Query) -> sp.csc_array:
@@ -384,28 +339,17 @@ def _distinct(query: Query) -> sp.csc_array:
     return columns[:, distinct_columns(columns)]
 
 
-def _coordinates(query: Query, free: Invariants, what: str) -> Floats:
-    """Orthonormal coordinates of the different vectors ``W e_i``, one a row."""
-    columns = _distinct(query)
-    check_size(columns.shape[1], max(free.dimension, free.frame.size), what)
-    dense = columns.T.toarray().astype(np.float64)
-    return np.asarray(free.coordinates(dense.reshape(-1, *free.frame.shape)))
+def _written_out(columns: sp.csc_array, free: Invariants) -> Floats:
+    """Answers given as sparse columns, as dense tables."""
+    return columns.T.toarray().astype(np.float64).reshape(-1, *free.frame.shape)
 
 
+@documented({"Parameters": _SECTIONS["Parameters"]})
 def neighbour_differences(query: Query, invariants: Invariants, neighbours: str = "substitution") -> Floats:
     """List the different vectors ``Q^T W u`` over all neighbouring tables: the sensitivity space of a query.
 
     Their symmetric hull is what noise of the K-norm mechanism and of correlated Gaussians is fitted to. Which of them are
     equal is decided in integers.
-
-    Parameters
-    ----------
-    query : Query
-        What noise is added to.
-    invariants : Invariants
-        What is published exactly of the table.
-    neighbours : {"substitution", "add-remove"}
-        One record changes its cell, or one record comes or goes; also where the invariants tell.
 
     Returns
     -------
@@ -414,8 +358,8 @@ def neighbour_differences(query: Query, invariants: Invariants, neighbours: str 
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above, the query is about another table, or there are too many vectors to list.
+    ValueError
+        If there are too many vectors to list.
 
     Examples
     --------
@@ -439,25 +383,175 @@ def neighbour_differences(query: Query, invariants: Invariants, neighbours: str 
         )
     # An integer basis of the null space has the same kernel as Q^T: it tells exactly which projections are equal.
     keys = np.asarray((kernel_basis(free) @ columns).T.toarray(), dtype=np.int64)
-    _, first = np.unique(keys, axis=0, return_index=True)
-    kept = np.sort(first)
-    points = np.asarray(
-        free.coordinates(columns[:, kept].T.toarray().astype(np.float64).reshape(-1, *free.frame.shape))
-    )
-    keys = keys[kept]
+    kept = _first_of_each(keys)
+    keys, points = keys[kept], np.asarray(free.coordinates(_written_out(columns[:, kept], free)))
     if neighbours == "substitution":
         a, b = np.triu_indices(len(kept), 1)
         keys, points = keys[a] - keys[b], points[a] - points[b]
     used = np.flatnonzero(np.any(keys != 0, axis=1))
     keys, points = keys[used], points[used]
-    leading = np.take_along_axis(keys, np.argmax(keys != 0, axis=1)[:, None], axis=1)
-    _, first = np.unique(keys * np.sign(leading), axis=0, return_index=True)
-    return np.asarray(points[np.sort(first)])
+    return np.asarray(points[_first_of_each(keys * leading_signs(keys)[:, None])])
+
+
+def _first_of_each(rows: Ints) -> Ints:
+    """Positions of the different rows."""
+    return np.sort(np.unique(rows, axis=0, return_index=True)[1])
 
 
 def _check(query: Query, norm: str, neighbours: str, invariants: Invariants | None = None) -> None:
     checked_query(query)
     _validate.choice(norm, NORMS, "norm")
-    _validate.choice(neighbours, RECORDS, "neighbours")
+    _validate.choice(neighbours, tuple(NEIGHBOURS), "neighbours")
     if invariants is not None and not isinstance(invariants, Invariants):
         raise TypeError(f"invariants must be an Invariants, got {type(invariants).__name__}")
+
+
+def block_l1(sizes: Ints, free: int, neighbours: str) -> float:
+    """The l1 sensitivity where the coordinates are Helmert contrasts within disjoint blocks of cells.
+
+    Within a block of n cells, the cell at position k >= 1 (from 0) has the contrasts ``-sqrt(k / (k + 1))`` at k and
+    ``s_j = 1 / sqrt(j (j + 1))`` at j > k. Two cells of one block differ most for the first and some later one:
+    ``S_{k-1} + sqrt((k + 1) / k)``, with S the sums of s. `sizes` has the cells of each block; each of the `free` cells in no
+    block is a coordinate of its own.
+    """
+    steps = np.arange(1, max(int(sizes.max(initial=1)), 2), dtype=np.float64)
+    scales = 1.0 / np.sqrt(steps * (steps + 1))
+    sums = np.concatenate([[0.0], np.cumsum(scales)])
+    alone = sums[sizes - 1]
+    longest = np.sort(np.concatenate([alone, np.ones(min(free, 2))]))[::-1]
+    if neighbours == "add-remove":
+        return float(longest[0])
+    best = float(longest[:2].sum()) if len(longest) > 1 else 0.0
+    if sizes.size and sizes.max() > 1:
+        within = sums[:-1] + np.sqrt((steps + 1) / steps)
+        best = max(best, float(within[: int(sizes.max()) - 1].max()))
+    return best
+
+
+class _Regions(NamedTuple):
+    """Pairs of labels of one dimension, as sums over regions of contrasts."""
+
+    first: Floats  # what the one label has there, shape (pairs, regions)
+    second: Floats
+    level: Ints  # that the contrasts of a region belong to, shape (regions,)
+
+
+def helmert_l1(nested: NestedSums, neighbours: str) -> float:
+    """The largest ``|Q^T u|_1`` over ``u = e_a - e_b`` (substitution) or ``u = e_a`` (add-remove).
+
+    NotImplementedError if too many pairs of labels are left to be tried.
+    """
+    single = neighbours == "add-remove"
+    listed = [_pairs(axis, single=single) for axis in nested.axes]
+    levels = set(product(*(range(len(axis.codes)) for axis in nested.axes))) - nested.components
+    # The longest dimension is the inner one.
+    order = sorted(range(len(listed)), key=lambda i: len(listed[i][0]))
+    counts = [len(listed[i][0]) for i in order]
+    regions = [1 + (1 if single else 3) * (len(nested.axes[i].codes) - 1) for i in order]
+    terms = math.prod(counts) * math.prod(regions)
+    if terms > _MOST_TERMS:
+        raise NotImplementedError(
+            f"the exact l1 sensitivity of the coordinates would compare {math.prod(counts)} pairs of cells by "
+            f"{math.prod(regions)} numbers, more than {_MOST_TERMS} in all; use noise that is scaled to the l2 sensitivity, "
+            "or fewer group labels in the invariants"
+        )
+    axes = [_regions(nested.axes[i], *listed[i], single=single) for i in order]
+    return _longest(axes, {tuple(level[i] for i in order) for level in levels}, single=single)
+
+
+def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
+    """The largest ``|Q^T (e_a - e_b)|_1`` in all coordinates, over cells of a block of dimensions whose labels agree in `classes`.
+
+    What a product of differences is in coordinates is the product of what its factors are, so that this is the factor that
+    one block of dimensions has in the length of a product move. `classes` has, for each dimension, the class of each label at one
+    of the levels of its axis. NotImplementedError if too many pairs of labels are left to be tried.
+    """
+    chosen = []
+    for axis, code in zip(axes, classes, strict=True):
+        a, b = _pairs(axis, single=False)
+        classes_of = code[axis._order]
+        together = classes_of[a] == classes_of[b]
+        chosen.append(_regions(axis, a[together], b[together], single=False))
+    chosen.sort(key=lambda regions: len(regions.first))
+    terms = math.prod(regions.first.size for regions in chosen)
+    if terms > _MOST_MOVED:
+        raise NotImplementedError(f"{terms} pairs of labels and regions are more than {_MOST_MOVED}")
+    return _longest(chosen, None, single=False)
+
+
+def _longest(axes: Sequence[_Regions], free: set[tuple[int, ...]] | None, *, single: bool) -> float:
+    """The largest l1 norm over all products of pairs; of the regions those whose levels are in `free`, or all if it is None."""
+    *outer, inner = axes
+    best = 0.0
+    tags = list(product(*(axis.level.tolist() for axis in outer)))
+    for first, second in _blocks(outer, max(CHUNK // len(inner.first), 1)):
+        lengths = np.zeros((len(first), len(inner.first)))
+        for head, x, y in zip(tags, first.T, second.T, strict=True):
+            for region, level in enumerate(inner.level.tolist()):
+                if free is not None and (*head, level) not in free:
+                    continue
+                terms = np.multiply.outer(x, inner.first[:, region])
+                lengths += terms if single else np.abs(terms - np.multiply.outer(y, inner.second[:, region]))
+        best = max(best, float(lengths.max()))
+    return best
+
+
+def _blocks(axes: Sequence[_Regions], step: int) -> Iterator[tuple[Floats, Floats]]:
+    """Products over dimensions for every combination of pairs, a few at a time: ``(pairs, combinations of regions)``."""
+    shape = tuple(len(axis.first) for axis in axes)
+    for start in range(0, math.prod(shape), step):
+        where = np.unravel_index(np.arange(start, min(start + step, math.prod(shape))), shape) if shape else ()
+        first = second = np.ones((len(where[0]) if where else 1, 1))
+        for axis, rows in zip(axes, where, strict=True):
+            first = (first[:, :, None] * axis.first[rows][:, None, :]).reshape(len(rows), -1)
+            second = (second[:, :, None] * axis.second[rows][:, None, :]).reshape(len(rows), -1)
+        yield first, second
+
+
+def _pairs(axis: NestedAxis, *, single: bool) -> tuple[Ints, Ints]:
+    """Positions, among the sorted labels, of the pairs that have to be tried."""
+    starts = axis.starts[-2] if axis.size > 1 else np.zeros(1, dtype=np.int64)
+    if single or axis.size == 1:
+        return starts, starts
+    count = len(starts)
+    if count > _MOST_PARENTS:
+        raise NotImplementedError(
+            f"the exact l1 sensitivity of the coordinates of a table of several dimensions compares all pairs of groups of one "
+            f"of them, and {count} groups are more than {_MOST_PARENTS}"
+        )
+    a, b = np.divmod(np.arange(count * count), count)  # the first labels of any two parents, or of one
+    later = np.setdiff1d(np.arange(axis.size), starts)
+    first = starts[np.searchsorted(starts, later, side="right") - 1]
+    return np.concatenate([starts[a], first, later]), np.concatenate([starts[b], later, first])
+
+
+def _regions(axis: NestedAxis, a: Ints, b: Ints, *, single: bool) -> _Regions:
+    """The regions of pairs of sorted labels: one for the mean, three for each level of contrasts."""
+    mean = np.full((len(a), 1), 1.0 / math.sqrt(axis.size))
+    firsts, seconds, tags = [mean], [mean], [0]
+    for level in range(1, len(axis.codes)):
+        _, ratio, scale, parent, _ = axis.contrasts(level)
+        until = np.cumsum(scale)  # including the class itself
+        last = np.searchsorted(parent, parent, side="right") - 1
+        later = until[last] - until
+        itself = -ratio * scale
+        x, y = (np.searchsorted(axis.starts[level], position, side="right") - 1 for position in (a, b))
+        kin, same = parent[x] == parent[y], x == y
+        low, high = np.minimum(x, y), np.maximum(x, y)
+        # Contrasts in which only one label is not zero; that of the later label of a parent; what both have alike.
+        between = np.abs(itself[low]) + until[np.maximum(high - 1, low)] - until[low]
+        both = np.where(kin, np.where(same, np.abs(itself[x]) + later[x], later[high]), 0.0)
+        met = kin & ~same
+        only_x = np.where(met & (x < y), between, np.where(kin, 0.0, np.abs(itself[x]) + later[x]))
+        only_y = np.where(met & (y < x), between, np.where(kin, 0.0, np.abs(itself[y]) + later[y]))
+        zero = np.zeros(len(a))
+        at_x = np.where(met, np.where(x > y, itself[x], scale[y]), zero)
+        at_y = np.where(met, np.where(y > x, itself[y], scale[x]), zero)
+        if single:
+            firsts.append(both[:, None])
+            seconds.append(both[:, None])
+        else:
+            firsts.append(np.stack([only_x, at_x, both], axis=1))
+            seconds.append(np.stack([np.where(kin, only_y, 0.0), np.where(kin, at_y, only_y), both], axis=1))
+        tags += [level] * (firsts[-1].shape[1])
+    return _Regions(np.concatenate(firsts, axis=1), np.concatenate(seconds, axis=1), np.array(tags, dtype=np.int64))

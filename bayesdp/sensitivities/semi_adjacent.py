@@ -1,10 +1,6 @@
 """The semi-adjacent parameter: how many records change when one does and the exact answers stay.
 
-The semi-adjacent parameter in records added or removed, where the number of records may be unknown.
-
-Lower and upper bounds of the semi-adjacent parameter where the tables are too many to list.
-
-The semi-adjacent parameter of a fiber whose tables are listed.
+Listed tables are gone through, one-way margins and disjoint totals have a formula; elsewhere there are lower and upper bounds.
 """
 
 from __future__ import annotations
@@ -21,25 +17,22 @@ from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers
-from bayesdp.invariants import Invariants
 from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
-from bayesdp.queries import Totals
 from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques, largest_hitting_number
-from bayesdp.sensitivities.differences import NEIGHBOURS, Features
-
-__all__ = ["SemiAdjacency", "semi_adjacency"]
+from bayesdp.sensitivities.differences import NEIGHBOURS, Features, block_totals
+from bayesdp.sensitivities.norms import with_total
 
 type Ints = npt.NDArray[np.int64]
 
-_PAIRS = 2_000_000
-"""The largest number of pairs of cells whose distances are computed: any of them give a lower bound."""
-
-_STARTS = 6
-"""Tables from which distances are computed: the larger of them is a proved lower bound from each."""
-
-_PROGRAM_CELLS = 1000
-_PROGRAMS = 12
-_NODES = 2000
+_PAIRS = 2_000_000  # pairs of cells whose distances are computed, at most: any of them give a lower bound
+_STARTS = 6  # tables from which distances are computed: the larger of them is a proved lower bound from each
+_PROGRAM_CELLS, _PROGRAMS, _NODES = 1000, 12, 2000
+_FAR = np.iinfo(np.int64).max // 4
+_LISTED_CELLS = 100  # the largest table whose fiber is listed
+_WORK = 100_000  # steps of the search that lists it
+WORST = "worst"
+INFIMUM = "infimum"
+_CONVENTIONS = {WORST: "from the worst database", INFIMUM: "infimum over databases"}
 
 
 @dataclass(frozen=True)
@@ -48,13 +41,33 @@ class SemiBounds:
 
     infimum: tuple[int, int]
     worst: tuple[int, int]
+    method: str  # where the limits are equal
     reason: str
+    nearest: tuple[int | None, int | None] = (None, None)  # the candidates of Remark 14
+    open: str = ""  # the reason where the limits differ, if that is another one
 
 
 def record_count(fiber: Fiber, point: Ints) -> int | None:
     """The number of records, that of `point`, if the exact answers fix it; None if not."""
-    both = Invariants([fiber.invariants.query, Totals(fiber.frame)], fiber.frame) if fiber.equalities else None
-    return int(point.sum()) if both is not None and both.rank == fiber.invariants.rank else None
+    fixed = fiber.equalities and with_total(fiber.invariants) is fiber.invariants
+    return int(point.sum()) if fixed else None
+
+
+def _of_features(features: Features) -> SemiBounds:
+    """One-way margins, by their rarest labels: see the notes of `semi_adjacency`."""
+    if not features.records:
+        return SemiBounds((0, 0), (0, 0), "one-way margins", "there is no record", (0, 0))
+    rarest, twins = features.rarest, int(features.has_twins)
+    infimum, worst = 2 if rarest else twins, (twins, twins)
+    if rarest:
+        fewest, most = largest_hitting_number(rarest, features.records - 1)
+        worst = 1 + fewest, 1 + most
+    # The nearest database: one record that keeps its labels and changes its cell, else two that change places. A label that
+    # comes with several cells is a label of some record in every database.
+    nearest = 1 if twins else infimum
+    given_up = f"for these {len(rarest)} features the search for the worst arrangement of records was given up"
+    reason = "by the margins of the rarest labels"
+    return SemiBounds((infimum, infimum), worst, "one-way margins", reason, (nearest, nearest), given_up)
 
 
 def bounds_of_cliques(fiber: Fiber, cliques: Cliques) -> SemiBounds:
@@ -64,16 +77,12 @@ def bounds_of_cliques(fiber: Fiber, cliques: Cliques) -> SemiBounds:
     margins with two labels or more. From below: the largest distance from some explicit tables with these answers.
     """
     point = fiber.find_point().reshape(-1)
-    records = int(point.sum())
-    margins = cliques.margins(point)
-    rarest = tuple(int(own[own > 0].min()) for own in margins if np.count_nonzero(own) > 1)
-    m = len(rarest)
+    records, rarest = int(point.sum()), cliques.rarest
     if not records:
-        return SemiBounds((0, 0), (0, 0), "there is no record")
-    if not m:
-        possible = np.all([own[code] > 0 for code, own in zip(cliques.codes, margins, strict=True)], axis=0)
-        alone = int(np.count_nonzero(possible) > 1)
-        return SemiBounds((alone, alone), (alone, alone), "all records have the same labels")
+        return SemiBounds((0, 0), (0, 0), "junction tree", "there is no record")
+    if not rarest:
+        alone = int(np.count_nonzero(cliques.possible) > 1)
+        return SemiBounds((alone, alone), (alone, alone), "junction tree", "all records have the same labels")
     upper = min(1 + largest_hitting_number(rarest, records - 1)[1], records)
     lower = 2
     rng = np.random.default_rng(0)
@@ -84,10 +93,10 @@ def bounds_of_cliques(fiber: Fiber, cliques: Cliques) -> SemiBounds:
             point = fiber.find_point(rng.gamma(0.1, size=point.size).reshape(fiber.frame.shape) * records).reshape(-1)
         lower = max(lower, int(cliques.distances(point, max(_PAIRS // point.size, 1))[1].max()))
     reason = (
-        f"the margins form a junction tree: at most one more than the {m} margins with several labels, and at most what their rarest "
-        "labels allow; at least as from a table that was found"
+        f"the margins form a junction tree: at most one more than the {len(rarest)} margins with several labels, and at most what "
+        "their rarest labels allow; at least as from a table that was found"
     )
-    return SemiBounds((2, upper), (lower, upper), reason)
+    return SemiBounds((2, upper), (lower, upper), "junction tree", reason)
 
 
 def bounds_by_programs(fiber: Fiber, records: int) -> SemiBounds:
@@ -102,7 +111,7 @@ def bounds_by_programs(fiber: Fiber, records: int) -> SemiBounds:
     the record of i alone, whether some table equally near does not.
     """
     point = fiber.find_point().reshape(-1)
-    low, high = (own.reshape(-1) for own in fiber.bounds())
+    low, high = (bound.reshape(-1) for bound in fiber.bounds())
     uppers = [records, records - int(low.sum()) + 2]
     if np.all(high >= 0):
         uppers.append(int((high - low).sum()) // 2 + 2)
@@ -118,19 +127,14 @@ def bounds_by_programs(fiber: Fiber, records: int) -> SemiBounds:
     graver = "" if norm is None else " and the Graver basis of the exact answers"
     found = f"at most by the number of records, the limits of the cells{graver}"
     found += "; at least by integer programs from a table that was found"
-    return SemiBounds((min(lower, 1), upper), (lower, upper), found)
+    return SemiBounds((min(lower, 1), upper), (lower, upper), "enumeration", found)
 
 
 def _farthest_found(fiber: Fiber, point: Ints, high: Ints) -> int:
     """The largest distance from this table to a value that programs find, 0 if none."""
     empty = np.flatnonzero((point == 0) & (high != 0))
-    chosen = (
-        empty[np.unique(np.linspace(0, len(empty) - 1, min(len(empty), _PROGRAMS)).astype(np.int64))]
-        if len(empty)
-        else empty
-    )
     lower = 0
-    for y in map(int, chosen):
+    for y in empty[np.unique(np.linspace(0, len(empty) - 1, min(len(empty), _PROGRAMS)).astype(np.int64))].tolist():
         found = _nearest(fiber, point, y, None)
         if found is None:
             continue
@@ -176,15 +180,6 @@ def _nearest(fiber: Fiber, point: Ints, y: int, less: int | None) -> tuple[int, 
     return int(np.abs(table - point).sum()) // 2, table
 
 
-_FAR = np.iinfo(np.int64).max // 4
-
-_LISTED_CELLS = 100
-"""The largest table whose fiber is listed."""
-
-_WORK = 100_000
-"""Steps of the search that lists it."""
-
-
 def listed_tables(fiber: Fiber, limit: int) -> tuple[Ints | None, str]:
     """All tables, flat, shape (m, cells), or why they are not listed."""
     if fiber.frame.size > _LISTED_CELLS:
@@ -216,22 +211,20 @@ def semi_adjacency_of_tables(tables: Ints, absence: bool = False) -> tuple[int, 
     best = np.full((size, size), _FAR)
     worst = 0
     for u in tables:
-        own, distance = _distances(u, tables, possible, absence)
+        held, distance = _distances(u, tables, possible, absence)
         worst = max(worst, int(distance.max(initial=0)))
-        best[own] = np.minimum(best[own], distance)
+        best[held] = np.minimum(best[held], distance)
     unit = 1 if absence else 2
     return int(best.max()) // unit, worst // unit
 
 
 def distances_of_tables(table: Ints, tables: Ints) -> tuple[Ints, Ints]:
-    """The number of substituted records if a record of one cell says another, in a database with one of the listed tables."""
-    # `table`, shape (cells,): one of the tables. `tables`, shape (m, cells): all tables, with one total. Returns `cells`, shape
-    # (own,): the cells that hold records; `distances`, shape (own, cells): as `Cliques.distances`.
+    """What `Cliques.distances` gives, for one of the listed tables, shape (m, cells), which have one total."""
     possible = np.flatnonzero((tables > 0).any(axis=0))
-    own, distance = _distances(table, tables, possible, False)
-    found = np.full((len(own), tables.shape[1]), IMPOSSIBLE, dtype=np.int64)
+    held, distance = _distances(table, tables, possible, False)
+    found = np.full((len(held), tables.shape[1]), IMPOSSIBLE, dtype=np.int64)
     found[:, possible] = distance // 2
-    return possible[own], found
+    return possible[held], found
 
 
 def _distances(u: Ints, tables: Ints, possible: Ints, absence: bool) -> tuple[Ints, Ints]:
@@ -274,15 +267,7 @@ def nearest_databases(tables: Ints, absence: bool = False) -> tuple[int, int]:
     return (min(nearest), max(nearest)) if nearest else (0, 0)
 
 
-@dataclass(frozen=True)
-class AddedTotals:
-    """a(t), the same in both conventions, and the distance to the nearest other database, for disjoint totals."""
-
-    parameter: int
-    nearest: int
-
-
-def added_of_totals(fiber: Fiber) -> AddedTotals | None:
+def _added_of_totals(fiber: Fiber) -> SemiBounds | None:
     """Disjoint totals, with cells that are in none of them, or no exact answers at all; None for other answers."""
     # Of a cell that is in no total, a record can come and go. Of a cell in a total, only if another one of that total goes or
     # comes. So absence and a free cell are 1 record apart, absence and a total 2, two cells of one total or two free cells 2 (the
@@ -292,10 +277,7 @@ def added_of_totals(fiber: Fiber) -> AddedTotals | None:
     if blocks is None or fiber.bounds_below or fiber.bounds_above:
         return None
     fiber.find_point()  # an empty fiber is an error that names the answers
-    totals = np.zeros(int(blocks.max(initial=-1)) + 1, dtype=np.int64)
-    for query, values in fiber.equalities:
-        entries = query.matrix.tocoo()
-        totals[blocks[entries.col]] = values.reshape(-1)[entries.row]
+    totals = block_totals(fiber, blocks)
     free = int(np.count_nonzero(blocks < 0))
     sizes = np.bincount(blocks[blocks >= 0], minlength=len(totals))
     held = totals > 0
@@ -306,11 +288,9 @@ def added_of_totals(fiber: Fiber) -> AddedTotals | None:
         2 if several or free > 1 else 0,
         1 if free else 0,
     )
-    return AddedTotals(parameter, 1 if free else 2 if several and int(sizes[held].max()) else 0)
-
-
-WORST = "worst"
-INFIMUM = "infimum"
+    nearest = 1 if free else 2 if several and int(sizes[held].max()) else 0
+    reason = "disjoint totals that leave the number of records open"
+    return SemiBounds((parameter, parameter), (parameter, parameter), "totals", reason, (nearest, nearest))
 
 
 @dataclass(frozen=True)
@@ -366,9 +346,6 @@ class SemiAdjacency:
         return f"semi-adjacent parameter{unit}: {', '.join(found)}; {self.reason}"
 
 
-_CONVENTIONS = {WORST: "from the worst database", INFIMUM: "infimum over databases"}
-
-
 def semi_adjacency(
     exact: Fiber | Iterable[ExactAnswers],
     convention: str = WORST,
@@ -416,8 +393,8 @@ def semi_adjacency(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not one of those above, or no table has these answers.
+    ValueError
+        If no table has these answers.
 
     Notes
     -----
@@ -458,26 +435,13 @@ def semi_adjacency(
     choice(neighbours, tuple(NEIGHBOURS), "neighbours")
     positive_integer(limit, "limit")
     fiber = exact if isinstance(exact, Fiber) else Fiber.of(exact)
-    absence = neighbours == "add-remove"
-    features = Features.of(fiber)
-    if features is not None:
-        found = _of_features(features, convention)
-        return _doubled(found, features.records) if absence else found
-    totals = added_of_totals(fiber) if absence else None
-    if totals is not None:
-        a, near = totals.parameter, totals.nearest
-        reason = "disjoint totals that leave the number of records open"
-        return SemiAdjacency(convention, a, a, "totals", a, a, near, near, reason, neighbours)
-    tables, why_not = listed_tables(fiber, limit)
-    if tables is None:
-        return _bounded(fiber, convention, absence, why_not)
-    if not absence and len(np.unique(tables.sum(axis=1))) > 1:
-        return _unknown(convention, _NO_NUMBER, neighbours)
-    infimum, worst = semi_adjacency_of_tables(tables, absence)
-    a_min, a_maxmin = nearest_databases(tables, absence)
-    value = worst if convention == WORST else infimum
-    reason = f"by comparing all tables with these answers ({len(tables)})"
-    return SemiAdjacency(convention, value, value, "enumeration", infimum, worst, a_min, a_maxmin, reason, neighbours)
+    found = _bounds(fiber, neighbours == "add-remove", limit)
+    if isinstance(found, str):
+        return SemiAdjacency(convention, 0, None, "unknown", None, None, None, None, found, neighbours)
+    lower, upper = found.worst if convention == WORST else found.infimum
+    infimum, worst = (pair[0] if pair[0] == pair[1] else None for pair in (found.infimum, found.worst))
+    method, reason = (found.method, found.reason) if lower == upper else ("bound", found.open or found.reason)
+    return SemiAdjacency(convention, lower, upper, method, infimum, worst, *found.nearest, reason, neighbours)
 
 
 _NO_NUMBER = (
@@ -486,69 +450,37 @@ _NO_NUMBER = (
 )
 
 
-def _unknown(convention: str, reason: str, neighbours: str) -> SemiAdjacency:
-    return SemiAdjacency(convention, 0, None, "unknown", None, None, None, None, reason, neighbours)
-
-
-def _bounded(fiber: Fiber, convention: str, absence: bool, why_not: str) -> SemiAdjacency:
-    """Limits where the tables cannot be listed."""
-    neighbours = "add-remove" if absence else "substitution"
-    point = fiber.find_point()
-    records = record_count(fiber, point)
+def _bounds(fiber: Fiber, absence: bool, limit: int) -> SemiBounds | str:
+    """a(t), or limits of it; or why there are none. With `absence`, in records added or removed."""
+    features = Features.of(fiber)
+    if features is not None:
+        found = _of_features(features)
+        return _doubled(found, features.records) if absence else found
+    totals = _added_of_totals(fiber) if absence else None
+    if totals is not None:
+        return totals
+    tables, why_not = listed_tables(fiber, limit)
+    if tables is not None:
+        if not absence and len(np.unique(tables.sum(axis=1))) > 1:
+            return _NO_NUMBER
+        infimum, worst = semi_adjacency_of_tables(tables, absence)
+        reason = f"by comparing all tables with these answers ({len(tables)})"
+        nearest = nearest_databases(tables, absence)
+        return SemiBounds((infimum, infimum), (worst, worst), "enumeration", reason, nearest)
+    records = record_count(fiber, fiber.find_point())
     if records is None:
-        return _unknown(convention, why_not if absence else f"{why_not}; and {_NO_NUMBER}", neighbours)
+        return why_not if absence else f"{why_not}; and {_NO_NUMBER}"
     cliques = Cliques.of(fiber)
-    limits = bounds_of_cliques(fiber, cliques) if cliques is not None else bounds_by_programs(fiber, records)
-    lower, upper = limits.worst if convention == WORST else limits.infimum
-    infimum, worst = (pair[0] if pair[0] == pair[1] else None for pair in (limits.infimum, limits.worst))
-    method = "bound" if lower < upper else "junction tree" if cliques is not None else "enumeration"
-    found = SemiAdjacency(convention, lower, upper, method, infimum, worst, None, None, f"{limits.reason} ({why_not})")
+    found = bounds_of_cliques(fiber, cliques) if cliques is not None else bounds_by_programs(fiber, records)
+    found = replace(found, reason=f"{found.reason} ({why_not})")
     return _doubled(found, records) if absence else found
 
 
-def _doubled(found: SemiAdjacency, records: int) -> SemiAdjacency:
+def _doubled(found: SemiBounds, records: int) -> SemiBounds:
     """The same in records added or removed, for a known number of records: absence is one more value, 2 from all others."""
     least = 2 if records else 0
 
-    def twice(number: int | None) -> int | None:
-        return None if number is None else max(2 * number, least)
+    def twice(limits: tuple[int, int]) -> tuple[int, int]:
+        return max(2 * limits[0], least), max(2 * limits[1], least)
 
-    return replace(
-        found,
-        lower=max(2 * found.lower, least),
-        upper=twice(found.upper),
-        infimum=twice(found.infimum),
-        worst=twice(found.worst),
-        a_min=least,
-        a_maxmin=least,
-        neighbours="add-remove",
-    )
-
-
-def _of_features(features: Features, convention: str) -> SemiAdjacency:
-    """a(t) of one-way margins by their rarest labels: see the notes of `semi_adjacency`."""
-    if not features.records:
-        return SemiAdjacency(convention, 0, 0, "one-way margins", 0, 0, 0, 0, "there is no record")
-    rarest = features.rarest
-    twins = features.has_twins
-    infimum = 2 if rarest else int(twins)
-    fewest, most = largest_hitting_number(rarest, features.records - 1) if rarest else (0, 0)
-    lower, upper = (1 + fewest, 1 + most) if rarest else (int(twins), int(twins))
-    # The nearest database: one record that keeps its labels and changes its cell, else two that change places. A label that
-    # comes with several cells is a label of some record in every database.
-    nearest = 1 if twins else infimum
-    exact = lower == upper or convention == INFIMUM
-    reason = "by the margins of the rarest labels"
-    if not exact:
-        reason = f"for these {len(rarest)} features the search for the worst arrangement of records was given up"
-    limits = (lower, upper) if convention == WORST else (infimum, infimum)
-    return SemiAdjacency(
-        convention,
-        *limits,
-        "one-way margins" if exact else "bound",
-        infimum,
-        lower if lower == upper else None,
-        nearest,
-        nearest,
-        reason,
-    )
+    return replace(found, infimum=twice(found.infimum), worst=twice(found.worst), nearest=(least, least))

@@ -1,17 +1,23 @@
-"""Sensitivity spaces: by how much the answers of adjacent databases differ.
+"""Sensitivity spaces: by how much the answers of adjacent databases differ; and what invariants save.
 
-Which differences occur between two tables of a fiber.
-Differences of answers without a list of all differences of tables: cells that nothing tells apart count as one.
+How far two tables of a fiber can be apart, a few records apart: by the independent parts of the table, at any size.
 
-What invariants save: the sensitivity spaces of DP, of groups and of Semi-DP, one inside the other.
+The lattice of differences is an orthogonal sum of lattices on parts of the cells (`bayesdp.lattices.parts`), and so the fiber is the
+product of the fibers of its parts: strata with margins of their own are independent. Each part has a profile, how long a realised
+difference of k records gets, k = 0, 1, ..., and the records of all parts add up to at most a: a knapsack.
+
+Profiles. In a total of T records over several cells, k <= T records move from one cell to another, of l2 norm ``k sqrt(2)``. A line
+has as many steps as its tables. In a table with both margins up to 3 records form a 2x2 move or a 3-cycle, realised just when as many
+rows and columns have records and there are as many records; other differences are listed. Other parts: all pairs of their tables.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,29 +30,165 @@ from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.feasible import is_two_way
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.moves.bounded import bounded_kernel
 from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.polytopes import SymmetricHull
-from bayesdp.queries import Identity, Query, SumPart, Totals
+from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.differences import NEIGHBOURS, Features
 from bayesdp.sensitivities.norms import (
     basis_of,
     closed_sensitivities,
     determine_the_same,
+    distinct_columns,
     exact_rank,
+    with_total,
 )
-from bayesdp.sensitivities.realised_lengths import realised_lengths
-
-__all__ = ["CONVENTIONS", "SensitivitySpace"]
 
 type Ints = npt.NDArray[np.int64]
+type Profile = tuple[tuple[int, ...], ...]
+"""Largest l1 norm, squared l2 norm and l-infinity norm of a difference of at most k records, for k = 0, 1, ..."""
 
-LIMIT = 5000
-"""Fibers of more tables are not listed."""
+_TABLES = 1000  # parts of more tables are not listed
+_KINDS = 200  # different parts that have to be listed, at most: a bound of the work
 
+
+def realised_lengths(fiber: Fiber, adjacency: int) -> tuple[float, float, float]:
+    """The largest l1, l2 and l-infinity norm of ``x - x'`` for tables x, x' of the fiber at most so many substituted records apart.
+
+    The fiber has exact answers without bounds, which determine the number of records.
+    """
+    point = fiber.find_point().reshape(-1)
+    listed: set[object] = set()
+    profiles = Counter(_profile(fiber, part, point, adjacency, listed) for part in lattice_parts(fiber.invariants))
+    l1, squared = [0] * (adjacency + 1), [0] * (adjacency + 1)
+    for (part_l1, part_squared, _), count in profiles.items():
+        for _ in range(min(count, adjacency)):  # each takes a record at least
+            l1, squared = _both(l1, part_l1), _both(squared, part_squared)
+    most = max((profile[2][-1] for profile in profiles), default=0)
+    return float(l1[-1]), float(np.sqrt(squared[-1])), float(most)
+
+
+def _both(best: list[int], more: tuple[int, ...]) -> list[int]:
+    """The best sums of two profiles, up to as many records as the first goes."""
+    return [max(best[k - j] + more[j] for j in range(min(k + 1, len(more)))) for k in range(len(best))]
+
+
+def _profile(fiber: Fiber, part: Part, point: Ints, a: int, listed: set[object]) -> Profile:
+    if isinstance(part, Line):
+        return _of_line(part.entries, point[part.cells], a)
+    if isinstance(part, Table) and part.copies == 1 and len(part.shape) == 1:
+        k = np.arange(min(a, int(point[part.cells].sum())) + 1)
+        return _plain(np.stack([2 * k, 2 * k * k, k]))
+    grid = _two_way_cells(part)
+    if grid is not None:
+        counts = point[grid]
+        rows, columns = (tuple(sorted(sums[sums > 0].tolist())) for sums in (counts.sum(axis=1), counts.sum(axis=0)))
+        margins, most = sorted((rows, columns), key=len), min(a, sum(rows))
+        if most > 3:
+            _counted(listed, tuple(margins))
+        return _of_margins(*margins, most)
+    cells = np.unique(part.cells)
+    matrix = fiber.invariants.matrix[:, cells]
+    dense = np.unique(matrix[np.flatnonzero(np.diff(matrix.indptr))].toarray(), axis=0).astype(np.int64)
+    key = dense.shape, dense.tobytes(), (dense @ point[cells]).tobytes()
+    _counted(listed, key)
+    return _of_rows(*key, a)
+
+
+def _counted(listed: set[object], key: object) -> None:
+    listed.add(key)
+    if len(listed) > _KINDS:
+        raise NotImplementedError(
+            f"more than {_KINDS} different parts of the table would have to be listed to find which differences their tables have"
+        )
+
+
+def _plain(norms: Ints) -> Profile:
+    return tuple(tuple(row) for row in norms.tolist())
+
+
+def _of_line(entries: Ints, counts: Ints, a: int) -> Profile:
+    """Steps along one vector whose entries add up to zero."""
+    if entries.sum():
+        raise NotImplementedError("the exact answers must determine the number of records")
+    up, down = entries > 0, entries < 0
+    # From one end of the line, where no more steps down are left, to the other.
+    steps = int((counts[down] // -entries[down]).min()) + int((counts[up] // entries[up]).min())
+    taken = np.minimum(np.arange(a + 1) // int(entries[up].sum()), steps)
+    l1, squared, most = int(np.abs(entries).sum()), int(entries @ entries), int(np.abs(entries).max())
+    return _plain(np.stack([taken * l1, taken**2 * squared, taken * most]))
+
+
+def _two_way_cells(part: Part) -> Ints | None:
+    """The cells of a part that is a table with both margins, as a table; None for other parts."""
+    if not isinstance(part, Table):
+        return None
+    if part.copies == 1 and len(part.shape) == 2:
+        return np.asarray(part.cells[0])
+    opposite = part.copies == 2 and len(part.shape) == 1 and np.array_equal(part.signs[0], -part.signs[1])
+    return np.asarray(part.cells) if opposite and np.all(part.signs[0] == part.signs[0, 0]) else None
+
+
+@lru_cache(maxsize=4096)
+def _of_margins(rows: tuple[int, ...], columns: tuple[int, ...], a: int) -> Profile:
+    """A table with both margins, all positive, the fewer labels first; a is at most the number of records."""
+    shape = len(rows), len(columns)
+    if a <= 3:
+        length = [0, 0, 4 if shape[0] > 1 else 0, 6 if shape[0] > 2 else 4 if shape[0] > 1 else 0][: a + 1]
+        return tuple(length), tuple(length), tuple(int(size > 0) for size in length)
+    table = {"row": range(shape[0]), "column": range(shape[1])}
+    margins = Margins(table, ["row"], ["column"])
+    try:
+        z = bounded_kernel(margins.matrix, a, balanced=True).reshape(-1, *shape)
+    except ValueError as error:
+        return _of_pairs(_fiber(margins, np.array([*rows, *columns])), a, error)
+    # The records that are taken away must be there; the others can be arranged as one likes.
+    taken = np.maximum(-z, 0)
+    fits = np.all(taken.sum(axis=2) <= rows, axis=1) & np.all(taken.sum(axis=1) <= columns, axis=1)
+    return _largest(z[fits].reshape(-1, shape[0] * shape[1]), a)
+
+
+@lru_cache(maxsize=4096)
+def _of_rows(shape: tuple[int, int], matrix: bytes, answers: bytes, a: int) -> Profile:
+    """Any other part: all pairs of its tables."""
+    rows = sp.csr_array(np.frombuffer(matrix, dtype=np.int64).reshape(shape))
+    query = LinearQuery({"cell": range(shape[1])}, rows, [f"row {i}" for i in range(shape[0])])
+    return _of_pairs(_fiber(query, np.frombuffer(answers, dtype=np.int64)), a, None)
+
+
+def _fiber(query: Query, answers: Ints) -> Fiber:
+    return Fiber(query.frame, ((query, answers),))
+
+
+def _of_pairs(fiber: Fiber, a: int, error: Exception | None) -> Profile:
+    try:
+        tables = enumerate_fiber(fiber, _TABLES, work=50 * _TABLES).reshape(-1, fiber.frame.size)
+    except ValueError as other:
+        raise NotImplementedError(
+            f"which differences two tables of a part have is found by listing its tables or its differences: {error or other}"
+        ) from None
+    changes = [tables[i + 1 :] - tables[i] for i in range(len(tables))]
+    return _largest(np.concatenate([change[np.abs(change).sum(axis=1) <= 2 * a] for change in changes]), a)
+
+
+def _largest(z: Ints, a: int) -> Profile:
+    """The profile of a list of realised differences, shape ``(m, cells)``."""
+    l1, squared, most = np.abs(z).sum(axis=1), (z * z).sum(axis=1), np.abs(z).max(axis=1, initial=0)
+    norms = np.zeros((3, a + 1), dtype=np.int64)
+    np.maximum.at(norms, (slice(None), l1 // 2), np.stack([l1, squared, most]))
+    return _plain(np.maximum.accumulate(norms, axis=1))
+
+
+type Floats = npt.NDArray[np.float64]
+
+LIMIT = 5000  # fibers of more tables are not listed
 _WORK = 200_000
 _CELLS = 100
+NORMS = ("l1", "l2", "linf")
+CONVENTIONS = ("definition", "paper")
+"""From the definition; as Cho and Awan print Proposition 32."""
 
 
 def realised(fiber: Fiber, differences: Ints) -> npt.NDArray[np.bool_]:
@@ -65,27 +207,20 @@ def realised(fiber: Fiber, differences: Ints) -> npt.NDArray[np.bool_]:
             np.add.at(counts.T, codes, taken.T)
             good &= np.all(counts <= margin, axis=1)
         return good
+    known = "which differences two tables of the fiber have is known for one-way margins, or by listing the fiber"
     if fiber.frame.size > _CELLS:
         raise NotImplementedError(
-            f"which differences two tables of the fiber have is known for one-way margins, or by listing the fiber; a table of "
-            f"{fiber.frame.size} cells is too large for that (the limit is {_CELLS}). Leave out realised_in"
+            f"{known}; a table of {fiber.frame.size} cells is too large for that (the limit is {_CELLS}). Leave out realised_in"
         )
     try:
         tables = enumerate_fiber(fiber, LIMIT, work=_WORK).reshape(-1, fiber.frame.size)
     except ValueError as error:
-        raise NotImplementedError(
-            f"which differences two tables of the fiber have is known for one-way margins, or by listing the fiber: {error}. "
-            "Leave out realised_in"
-        ) from error
+        raise NotImplementedError(f"{known}: {error}. Leave out realised_in") from error
     if not fiber.bounds_below and not fiber.bounds_above:
         # x >= what z takes away is enough: x + z has the same exact answers.
-        return np.array([bool(np.any(np.all(tables >= own, axis=1))) for own in taken], dtype=np.bool_)
-    present = {own.tobytes() for own in tables}
+        return np.array([bool(np.any(np.all(tables >= down, axis=1))) for down in taken], dtype=np.bool_)
+    present = {table.tobytes() for table in tables}
     return np.array([any((x + z).tobytes() in present for x in tables) for z in differences], dtype=np.bool_)
-
-
-_MOST_NUMBERS = 30_000_000
-"""Entries of the stacked matrix whose columns are compared."""
 
 
 def answers_alone(query: Query, invariants: Invariants) -> bool:
@@ -95,16 +230,6 @@ def answers_alone(query: Query, invariants: Invariants) -> bool:
     z of tables then gives W z, which is no longer and keeps the sums of answers. And every difference of answers that keeps
     them, and the number of records, is W z for a z of the same length: all records that leave or come have the same labels in
     the dimensions that W sums over, whose sums cancel.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"sex": ["F", "M"], "age": ["young", "old"], "county": ["Alpha", "Beta"]}
-    >>> invariants = Invariants(Margins(table, ["sex"], ["county"]))
-    >>> answers_alone(Margins(table, ["sex", "age"]), invariants)
-    True
-    >>> answers_alone(Margins(table, ["sex", "age"]), Invariants(Margins(table, ["sex", "county"])))
-    False
     """
     if len(query.parts) != 1 or not isinstance(query.parts[0], SumPart):
         return False
@@ -117,8 +242,8 @@ def answers_alone(query: Query, invariants: Invariants) -> bool:
 
 def _inside_or_outside(exact: tuple[str | None, ...], asked: tuple[str | None, ...], frame: Frame) -> bool:
     """Whether each label kept by an exact sum is known from the answers, or all of them are of dimensions summed over."""
-    pairs = [(dim, own, wide) for dim, own, wide in zip(frame.dims, exact, asked, strict=True) if own is not None]
-    return all(wide in (own, dim) for dim, own, wide in pairs) or all(wide is None for _, _, wide in pairs)
+    pairs = [(dim, level, wide) for dim, level, wide in zip(frame.dims, exact, asked, strict=True) if level is not None]
+    return all(wide in (level, dim) for dim, level, wide in pairs) or all(wide is None for _, _, wide in pairs)
 
 
 def listed_answer_differences(query: Query, invariants: Invariants, radius: int, *, balanced: bool) -> Ints:
@@ -126,32 +251,11 @@ def listed_answer_differences(query: Query, invariants: Invariants, radius: int,
 
     Cells with equal columns in A and in W are one cell: records that move between them change nothing, and a sum over them
     has at most the length of its terms. `radius` and `balanced` are as in `bayesdp.moves.bounded.bounded_kernel`.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"sex": ["F", "M"], "age": ["young", "middle", "old"]}
-    >>> invariants = Invariants(Margins(table, ["sex"]))
-    >>> listed_answer_differences(Margins(table, ["age"]), invariants, 1, balanced=True)
-    array([[ 0,  1, -1],
-           [ 1, -1,  0],
-           [ 1,  0, -1]])
     """
-    kept, asked = sp.csr_array(invariants.matrix), sp.csr_array(query.matrix)
-    if (kept.shape[0] + asked.shape[0]) * invariants.frame.size <= _MOST_NUMBERS:
-        columns = sp.vstack([kept, asked]).toarray().T
-        chosen = np.sort(np.unique(columns, axis=0, return_index=True)[1])
-        kept, asked = kept[:, chosen], asked[:, chosen]
-    moved = bounded_kernel(kept, radius, balanced=balanced)
-    found: Ints = distinct_up_to_sign(np.asarray((asked @ moved.T).T, dtype=np.int64))
-    return found
-
-
-type Floats = npt.NDArray[np.float64]
-
-NORMS = ("l1", "l2", "linf")
-CONVENTIONS = ("definition", "paper")
-"""From the definition; as Cho and Awan print Proposition 32."""
+    chosen = distinct_columns(sp.csc_array(sp.vstack([invariants.matrix, query.matrix])))
+    kept, asked = sp.csr_array(invariants.matrix)[:, chosen], sp.csr_array(query.matrix)[:, chosen]
+    changes = bounded_kernel(kept, radius, balanced=balanced)
+    return distinct_up_to_sign(np.asarray((asked @ changes.T).T, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,15 +368,10 @@ class SensitivitySpace:
             by one 2x2 move, so that the sensitivities are 4, 2 and 1. That is right of two records (A_2). With three rows
             and columns three records can also form a 3-cycle, and they are 6, the root of 6, and 1. ``"paper"`` gives the
             printed space, and `corrected` the one of the definition.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is not one of those above.
         """
-        own = invariants if isinstance(invariants, Invariants) else Invariants(invariants)
-        asked = Identity(own.frame) if query is None else query
-        return cls(asked, own, adjacency, neighbours, realised_in=realised_in, convention=convention)
+        exact = invariants if isinstance(invariants, Invariants) else Invariants(invariants)
+        asked = Identity(exact.frame) if query is None else query
+        return cls(asked, exact, adjacency, neighbours, realised_in=realised_in, convention=convention)
 
     @classmethod
     def dp(cls, query: Query, neighbours: str = "substitution") -> SensitivitySpace:
@@ -295,15 +394,15 @@ class SensitivitySpace:
     @property
     def corrected(self) -> SensitivitySpace:
         """The space of the definition: this one, unless its convention is that of the paper."""
-        if self.convention == "definition":
-            return self
-        return SensitivitySpace(
-            self.query, self.invariants, self.adjacency, self.neighbours, realised_in=self.realised_in
-        )
+        return self if self.convention == "definition" else replace(self, convention="definition")
 
     @property
     def _radius(self) -> int:
         return 2 if self.convention == "paper" else self.adjacency
+
+    @property
+    def _balanced(self) -> bool:
+        return self.neighbours == "substitution"
 
     @cached_property
     def table_differences(self) -> Ints:
@@ -316,8 +415,7 @@ class SensitivitySpace:
         NotImplementedError
             If it cannot be told which are realised in the fiber.
         """
-        balanced = self.neighbours == "substitution"
-        found = bounded_kernel(self.invariants.matrix, self._radius, balanced=balanced)
+        found = bounded_kernel(self.invariants.matrix, self._radius, balanced=self._balanced)
         return found if self.realised_in is None else found[realised(self.realised_in, found)]
 
     @cached_property
@@ -326,23 +424,22 @@ class SensitivitySpace:
         if self.query.is_identity:
             return self.table_differences
         if self.realised_in is None:
-            balanced = self.neighbours == "substitution"
             if self.is_of_answers:
                 return bounded_kernel(self.noise_space.matrix, self._radius, balanced=True)
-            return listed_answer_differences(self.query, self.invariants, self._radius, balanced=balanced)
+            return listed_answer_differences(self.query, self.invariants, self._radius, balanced=self._balanced)
         answers = np.asarray((self.query.matrix @ self.table_differences.T).T, dtype=np.int64)
         return distinct_up_to_sign(answers)
 
     @cached_property
     def is_of_answers(self) -> bool:
         """Whether the differences are those of a table of answers that keeps what the invariants say of it: see `answers_alone`."""
-        if self.realised_in is not None or self.neighbours != "substitution":
+        if self.realised_in is not None or not self._balanced:
             return False
         return self.query.is_identity or answers_alone(self.query, self.invariants)
 
     @cached_property
     def _closed_form(self) -> tuple[float, float, float] | None:
-        """l1, l2 and l-infinity sensitivity where they are known without a list."""
+        """l1, l2 and l-infinity sensitivity where they are known without a list, whatever the counts."""
         if not self.is_of_answers:
             return None
         return closed_sensitivities(self.invariants if self.query.is_identity else self.noise_space, self._radius)
@@ -351,9 +448,9 @@ class SensitivitySpace:
     def _realised(self) -> tuple[float, float, float] | None:
         """The same for two tables of a fiber, by its independent parts; None where these are too many tables to list."""
         fiber = self.realised_in
-        if fiber is None or not self.query.is_identity or self.neighbours != "substitution":
+        if fiber is None or not self.query.is_identity or not self._balanced:
             return None
-        if fiber.bounds_below or fiber.bounds_above or self._kept.rank > self.invariants.rank:
+        if fiber.bounds_below or fiber.bounds_above or self._kept is not self.invariants:
             return None
         try:
             return realised_lengths(fiber, self.adjacency)
@@ -368,25 +465,18 @@ class SensitivitySpace:
         norm : {"l1", "l2", "linf"}
         """
         which = NORMS.index(choice(norm, NORMS, "norm"))
-        closed = self._closed_form
-        if closed is None:
-            closed = self._realised
-        if closed is not None:
-            return closed[which]
+        known = self._closed_form or self._realised
+        if known is not None:
+            return known[which]
         u = self.differences
-        if not len(u):
-            return 0.0
-        if norm == "l2":
-            return math.sqrt(int(np.max(np.sum(u * u, axis=1))))
-        return float(np.max(np.abs(u).sum(axis=1) if norm == "l1" else np.abs(u)))
+        sizes = np.sum(u * u, axis=1) if norm == "l2" else np.abs(u).sum(axis=1) if norm == "l1" else np.abs(u)
+        most = int(np.max(sizes, initial=0))
+        return math.sqrt(most) if norm == "l2" else float(most)
 
     @cached_property
     def _kept(self) -> Invariants:
         """The invariants, and the number of records where that is kept besides."""
-        if self.neighbours == "add-remove":
-            return self.invariants
-        both = Invariants([self.invariants.query, Totals(self.invariants.frame)], self.invariants.frame)
-        return self.invariants if both.rank == self.invariants.rank else both
+        return with_total(self.invariants) if self._balanced else self.invariants
 
     @cached_property
     def noise_space(self) -> Invariants:
@@ -401,9 +491,7 @@ class SensitivitySpace:
         """Dimension of the span of the differences, exact."""
         if self._closed_form is not None:
             return self.noise_space.dimension if self.delta("l1") else 0
-        if not len(self.differences):
-            return 0
-        return exact_rank(self.differences)
+        return exact_rank(self.differences) if len(self.differences) else 0
 
     @cached_property
     def span(self) -> Floats:
@@ -411,13 +499,9 @@ class SensitivitySpace:
 
         Where the span is all of `noise_space`, it is that of its coordinates, which a published release can name.
         """
-        if self._is_full:
+        if 0 < self.rank == self.noise_space.dimension:
             return self.noise_space.from_coordinates(np.eye(self.rank)).reshape(self.rank, -1)
         return basis_of(self.differences, self.rank)
-
-    @property
-    def _is_full(self) -> bool:
-        return 0 < self.rank == self.noise_space.dimension
 
     def coordinates(self, values: npt.ArrayLike) -> Floats:
         """Orthonormal coordinates of the projection of answers ``(..., answers)`` onto the span, ``(..., rank)``."""
@@ -428,13 +512,7 @@ class SensitivitySpace:
 
     @cached_property
     def hull(self) -> SymmetricHull:
-        """``Hull(S)`` in the coordinates of the span: the unit ball of the K-norm mechanism of Semi-DP.
-
-        Raises
-        ------
-        ValueError
-            If there are no differences: nothing has to be hidden.
-        """
+        """``Hull(S)`` in the coordinates of the span: the unit ball of the K-norm mechanism of Semi-DP."""
         if not self.rank:
             raise ValueError("there are no differences but zero, so that the hull is a point and gives no norm")
         return SymmetricHull(self.coordinates(self.differences))
@@ -498,15 +576,10 @@ def inclusions(semi: SensitivitySpace) -> Inclusions:
     semi : SensitivitySpace
         Small enough for the differences of groups to be listed.
 
-    Returns
-    -------
-    Inclusions
-        Print it.
-
     Raises
     ------
-    TypeError, ValueError
-        If the argument is no `SensitivitySpace`, the query is constant, or there are too many differences to list.
+    ValueError
+        If the query is constant, or there are too many differences to list.
 
     References
     ----------

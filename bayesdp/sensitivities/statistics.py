@@ -10,14 +10,14 @@ data set of n records is hard to tell apart from those with one record less and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._docs import parameters_of, with_sections
+from bayesdp._docs import documented
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
@@ -115,12 +115,8 @@ class StatedSensitivity:
         Largest sum of the changes; and what the paper takes for it, None where it takes the same.
     largest : float, tuple of float or None
         Largest change of one, or of each; None where nothing was said.
-    changed : int or None
-        How many change together at most; None for all.
-    neighbours : str or None
-        What neighbours are, None where nothing was said.
-    statistics : int or None
-        How many statistics they are of, None for any number.
+    changed, neighbours, statistics
+        As for `Sensitivity`; None for all, where nothing was said, and for any number.
     fractions : bool
         Whether they are proportions of disjoint categories that have another total number with each neighbour.
     """
@@ -149,8 +145,8 @@ class StatedSensitivity:
             else self.largest
         )
         left, changes = self.l1, []
-        for own in sorted(each, reverse=True)[:count]:
-            changes.append(min(own, left))
+        for change in sorted(each, reverse=True)[:count]:
+            changes.append(min(change, left))
             left -= changes[-1]
         return math.hypot(*changes)
 
@@ -180,14 +176,14 @@ def stated_sensitivity(given: Any) -> StatedSensitivity:
             given.statistics,
             (given.statistic, given.neighbours) == ("proportion", "add-remove"),
         )
-    if isinstance(given, Sequence) and any(isinstance(own, Sensitivity) for own in given):
+    if isinstance(given, Sequence) and any(isinstance(item, Sensitivity) for item in given):
         return _several(given)
     array = finite_array(given, "sensitivity")
     if array.ndim == 0:
         return StatedSensitivity(float(array))
-    each = tuple(float(own) for own in array.reshape(-1))
     if array.ndim > 1:
         raise ValueError(f"sensitivity must be one number or a vector of them, got an array of shape {array.shape}")
+    each = tuple(float(number) for number in array)
     return StatedSensitivity(math.fsum(each), largest=each, statistics=len(each))
 
 
@@ -195,26 +191,26 @@ def _several(given: Sequence[Any]) -> StatedSensitivity:
     """Sensitivities of statistics, or of vectors of them, one after the other."""
     largest: list[float] = []
     changed = 0
-    for i, own in enumerate(given):
-        if not isinstance(own, Sensitivity):
+    for i, item in enumerate(given):
+        if not isinstance(item, Sensitivity):
             raise TypeError(
-                f"sensitivity must be all numbers or all of bayesdp.privacy.Sensitivity, but sensitivity[{i}] is {own!r}"
+                f"sensitivity must be all numbers or all of bayesdp.privacy.Sensitivity, but sensitivity[{i}] is {item!r}"
             )
-        if own.neighbours != given[0].neighbours:
+        if item.neighbours != given[0].neighbours:
             raise ValueError(
                 f"sensitivity must be of one kind of neighbours, got {given[0].neighbours!r} and, at sensitivity[{i}], "
-                f"{own.neighbours!r}"
+                f"{item.neighbours!r}"
             )
-        if own.statistics is None:
+        if item.statistics is None:
             raise ValueError(
                 f"sensitivity[{i}] is of any number of categories, so that it does not say which statistics it is of; give the "
                 "largest l1 distance of the whole vector as a number"
             )
-        largest += [own.largest] * own.statistics
-        changed += own.statistics if own.changed is None else own.changed
+        largest += [item.largest] * item.statistics
+        changed += item.statistics if item.changed is None else item.changed
     return StatedSensitivity(
-        math.fsum(own.l1 for own in given),
-        math.fsum(own.paper_l1 for own in given),
+        math.fsum(item.l1 for item in given),
+        math.fsum(item.paper_l1 for item in given),
         tuple(largest),
         None if changed == len(largest) else changed,
         given[0].neighbours,
@@ -245,14 +241,10 @@ bounds_from_data : bool
     here."""
 
 
-def documented[F: Callable[..., Sensitivity]](function: F) -> F:
-    """Write the parameters of a sensitivity into its docstring."""
-    shared = {"Parameters": parameters_of(function, _PARAMETERS), "Returns": "Sensitivity"}
-    function.__doc__ = with_sections(function.__doc__, shared)
-    return function
+_documented = documented({"Parameters": _PARAMETERS, "Returns": "Sensitivity"})
 
 
-@documented
+@_documented
 def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "substitution") -> Sensitivity:
     """Sensitivity of the proportions of n records in disjoint categories.
 
@@ -276,7 +268,7 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count)
 
 
-@documented
+@_documented
 def mean_sensitivity(
     n: int, data_bounds: tuple[float, float], neighbours: str = "substitution", *, bounds_from_data: bool = False
 ) -> Sensitivity:
@@ -296,7 +288,7 @@ def mean_sensitivity(
     return Sensitivity("mean", change, change, 1, neighbours, (low, high))
 
 
-@documented
+@_documented
 def variance_sensitivity(
     n: int,
     data_bounds: tuple[float, float],
@@ -330,7 +322,7 @@ def variance_sensitivity(
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
 
 
-@documented
+@_documented
 def covariance_sensitivity(
     n: int,
     data_bounds: tuple[float, float],
@@ -364,7 +356,7 @@ def covariance_sensitivity(
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
 
 
-@documented
+@_documented
 def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None) -> Sensitivity:
     """Sensitivity of the counts of disjoint categories: 2 for substitution, 1 where a record comes or goes.
 
@@ -393,7 +385,7 @@ def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, f
     return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
 
 
-@documented
+@_documented
 def quantile_sensitivity(
     n: int,
     prob: float,
@@ -512,11 +504,6 @@ def moment_sums_sensitivity(
     -------
     StatedSensitivity
         For the argument `sensitivity` of the mechanisms for statistics within bounds; `l1`, `l2` and `largest`, by sum.
-
-    Raises
-    ------
-    ValueError
-        If a bound is not positive and finite.
 
     Examples
     --------

@@ -11,8 +11,7 @@ from scipy.stats import gamma, kstest
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 from bayesdp.polytopes.base import draw_cones
-from bayesdp.polytopes.lattice import envelope_of
-from bayesdp.polytopes.samplers import _chain, draw_cube, draw_hit_and_run, lift_of, substitutions_of
+from bayesdp.polytopes.samplers import _chain, draw_cube, draw_hit_and_run, envelope_of, lift_of, substitutions_of
 from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue

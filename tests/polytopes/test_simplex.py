@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp.polytopes import sensitivity_hull
 from bayesdp.polytopes.base import gauge_program
-from bayesdp.polytopes.generators import ABOVE, BELOW, SOLVED, Generators, circuits, differences, listed, solve
+from bayesdp.polytopes.generators import ABOVE, BELOW, SOLVED, Generators, circuits, copied, differences, listed, solve
 from tests.polytopes.examples import Floats, both_margins, moves
 
 
@@ -98,8 +98,8 @@ def test_bounds_hold_wherever_it_stops() -> None:
     value, counts = exact[0] * own.scale, []
     for limit, state in [(0.6 * value, ABOVE), (1.5 * value, BELOW), (np.nan, SOLVED)]:
         weights, form = np.zeros(own.dimension), np.zeros(own.dimension)
-        basis = own.start.copy()
-        found, upper, lower, steps = solve(own.kind, own.vectors, own.shape, *basis, point, limit, weights, form)
+        basis = copied(own.start)
+        found, upper, lower, steps = solve(own.vertices, basis, point, limit, weights, form)
         counts.append(steps)
         assert found == state
         assert lower - 1e-9 <= value <= upper + 1e-9
@@ -128,7 +128,7 @@ def test_large_tables(size: int, adjacency: int) -> None:
     assert worst <= 1 + 1e-9
     assert form @ point == pytest.approx(value, rel=1e-9)
     # ... and the weights of the last basis, all of whose members are vertices, an upper bound.
-    basis = hull.generators.start.copy()
+    basis = copied(hull.generators.start)
     found = hull.generators.gauge(point, basis)
     assert found is not None
     members = invariants.from_coordinates(basis.corners * hull.generators.scale)

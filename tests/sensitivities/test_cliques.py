@@ -7,9 +7,10 @@ import pytest
 
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import Exact
+from bayesdp.moves.families import is_junction_tree
 from bayesdp.privacy import semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
-from bayesdp.sensitivities.cliques import Cliques, is_junction_tree
+from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.semi_adjacent import (
     bounds_by_programs,
     bounds_of_cliques,

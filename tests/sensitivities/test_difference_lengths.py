@@ -15,8 +15,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.polytope import k_norm
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
 from bayesdp.privacy.pairs import BOUNDS
-from bayesdp.sensitivities import difference_lengths as module
-from bayesdp.sensitivities.difference_lengths import agreements, difference_lengths
+from bayesdp.sensitivities import kept as module
+from bayesdp.sensitivities.kept import agreement, agreements, difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 from tests.lattices.oracles import labels
 
@@ -308,17 +308,16 @@ def test_general_invariants_without_equal_columns():
     assert "nothing less than the loss of neighbouring tables is stated" in " ".join(str(large.guarantee).split())
 
 
-def test_a_few_labels_stand_for_all(monkeypatch):
-    """Ways of three labels to agree, with and without leaving labels out, in random nested partitions."""
+def test_ways_to_agree_in_nested_partitions_are_those_of_all_labels():
+    """Ways of three labels to agree, by the numbers of parts and label by label, in random nested partitions."""
     rng = np.random.default_rng(5)
     for _ in range(20):
         middle = np.sort(np.unique(rng.integers(0, 9, size=24), return_inverse=True)[1])
         coarse = np.unique(rng.integers(0, 3, size=int(middle.max()) + 1)[middle], return_inverse=True)[1]
         codes = [coarse, np.zeros(24, dtype=np.int64), middle, np.arange(24)]
-        few = agreements(codes)
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "_representatives", lambda own: np.arange(len(own[0])))
-            np.testing.assert_array_equal(few, agreements(codes))
+        labels, triples = np.stack(codes), np.indices([24] * 3).reshape(3, -1)
+        every = agreement(*(labels[:, chosen] for chosen in triples))
+        np.testing.assert_array_equal(agreements(codes), np.unique(every.T, axis=0))
     thousand = [np.zeros(1000, dtype=np.int64), np.arange(1000)]
     np.testing.assert_array_equal(agreements(thousand), [[4, 0], [4, 1], [4, 2], [4, 3], [4, 4]])
 

@@ -17,7 +17,7 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import neighbour_differences, projected_sensitivity, query_sensitivity
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart, Totals
-from bayesdp.sensitivities.helmert import _pairs, _regions
+from bayesdp.sensitivities.queries import _pairs, _regions
 
 type Floats = npt.NDArray[np.float64]
 

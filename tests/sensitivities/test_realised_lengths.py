@@ -12,8 +12,8 @@ from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
-from bayesdp.sensitivities import realised_lengths as own
-from bayesdp.sensitivities.realised_lengths import realised_lengths
+from bayesdp.sensitivities import space as module
+from bayesdp.sensitivities.space import realised_lengths
 
 STRATA = {"stratum": range(3), "a": range(2), "b": range(3)}
 SQUARE = {"a": range(3), "b": range(3)}
@@ -100,11 +100,11 @@ def test_large_tables_take_no_list() -> None:
 def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     query, _ = CASES["all pairs"]
     large = Fiber.of([Exact(query, query.apply(np.full((3, 3, 2), 9)))])
-    monkeypatch.setattr(own, "_TABLES", 5)
+    monkeypatch.setattr(module, "_TABLES", 5)
     with pytest.raises(NotImplementedError, match="listing its tables or its differences"):
         realised_lengths(large, 5)
     many = Margins({"s": range(3), "a": range(3), "b": range(3)}, ["s", "a"], ["s", "b"])
-    monkeypatch.setattr(own, "_KINDS", 1)
+    monkeypatch.setattr(module, "_KINDS", 1)
     counts = np.arange(27).reshape(3, 3, 3)
     with pytest.raises(NotImplementedError, match="more than 1 different parts"):
         realised_lengths(Fiber.of([Exact(many, many.apply(counts))]), 4)

@@ -20,8 +20,8 @@ from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.pairs import Kept, Neighbours
 from bayesdp.queries import Identity, Query
 from bayesdp.queries.query import checked_query
-from bayesdp.sensitivities.difference_lengths import difference_lengths
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
+from bayesdp.sensitivities.kept import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 
 
