@@ -37,3 +37,14 @@ def parameters_of(function: Callable[..., Any], section: str) -> str:
     """What a section *Parameters* says of the parameters of a function, in its order."""
     entries = entries_of(section)
     return "\n".join(dict.fromkeys(entries[name] for name in signature(function).parameters if name in entries))
+
+
+def documented[F: Callable[..., Any]](shared: Mapping[str, str]) -> Callable[[F], F]:
+    """Write the sections that functions share into the docstring of one, of *Parameters* those that it has."""
+
+    def write(function: F) -> F:
+        parameters = parameters_of(function, shared["Parameters"].strip())
+        function.__doc__ = with_sections(function.__doc__, {**shared, "Parameters": parameters})
+        return function
+
+    return write

@@ -26,20 +26,12 @@ from bayesdp import _validate
 if TYPE_CHECKING:
     from bayesdp.privacy.tradeoffs.base import TradeOff
 
-__all__ = ["CanonicalNoise", "GaussianNoise", "RecursiveNoise", "Tulap"]
-
 Floats = npt.NDArray[np.float64]
 """Float64 array of any shape."""
 
 
 def points(values: npt.ArrayLike, argument: str) -> Floats:
-    """Accept real numbers, infinities included, as float64.
-
-    Examples
-    --------
-    >>> points([1, 2], "x")
-    array([1., 2.])
-    """
+    """Accept real numbers, infinities included, as float64."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{argument} must hold integers or real numbers, got an array of dtype {array.dtype}")
@@ -51,13 +43,7 @@ def points(values: npt.ArrayLike, argument: str) -> Floats:
 
 
 def levels(values: npt.ArrayLike, argument: str) -> Floats:
-    """Accept real numbers from 0 to 1, both included, as float64.
-
-    Examples
-    --------
-    >>> levels([0, 0.5], "alpha")
-    array([0. , 0.5])
-    """
+    """Accept real numbers from 0 to 1, both included, as float64."""
     array = points(values, argument)
     flat = array.reshape(-1)
     bad = np.flatnonzero((flat < 0.0) | (flat > 1.0))
@@ -107,15 +93,11 @@ class CanonicalNoise(ABC):
         x : float or array_like
             Any real numbers, infinities included.
         """
-        at = points(x, "x")
-        low, high = self._both(at)
-        return plain(np.where(at <= 0.0, low, high))
+        return plain(self._lower(points(x, "x")))
 
     def sf(self, x: npt.ArrayLike) -> Any:
         """Survival function ``1 - cdf``, to full relative accuracy in the upper tail. See `cdf`."""
-        at = points(x, "x")
-        low, high = self._both(at)
-        return plain(np.where(at <= 0.0, high, low))
+        return plain(self._lower(-points(x, "x")))
 
     def pdf(self, x: npt.ArrayLike) -> Any:
         """Density; at its jumps, one of the two limits. See `cdf`."""
@@ -125,13 +107,11 @@ class CanonicalNoise(ABC):
 
     def logcdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `cdf`, finite in the lower tail far beyond where `cdf` underflows; ``-inf`` off the support."""
-        at = points(x, "x")
-        return plain(self._log_lower(at))
+        return plain(self._log_lower(points(x, "x")))
 
     def logsf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `sf`. See `logcdf`."""
-        at = points(x, "x")
-        return plain(self._log_lower(-at))
+        return plain(self._log_lower(-points(x, "x")))
 
     def logpdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `pdf`, finite far beyond where `pdf` underflows; ``-inf`` off the support."""
@@ -156,7 +136,7 @@ class CanonicalNoise(ABC):
         return plain(-np.asarray(self.ppf(q)))
 
     def mean(self) -> float:
-        """Mean: 0, for the law is symmetric and its tails fall at least geometrically."""
+        """Mean: 0."""
         return 0.0
 
     def median(self) -> float:
@@ -182,8 +162,8 @@ class CanonicalNoise(ABC):
 
         Examples
         --------
-        >>> from bayesdp.privacy.canonical import Tulap
-        >>> print("{:.4f} {:.4f}".format(*Tulap(1.0).interval(0.95)))
+        >>> from bayesdp.privacy.tradeoffs import approximate_dp
+        >>> print("{:.4f} {:.4f}".format(*approximate_dp(1.0).canonical_noise().interval(0.95)))
         -2.9954 2.9954
         """
         half = float(self.isf(0.5 * (1.0 - _validate.probability(confidence, "confidence"))))
@@ -204,11 +184,11 @@ class CanonicalNoise(ABC):
         sign = np.where(np.asarray(generator.random(size)) < 0.5, 1.0, -1.0)
         return plain(sign * self._quantile(half))
 
-    def _both(self, at: Floats) -> tuple[Floats, Floats]:
-        """Smaller and larger tail at +-at."""
+    def _lower(self, at: Floats) -> Floats:
+        """``F(at)``, through whichever tail is the smaller."""
         finite = np.isfinite(at)
         low, high, _ = self._at(-np.abs(np.where(finite, at, 0.0)))
-        return np.where(finite, low, 0.0), np.where(finite, high, 1.0)
+        return np.where(at <= 0.0, np.where(finite, low, 0.0), np.where(finite, high, 1.0))
 
     def _log_lower(self, at: Floats) -> Floats:
         """``log F(at)``, through whichever tail is the smaller."""
@@ -226,13 +206,7 @@ _ADDED_BELOW = 1_000_000
 
 @dataclass(frozen=True)
 class GaussianNoise(CanonicalNoise):
-    """``N(0, 1 / mu**2)``, canonical for mu-GDP. Lemma 36 gives another law, equal to it at the half-integers.
-
-    Parameters
-    ----------
-    mu : float
-        Parameter of Gaussian differential privacy, greater than zero.
-    """
+    """``N(0, 1 / mu**2)``, canonical for mu-GDP. Lemma 36 gives another law, equal to it at the half-integers."""
 
     mu: float
 
@@ -265,11 +239,6 @@ class Tulap(CanonicalNoise):
     U(-1/2, 1/2); delta > 0 cuts off its tails. With epsilon = 0 it is uniform on +-1/(2 delta).
     Source: Awan and Slavkovic (2018, Definition 2); here as the solution of Lemma 36's recursion,
     ``F(z) = b**k v - delta b (1 - b**k) / (1 - b)``, v the value of the centre k steps on, b = exp(-epsilon).
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Zero or greater, not both zero, delta less than 1.
     """
 
     epsilon: float
@@ -380,11 +349,6 @@ class RecursiveNoise(CanonicalNoise):
 
     Uniform between -1/2 and 1/2 with ``F(-1/2) = c = f(c)``, and ``F(x) = f(1 - F(x + 1))`` below. As f is
     convex every step shrinks the tail by at least ``c / (1 - c)``, so that the work stops when it is zero.
-
-    Parameters
-    ----------
-    tradeoff : TradeOff
-        A symmetric trade-off function other than 1 - alpha.
     """
 
     tradeoff: TradeOff
@@ -463,12 +427,12 @@ class RecursiveNoise(CanonicalNoise):
         centre, half = 0.5 * (fine[1:] + fine[:-1]), 0.5 * np.diff(fine)
         z = (centre[:, None] + half[:, None] * _NODES).reshape(-1)
         weight = (half[:, None] * _WEIGHTS).reshape(-1)
-        low, high = self._c + (1.0 - 2.0 * self._c) * (z + 0.5), self._c + (1.0 - 2.0 * self._c) * (0.5 - z)
-        total = _contribution(z, weight * (z < 0.0), low)
+        _, low, high = self._start(z)
+        total = float(np.sum(weight * (z < 0.0) * -z * low))
         while True:
             low, high = f._errors(high, low)
             z = z - 1.0
-            more = _contribution(z, weight, low)
+            more = float(np.sum(weight * -z * low))
             total += more
             if more <= _NEGLIGIBLE * total or not np.any(low > 0.0):
                 return 4.0 * total
@@ -490,17 +454,8 @@ class RecursiveNoise(CanonicalNoise):
 
 def _fixed_point(tradeoff: TradeOff) -> float:
     """Give the c in [0, 1/2] with ``f(c) = c``."""
-
-    def excess(c: float) -> float:
-        return float(tradeoff(c)) - c
-
-    if excess(0.0) <= 0.0:
+    if tradeoff(0.0) <= 0.0:
         return 0.0
-    if excess(0.5) >= 0.0:
+    if tradeoff(0.5) >= 0.5:
         return 0.5
-    return float(brentq(excess, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))
-
-
-def _contribution(z: Floats, weight: Floats, low: Floats) -> float:
-    """The integral of ``|x| F(x)`` over one cell, by its nodes z and weights."""
-    return float(np.sum(weight * -z * low))
+    return float(brentq(lambda c: tradeoff(c) - c, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))

@@ -11,7 +11,8 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,22 +132,14 @@ class TradeOff(ABC):
         return plain(self._errors(a, 1.0 - a)[0])
 
     def power(self, alpha: npt.ArrayLike) -> Any:
-        """Largest power at type I error alpha, ``1 - f(alpha)``, to full relative accuracy for small alpha.
-
-        Parameters, result and errors are those of a call.
-        """
+        """Largest power at type I error alpha, ``1 - f(alpha)``, to full relative accuracy for small alpha."""
         a = levels(alpha, "alpha")
         return plain(self._errors(a, 1.0 - a)[1])
 
     def increasing(self, level: npt.ArrayLike) -> Any:
         """Give ``f(1 - level)``, to full relative accuracy for small levels: the convention of paper 003.
 
-        In it group privacy is ``f o f o ...``, and canonical noise has ``F(x - 1) = f(F(x))``.
-
-        Parameters
-        ----------
-        level : float or array_like
-            One minus the type I error.
+        In it group privacy is ``f o f o ...``, and canonical noise has ``F(x - 1) = f(F(x))``. `level` is one minus the type I error.
         """
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
@@ -200,15 +193,8 @@ class TradeOff(ABC):
     def canonical_noise(self) -> CanonicalNoise:
         """Give a noise law with ``T(F, F(. - 1)) = f``: closed form where known, otherwise Lemma 36 of paper 003.
 
-        Returns
-        -------
-        CanonicalNoise
-            For a statistic of sensitivity 1; multiply the noise by the sensitivity otherwise.
-
-        Raises
-        ------
-        ValueError
-            If f is not symmetric, or is (nearly) ``1 - alpha``, which no noise attains.
+        It is for a statistic of sensitivity 1; multiply the noise by the sensitivity otherwise. ValueError if f is not symmetric, or
+        is (nearly) ``1 - alpha``, which no noise attains.
         """
         return RecursiveNoise(self)
 
@@ -216,10 +202,7 @@ class TradeOff(ABC):
 class SymmetricTradeOff(TradeOff):
     """A trade-off function that is its own inverse, by what it is."""
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: yes."""
-        return True
+    symmetric = True
 
     def inverse(self) -> TradeOff:
         """Give the function itself, which is symmetric."""
@@ -285,7 +268,7 @@ class Grouped(TradeOff):
 
     @property
     def symmetric(self) -> bool:
-        """Whether f is its own inverse: exactly if the base is (otherwise not claimed)."""
+        """Exactly if the base is; otherwise it is not claimed."""
         return self.base.symmetric
 
     def inverse(self) -> TradeOff:
@@ -343,10 +326,6 @@ class Bracketed(TradeOff):
 
     low: TradeOff
     high: TradeOff
-    _gap: float = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_gap", largest_gap(self.low, self.high))
 
     @property
     def lower(self) -> TradeOff:
@@ -358,10 +337,11 @@ class Bracketed(TradeOff):
         """A curve that is certainly not below f."""
         return self.high
 
-    @property
-    def error(self) -> float:
-        """Largest distance between the bounds."""
-        return self._gap
+    @cached_property
+    def error(self) -> float:  # type: ignore[override]
+        """Largest distance between the bounds; both are piecewise linear, so that the kinks of both are enough."""
+        a = np.unique(np.clip(np.concatenate([[0.0, 1.0], self.low._kinks(), self.high._kinks()]), 0.0, 1.0))
+        return max(0.0, float(np.max(self.high._errors(a, 1.0 - a)[0] - self.low._errors(a, 1.0 - a)[0])))
 
     @property
     def symmetric(self) -> bool:
@@ -401,12 +381,6 @@ class Bracketed(TradeOff):
         return self.low._piecewise_linear
 
 
-def largest_gap(low: TradeOff, high: TradeOff) -> float:
-    """Largest ``high - low``; both piecewise linear, so that the kinks of both are enough."""
-    a = np.unique(np.clip(np.concatenate([[0.0, 1.0], low._kinks(), high._kinks()]), 0.0, 1.0))
-    return max(0.0, float(np.max(high._errors(a, 1.0 - a)[0] - low._errors(a, 1.0 - a)[0])))
-
-
 @dataclass(frozen=True, repr=False)
 class DiscretePair(TradeOff):
     """Trade-off function of two discrete laws; see `bayesdp.privacy.tradeoffs.tradeoff`.
@@ -418,13 +392,14 @@ class DiscretePair(TradeOff):
     start: float
     p: tuple[float, ...]
     q: tuple[float, ...]
-    _knots: tuple[Floats, Floats, Floats, Floats] = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _knots(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """At the ends of the segments: type I errors and their complements, powers and type II errors."""
         p, q = np.array(self.p), np.array(self.q)
         below = [np.concatenate([[first], first + np.cumsum(mass)]) for first, mass in ((0.0, p), (self.start, q))]
         above = [np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]]) for mass in (p, q)]
-        object.__setattr__(self, "_knots", (below[0], above[0], below[1], above[1]))
+        return below[0], above[0], below[1], above[1]
 
     def __repr__(self) -> str:
         return f"DiscretePair({len(self.p)} segments, f(0) = {1.0 - self.start:g})"
@@ -466,9 +441,7 @@ class DiscretePair(TradeOff):
     def _kinks(self) -> Floats:
         return np.clip(self._knots[0][1:-1], 0.0, 1.0)
 
-    @property
-    def _piecewise_linear(self) -> bool:
-        return True
+    _piecewise_linear = True
 
     def _segment(self, a: Floats, s: Floats) -> npt.NDArray[np.intp]:
         low, high = self._knots[0], self._knots[1]
@@ -510,10 +483,8 @@ def ordered_pair(start: float, p: Floats, q: Floats) -> DiscretePair:
 
 
 def from_lines(gamma: Floats, delta: Floats) -> DiscretePair:
-    """Give the largest of the lines ``1 - delta - gamma alpha``, and 0."""
-    # Source: Dong, Roth and Su (2022, Proposition 2.13). The largest of the lines depends on the lower convex hull of the points
-    # (gamma, delta) only, and its corners are the slopes of that hull. `gamma`, `delta`: slopes, positive, in rising order, and the
-    # deltas that belong to them.
+    """Give the largest of the lines ``1 - delta - gamma alpha``, gamma rising, and 0 (Dong, Roth and Su, 2022, Proposition 2.13)."""
+    # It depends on the lower convex hull of the points (gamma, delta) only, and its corners are the slopes of that hull.
     hull_g, hull_d = [0.0], [1.0]
     for g, d in zip(gamma.tolist(), np.clip(delta, 0.0, 1.0).tolist(), strict=True):
         while len(hull_g) > 1 and (hull_d[-1] - hull_d[-2]) * (g - hull_g[-1]) >= (d - hull_d[-1]) * (
