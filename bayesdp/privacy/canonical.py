@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import gammainc, log_ndtr, ndtr, ndtri
+from scipy.special import gammainc, log_ndtr, ndtri
 
 from bayesdp import _validate
 
@@ -58,6 +58,14 @@ def plain(array: Floats) -> Any:
     return float(array) if np.ndim(array) == 0 else array
 
 
+def checked_delta(delta: Any) -> float:
+    """Accept a delta from 0 to below 1."""
+    value = _validate.nonnegative_real(delta, "delta")
+    if value >= 1.0:
+        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
+    return value
+
+
 class CanonicalNoise(ABC):
     """Noise for a statistic of sensitivity 1, with the methods of a SciPy law.
 
@@ -68,10 +76,6 @@ class CanonicalNoise(ABC):
     >>> print(f"{noise.cdf(2.5):.6f} {noise.ppf(0.975):.6f}")
     0.968999 2.757834
     """
-
-    @abstractmethod
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """``F(z)``, ``1 - F(z)`` and ``F'(z)`` for finite z <= 0."""
 
     @abstractmethod
     def _logs(self, z: Floats) -> tuple[Floats, Floats]:
@@ -93,17 +97,15 @@ class CanonicalNoise(ABC):
         x : float or array_like
             Any real numbers, infinities included.
         """
-        return plain(self._lower(points(x, "x")))
+        return plain(np.exp(self._log_lower(points(x, "x"))))
 
     def sf(self, x: npt.ArrayLike) -> Any:
         """Survival function ``1 - cdf``, to full relative accuracy in the upper tail. See `cdf`."""
-        return plain(self._lower(-points(x, "x")))
+        return plain(np.exp(self._log_lower(-points(x, "x"))))
 
     def pdf(self, x: npt.ArrayLike) -> Any:
         """Density; at its jumps, one of the two limits. See `cdf`."""
-        at = points(x, "x")
-        finite = np.isfinite(at)
-        return plain(np.where(finite, self._at(-np.abs(np.where(finite, at, 0.0)))[2], 0.0))
+        return plain(np.exp(np.asarray(self.logpdf(x))))
 
     def logcdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `cdf`, finite in the lower tail far beyond where `cdf` underflows; ``-inf`` off the support."""
@@ -184,12 +186,6 @@ class CanonicalNoise(ABC):
         sign = np.where(np.asarray(generator.random(size)) < 0.5, 1.0, -1.0)
         return plain(sign * self._quantile(half))
 
-    def _lower(self, at: Floats) -> Floats:
-        """``F(at)``, through whichever tail is the smaller."""
-        finite = np.isfinite(at)
-        low, high, _ = self._at(-np.abs(np.where(finite, at, 0.0)))
-        return np.where(at <= 0.0, np.where(finite, low, 0.0), np.where(finite, high, 1.0))
-
     def _log_lower(self, at: Floats) -> Floats:
         """``log F(at)``, through whichever tail is the smaller."""
         finite = np.isfinite(at)
@@ -212,11 +208,6 @@ class GaussianNoise(CanonicalNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _validate.positive_real(self.mu, "mu"))
-
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        with np.errstate(over="ignore"):
-            density = self.mu / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * (self.mu * z) ** 2)
-            return ndtr(self.mu * z), ndtr(-self.mu * z), density
 
     def _quantile(self, low: Floats) -> Floats:
         return np.asarray(ndtri(low) / self.mu)
@@ -246,9 +237,7 @@ class Tulap(CanonicalNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.nonnegative_real(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", _validate.nonnegative_real(self.delta, "delta"))
-        if self.delta >= 1.0:
-            raise ValueError(f"delta must be at least 0 and less than 1, got {self.delta!r}")
+        object.__setattr__(self, "delta", checked_delta(self.delta))
         if self.epsilon == 0.0 and self.delta == 0.0:
             raise ValueError("epsilon and delta must not both be 0: no noise hides a difference entirely")
 
@@ -256,16 +245,6 @@ class Tulap(CanonicalNoise):
         """``c = F(-1/2)`` and the density ``1 - 2c`` of the centre."""
         b = math.exp(-self.epsilon)
         return (1.0 - self.delta) * b / (1.0 + b), (-math.expm1(-self.epsilon) + 2.0 * self.delta * b) / (1.0 + b)
-
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        c, slope = self._centre()
-        steps = np.ceil(-z - 0.5)
-        value = c + slope * (z + steps + 0.5)
-        b = math.exp(-self.epsilon)
-        with np.errstate(over="ignore"):
-            taken = steps if self.epsilon == 0.0 else np.expm1(-self.epsilon * steps) / math.expm1(-self.epsilon)
-            low = np.maximum(np.exp(-self.epsilon * steps) * value - self.delta * b * taken, 0.0)
-            return low, 1.0 - low, np.where(low > 0.0, slope * np.exp(-self.epsilon * steps), 0.0)
 
     def _quantile(self, low: Floats) -> Floats:
         if self.epsilon == 0.0:
@@ -370,21 +349,6 @@ class RecursiveNoise(CanonicalNoise):
         steps = np.ceil(-z - 0.5)
         at, slope = z + steps, 1.0 - 2.0 * self._c
         return steps, self._c + slope * (at + 0.5), self._c + slope * (0.5 - at)
-
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """Both tails and the density at z: k times ``F(x) = f(1 - F(x + 1))`` from the centre, densities by the chain rule."""
-        left, low, high = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
-        density = np.full(low.shape, 1.0 - 2.0 * self._c)
-        going = np.flatnonzero((left > 0.0) & (low > 0.0))
-        while going.size:
-            density[going] *= self.tradeoff._slope(high[going], low[going])
-            low[going], high[going] = self.tradeoff._errors(high[going], low[going])
-            left[going] -= 1.0
-            going = going[(left[going] > 0.0) & (low[going] > 0.0)]
-        # A tail may have become zero within the centre's image of the last step, or steps earlier.
-        density[low <= 0.0] = 0.0
-        shape = np.shape(z)
-        return low.reshape(shape), high.reshape(shape), density.reshape(shape)
 
     def _logs(self, z: Floats) -> tuple[Floats, Floats]:
         """Logarithms of the tail and of the density: no underflow, and one step for all that are left on a straight end."""

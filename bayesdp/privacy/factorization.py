@@ -39,7 +39,21 @@ vectors : array_like, shape (m, n)
 tolerance : float
     Largest relative gap accepted, of each ellipsoid where there are several. ValueError where it is not reached.
 max_iterations : int
-    Multiplicative and Newton steps in all."""
+    Multiplicative and Newton steps in all.
+covariance : numpy.ndarray, shape (n, n)
+    Every vector is within its ellipsoid, and one is on its boundary.
+blocks : tuple of numpy.ndarray, shapes (n, n_i)
+    Orthonormal columns ``U_i``, from the short axes to the long ones; together a basis.
+radii : tuple of float
+    ``max_j ||U_i^T v_j||_2``.
+error : float
+    Trace of the covariance: the expected squared error of 1-GDP noise.
+bound : float
+    No covariance whose ellipsoid contains all vectors has a trace below this.
+gap : float
+    How far from the optimum it may be: ``error / bound - 1``; of an ellipsoid of least volume, ``det(covariance) ** (1 / n)`` is at
+    most ``1 + gap`` times the least possible; of blocks, the largest gap of the ellipsoids they are made of.
+iterations : int"""
     }
 )
 
@@ -266,22 +280,10 @@ def read_only(array: Floats) -> Floats:
     return array
 
 
+@_documented
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """The covariance of least trace whose ellipsoid contains all vectors.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Every vector is within the ellipsoid, and one is on its boundary.
-    error : float
-        Trace of the covariance: the expected squared error of 1-GDP noise.
-    bound : float
-        No covariance whose ellipsoid contains all vectors has a trace below this.
-    gap : float
-        ``error / bound - 1``.
-    iterations : int
-    """
+    """The covariance of least trace whose ellipsoid contains all vectors."""
 
     covariance: Floats
     error: float
@@ -326,42 +328,20 @@ def optimal_factorization(
     return Factorization(read_only(covariance), error, bound, max(error / bound - 1.0, 0.0), design.iterations)
 
 
+@_documented
 @dataclass(frozen=True, eq=False)
 class EnclosingEllipsoid:
-    """The ellipsoid ``{x : x^T covariance^-1 x <= 1}`` of least volume around vectors and their negatives.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Every vector is within the ellipsoid, and one is on its boundary.
-    gap : float
-        ``det(covariance) ** (1 / n)`` is at most ``1 + gap`` times the least possible.
-    iterations : int
-    """
+    """The ellipsoid ``{x : x^T covariance^-1 x <= 1}`` of least volume around vectors and their negatives."""
 
     covariance: Floats
     gap: float
     iterations: int
 
 
+@_documented
 @dataclass(frozen=True, eq=False)
 class BaseDecomposition:
-    """Orthogonal blocks of directions, with noise of one scale in each.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Proportional to ``sum_i radii_i**2 U_i U_i^T``, scaled so that every vector is within the ellipsoid and one is on its
-        boundary.
-    blocks : tuple of numpy.ndarray, shapes (n, n_i)
-        Orthonormal columns ``U_i``, from the short axes to the long ones; together a basis.
-    radii : tuple of float
-        ``max_j ||U_i^T v_j||_2``.
-    gap : float
-        Largest of the gaps of the ellipsoids it is made of.
-    iterations : int
-        Of all of them.
-    """
+    """Orthogonal blocks of directions, with noise of one scale in each: ``sum_i radii_i**2 U_i U_i^T``, scaled."""
 
     covariance: Floats
     blocks: tuple[Floats, ...]

@@ -6,7 +6,7 @@ Noise that changes no margin is ``j (1, -1, -1, 1)``: a law of tables becomes th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from bayesdp import noise as laws
 from bayesdp._text import printable
 from bayesdp._validate import shown
+from bayesdp.composition import joint_release
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
@@ -48,17 +49,18 @@ class CornerNoise:
     integer: bool = False  # whether the uniform has to be added
 
 
-def _canonical(tradeoff: TradeOff, *, integer: bool = False) -> CornerNoise:
+def canonical(tradeoff: TradeOff, *, integer: bool = False) -> CornerNoise:
+    """Noise that is canonical for a trade-off function."""
     return CornerNoise(tradeoff.canonical_noise(), in_words(tradeoff), True, integer)
 
 
 def _geometric(rate: float) -> CornerNoise:
     """``P(j)`` falls by ``exp(-rate)`` a step; with the uniform that is Tulap noise."""
-    return _canonical(approximate_dp(rate), integer=True)
+    return canonical(approximate_dp(rate), integer=True)
 
 
 def _normal(sigma: float) -> CornerNoise:
-    return _canonical(gaussian_dp(1.0 / sigma))
+    return canonical(gaussian_dp(1.0 / sigma))
 
 
 def _integer_gaussian(scale: float) -> CornerNoise:
@@ -79,7 +81,7 @@ def _tulap(law: laws.Tulap) -> CornerNoise:
     """Canonical for what one record changes: with another sensitivity the noise is too wide or too narrow for a move."""
     f = approximate_dp(law.epsilon, law.delta)
     if law.sensitivity == 1.0:
-        return _canonical(f)
+        return canonical(f)
     words = f"{law.sensitivity:.10g} times noise that is canonical for {in_words(f)}"
     return CornerNoise(WiderNoise(f.canonical_noise(), law.sensitivity), words, canonical=False)
 
@@ -119,7 +121,7 @@ _OF_TABLE: dict[type[laws.NoiseLaw], Callable[[Any, Invariants], CornerNoise]] =
 
 _OF_CELL: dict[type[laws.NoiseLaw], Callable[[Any], CornerNoise]] = {
     laws.Tulap: _tulap,
-    laws.Canonical: lambda law: _canonical(law.tradeoff),
+    laws.Canonical: lambda law: canonical(law.tradeoff),
     laws.Laplace: lambda law: _laplace(law.b),
     laws.Gaussian: lambda law: _normal(law.sigma),
     laws.DiscreteLaplace: lambda law: _geometric(1.0 / law.b),
@@ -158,6 +160,14 @@ class NoisyCorner:
             return self.published, None
         nearest = math.floor(self.published + 0.5)
         return float(nearest), self.published - nearest
+
+
+def joined(releases: Release | Iterable[Release]) -> Release:
+    """One release of all measurements."""
+    given = [releases] if isinstance(releases, Release) else list(releases)
+    if not given:
+        raise ValueError("releases must be at least one release, got none")
+    return joint_release(given)
 
 
 def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> NoisyCorner:
@@ -207,7 +217,7 @@ def _single_cells(query: Query) -> Ints | None:
 def _corner_of_table(release: Release, measured: Measured, cell: Mapping[str, Any] | None) -> NoisyCorner:
     """The noisy corner of a published table, whose noise changes no margin."""
     law, under = measured.law, measured.invariants or release.invariants
-    if not law.independent and not _leaves_one_move(under):
+    if not law.independent and not leaves_only(under, [_MOVE]):
         raise ValueError(
             f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
         )
@@ -299,16 +309,15 @@ def check_table(release: Any) -> None:
             f"the test is about a 2 x 2 table, and this release is about one of {sizes} ({printable(', '.join(release.frame.dims))}); "
             "release the 2 x 2 margin of interest, or fit a model"
         )
-    bounds = [part for part in release.exact if part.sign != "="]
-    if bounds:
+    if bounds := [part for part in release.exact if part.sign != "="]:
         raise ValueError(f"the test needs exact margins and nothing else, and this release has bounds: {shown(bounds)}")
-    if not _leaves_one_move(release.invariants):
-        left = release.invariants.dimension
+    if not leaves_only(release.invariants, [_MOVE]):
         raise ValueError(
             f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
-            f"this release leaves {left} dimensions free, and it must leave one, (+1, -1, -1, +1)"
+            f"this release leaves {release.invariants.dimension} dimensions free, and it must leave one, (+1, -1, -1, +1)"
         )
 
 
-def _leaves_one_move(invariants: Invariants) -> bool:
-    return bool(invariants.dimension == 1 and invariants.is_null(_MOVE))
+def leaves_only(invariants: Invariants, moves: Sequence[Ints]) -> bool:
+    """Whether tables with these exact answers differ by independent moves, and by nothing else."""
+    return bool(invariants.dimension == len(moves) and all(invariants.is_null(move) for move in moves))

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from textwrap import indent
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp._docs import sections_of
+from bayesdp._docs import documented, sections_of, with_sections
 from bayesdp.noise.base import Floats
 from bayesdp.significance._noise import Noise
 
@@ -200,12 +199,41 @@ FOR_LEVELS = 1e-30
 """Masses below this share of the largest have no say in p-values that are compared with 1 - level >= 1e-16."""
 
 
+documented_test = documented(
+    {
+        "Parameters": """
+alpha : float
+    Size, between 0 and 1.
+rows : tuple of int
+    Totals of the two rows.
+column : int
+    Total of the first column.
+tradeoff : TradeOff
+    Symmetric f that the noise is canonical for, as of `bayesdp.privacy.approximate_dp`.
+alternative : {"greater", "less", "two-sided"}
+null : float, default 1
+    Odds ratio of the null hypothesis, ``x11 x22 / (x12 x21)``, greater than 0.
+cell : mapping, optional
+    Label of each dimension: the cell that is x11, for example ``{"sex": "men", "admission": "admitted"}``. The first
+    labels by default. The odds ratio is turned over if one label is exchanged.
+rng : int, numpy.random.Generator or None
+    For the uniform, which is drawn once; None takes the operating system's entropy."""
+    }
+)
+
+
 def finite_statistic(value: Any) -> float:
     """Accept a finite real number."""
     array = _validate.finite_array(value, "statistic")
     if array.ndim:
         raise TypeError(f"statistic must be one number, got an array of shape {array.shape}")
     return float(array)
+
+
+def checked_null(alternative: str, null: float) -> float:
+    """The odds ratio of the null hypothesis, checked with the alternative."""
+    _validate.choice(alternative, ALTERNATIVES, "alternative")
+    return _validate.positive_real(null, "null")
 
 
 def elementwise(function: Callable[[float], float], values: Floats) -> Any:
@@ -339,9 +367,10 @@ class Tested(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        shared = indent(sections_of(Tested.__doc__).get("Parameters", ""), "    ")
-        if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("    ----------\n", f"    ----------\n{shared}\n", 1)
+        sections, shared = sections_of(cls.__doc__), sections_of(Tested.__doc__)
+        if "Parameters" in sections:
+            parameters = f"{shared['Parameters']}\n{sections['Parameters']}"
+            cls.__doc__ = with_sections("", {**sections, "Parameters": parameters})
 
     @property
     @abstractmethod

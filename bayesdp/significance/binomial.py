@@ -24,6 +24,7 @@ from bayesdp.significance._families import (
     ConfidenceInterval,
     NoisyCount,
     Tested,
+    documented_test,
     elementwise,
     finite_statistic,
 )
@@ -101,6 +102,7 @@ class BinomialResult(Tested):
         return elementwise(self._count.greater, _log_odds(values))
 
 
+@documented_test
 def binomial_test(
     statistic: float, n: int, p: float = 0.5, *, tradeoff: TradeOff, alternative: str = "two-sided"
 ) -> BinomialResult:
@@ -122,7 +124,6 @@ def binomial_test(
         Proportion of the null hypothesis, strictly between 0 and 1.
     tradeoff : TradeOff
         Symmetric f that the noise is canonical for; neighbours differ by at most one success.
-    alternative : {"two-sided", "greater", "less"}
 
     Examples
     --------

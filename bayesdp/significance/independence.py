@@ -16,7 +16,7 @@ from bayesdp._validate import Seed, generator_of
 from bayesdp.measurements import Measured
 from bayesdp.noise.base import Floats
 from bayesdp.release import Release
-from bayesdp.significance.odds_ratio import joined
+from bayesdp.significance._corners import joined, leaves_only
 
 _TIE = 1e-9
 """Statistics this close, relative to their size, count as equal: for the null hypothesis, so that rounding cannot help a rejection."""
@@ -130,7 +130,7 @@ def _check(release: Release) -> None:
     r, c = release.frame.shape
     bounds = [part for part in release.exact if part.sign != "="]
     free = release.invariants.dimension
-    if bounds or free != (r - 1) * (c - 1) or not all(release.invariants.is_null(move) for move in _moves(r, c)):
+    if bounds or not leaves_only(release.invariants, _moves(r, c)):
         raise ValueError(
             f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
             f"this release leaves {free} dimensions free{' and has bounds' if bounds else ''}, and margins leave {(r - 1) * (c - 1)}"

@@ -7,15 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayesdp import _validate
 from bayesdp._validate import Seed, generator_of
-from bayesdp.composition import joint_release
 from bayesdp.privacy.canonical import GaussianNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.privacy.tradeoffs.laws import gaussian_dp
 from bayesdp.release import Release
-from bayesdp.significance._corners import NoisyCorner, in_words, noisy_corner, noisy_corners
-from bayesdp.significance._families import ALTERNATIVES, Hypergeometric, Inverted, NoisyCount, finite_statistic, margins
+from bayesdp.significance._corners import CornerNoise, NoisyCorner, canonical, joined, noisy_corner, noisy_corners
+from bayesdp.significance._families import (
+    Hypergeometric,
+    Inverted,
+    NoisyCount,
+    checked_null,
+    documented_test,
+    finite_statistic,
+    margins,
+)
 from bayesdp.significance._noise import LaplaceNoise, Noise, WiderNoise, is_whole, noise_of_sum, variance
 from bayesdp.significance.rules import Rule, rule_of
 
@@ -94,6 +100,7 @@ class OddsRatioResult(Inverted):
         return f"exact size under {self.tradeoff}; the noise is not canonical, so that the test is not the UMPU one"
 
 
+@documented_test
 def odds_ratio_test(
     statistic: float,
     *,
@@ -116,15 +123,6 @@ def odds_ratio_test(
     ----------
     statistic : float
         ``U = x11 + N``, N a draw of ``tradeoff.canonical_noise()`` that was added before the corner was released.
-    rows : tuple of int
-        Totals of the two rows.
-    column : int
-        Total of the first column.
-    tradeoff : TradeOff
-        Symmetric f that the noise is canonical for, as of `bayesdp.privacy.approximate_dp`.
-    alternative : {"greater", "less", "two-sided"}
-    null : float, default 1
-        Odds ratio of the null hypothesis, greater than 0.
 
     Examples
     --------
@@ -134,31 +132,22 @@ def odds_ratio_test(
     >>> print(f"{result.pvalue:.6f} [{low:.4f}, {high})")
     0.010337 [1.3680, inf)
     """
-    u = finite_statistic(statistic)
-    f = checked(tradeoff, "tradeoff")
-    return _result(u, margins(rows, column), f.canonical_noise(), in_words(f), alternative, null, canonical=True)
+    u, noise = finite_statistic(statistic), canonical(checked(tradeoff, "tradeoff"))
+    return _result(u, margins(rows, column), noise, alternative, null)
 
 
 def _result(
-    statistic: float,
-    family: Hypergeometric,
-    noise: Noise,
-    tradeoff: str,
-    alternative: str,
-    null: float,
-    *,
-    canonical: bool,
-    **labels: Any,
+    statistic: float, family: Hypergeometric, noise: CornerNoise, alternative: str, null: float, **labels: Any
 ) -> OddsRatioResult:
     """The result of a test whose family and noise are known; `labels` are the last fields of `OddsRatioResult`."""
-    _validate.choice(alternative, ALTERNATIVES, "alternative")
-    ratio = _validate.positive_real(null, "null")
-    pvalue = NoisyCount(statistic, family, noise).pvalue(math.log(ratio), alternative)
-    optimal = canonical and alternative != "two-sided" and not family.determined
-    rows = (family.r1, family.r2)
-    return OddsRatioResult(statistic, pvalue, alternative, ratio, rows, family.c1, noise, tradeoff, optimal, **labels)
+    ratio = checked_null(alternative, null)
+    pvalue = NoisyCount(statistic, family, noise.noise).pvalue(math.log(ratio), alternative)
+    optimal = noise.canonical and alternative != "two-sided" and not family.determined
+    margins_and_noise = ((family.r1, family.r2), family.c1, noise.noise, noise.tradeoff)
+    return OddsRatioResult(statistic, pvalue, alternative, ratio, *margins_and_noise, optimal, **labels)
 
 
+@documented_test
 def odds_ratio_test_from_release(
     release: Release,
     alternative: str = "greater",
@@ -201,15 +190,6 @@ def odds_ratio_test_from_release(
     ----------
     release : Release
         Of a 2 x 2 table, one measurement: of the cells under a law of the table above, or of one cell alone.
-    alternative : {"greater", "less", "two-sided"}
-        Of the odds ratio of the population, ``x11 x22 / (x12 x21)``.
-    null : float, default 1
-        Odds ratio of the null hypothesis.
-    cell : mapping, optional
-        Label of each dimension: the cell that is x11, for example ``{"sex": "men", "admission": "admitted"}``. The first
-        labels by default. The odds ratio is turned over if one label is exchanged.
-    rng : int, numpy.random.Generator or None
-        For the uniform; None takes the operating system's entropy.
 
     Raises
     ------
@@ -234,24 +214,16 @@ def odds_ratio_test_from_release(
     """
     corner = noisy_corner(release, cell)
     uniform = _drawn_uniform(rng) if corner.noise.integer else None
-    return _result(
-        corner.published + (uniform or 0.0),
-        corner.family,
-        corner.noise.noise,
-        corner.noise.tradeoff,
-        alternative,
-        null,
-        canonical=corner.noise.canonical,
-        cell=corner.cell,
-        published=corner.published,
-        uniform=uniform,
-    )
+    statistic = corner.published + (uniform or 0.0)
+    labels = {"cell": corner.cell, "published": corner.published, "uniform": uniform}
+    return _result(statistic, corner.family, corner.noise, alternative, null, **labels)
 
 
 def _drawn_uniform(rng: Seed) -> float:
     return float(generator_of(rng).random()) - 0.5
 
 
+@documented_test
 def odds_ratio_test_from_releases(
     releases: Release | Iterable[Release],
     alternative: str = "greater",
@@ -267,7 +239,7 @@ def odds_ratio_test_from_releases(
     convolved (with whole weights up to 8; a release that would have less than 1/16 of the largest weight is left out), normal
     noise is normal again, Laplace noise gets weights that make all scales one, and whole-number noise plus one continuous law is a
     mixture. So the size is exact, whatever the margins. It is not said to be the most powerful test, except where all noise is
-    normal: then the mean is canonical for the composition, ``sqrt(sum mu**2)``-GDP.
+    normal: then the mean is canonical for the composition, ``sqrt(sum mu**2)``-GDP. The `tradeoff` of the result names the weights.
 
     A release of the four cells with independent noise counts as four noisy corners.
 
@@ -275,9 +247,8 @@ def odds_ratio_test_from_releases(
     ----------
     releases : Release or iterable of Release
         Of the same table, each with noise of its own; one release with several measurements will do.
-    alternative, null, cell, rng
-        As for `odds_ratio_test_from_release`. A uniform is drawn, once, where all noise is of whole numbers; published Tulap
-        noise brings its own. The `tradeoff` of the result names the weights.
+    rng : int, numpy.random.Generator or None
+        For the uniform, which is drawn once, where all noise is of whole numbers; published Tulap noise brings its own.
 
     Raises
     ------
@@ -307,32 +278,14 @@ def odds_ratio_test_from_releases(
     published /= total
     uniform = None if uniform is None else uniform / total
     normal = [corner.noise.noise.mu for corner in corners if isinstance(corner.noise.noise, GaussianNoise)]
-    canonical = len(normal) == len(corners)
-    if canonical:
-        noise, words = GaussianNoise(math.hypot(*normal)), in_words(gaussian_dp(math.hypot(*normal)))
+    if len(normal) == len(corners):
+        of_mean = canonical(gaussian_dp(math.hypot(*normal)))
     else:
         shares = ", ".join(f"{weight / total:.4g}" for weight in weights)
-        noise, words = WiderNoise(noise, 1.0 / total), f"a mean of {len(weights)} noisy corners with weights {shares}"
-    return _result(
-        published + (uniform or 0.0),
-        corners[0].family,
-        noise,
-        words,
-        alternative,
-        null,
-        canonical=canonical,
-        cell=corners[0].cell,
-        published=published,
-        uniform=uniform,
-    )
-
-
-def joined(releases: Release | Iterable[Release]) -> Release:
-    """One release of all measurements."""
-    given = [releases] if isinstance(releases, Release) else list(releases)
-    if not given:
-        raise ValueError("releases must be at least one release, got none")
-    return joint_release(given)
+        words = f"a mean of {len(weights)} noisy corners with weights {shares}"
+        of_mean = CornerNoise(WiderNoise(noise, 1.0 / total), words, canonical=False)
+    labels = {"cell": corners[0].cell, "published": published, "uniform": uniform}
+    return _result(published + (uniform or 0.0), corners[0].family, of_mean, alternative, null, **labels)
 
 
 def sum_of_corners(

@@ -17,7 +17,7 @@ from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
 from bayesdp.significance._corners import corner_position, family_of
-from bayesdp.significance._families import ALTERNATIVES, Hypergeometric
+from bayesdp.significance._families import Hypergeometric, checked_null, documented_test
 from bayesdp.significance.odds_ratio import OddsRatioResult, odds_ratio_test_from_release
 
 type Ints = npt.NDArray[np.int64]
@@ -83,6 +83,7 @@ class PosteriorOddsRatio:
         return "\n".join(lines)
 
 
+@documented_test
 def posterior_odds_ratio(
     posterior: xr.DataTree | xr.Dataset,
     variable: str = "x",
@@ -108,8 +109,6 @@ def posterior_odds_ratio(
         posterior has none of that name.
     level : float, default 0.95
         Of the equal-tailed intervals.
-    null, alternative, cell, rng
-        As for `odds_ratio_test_from_release`.
     test : OddsRatioResult, optional
         The test of the release, where it was made already: its uniform is not to be drawn twice. Without it, and with one
         release in the DataTree, it is made here; for several, give that of `odds_ratio_test_from_releases`.
@@ -128,8 +127,7 @@ def posterior_odds_ratio(
       of the table: median 4.4, 50% interval 2.333 to 9
       posterior predictive p-value (greater): 0.1067
     """
-    ratio = _validate.positive_real(null, "null")
-    _validate.choice(alternative, ALTERNATIVES, "alternative")
+    ratio = checked_null(alternative, null)
     _validate.probability(level, "level")
     dataset = _posterior(posterior)
     counts, frame = _counts(dataset, variable)

@@ -15,7 +15,7 @@ from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._corners import in_words
-from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, margins
+from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, documented_test, margins
 from bayesdp.significance._noise import Noise
 
 type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
@@ -231,6 +231,7 @@ def _root(rising: Callable[[float], float], start: float = 0.0, width: float = 1
     return float(brentq(rising, left, right, xtol=1e-15, rtol=_TOLERANCE, maxiter=500))
 
 
+@documented_test
 def umpu_odds_ratio(
     alpha: float,
     *,
@@ -245,20 +246,8 @@ def umpu_odds_ratio(
     One-sided, ``phi(x) = F(x - m)`` with m such that the size is alpha (paper 003, Theorem 37). Two-sided,
     ``phi(x) = F(|x - k| - m)``, k and m such that the size is alpha and the power is least at the null: the form that Awan
     and Slavkovic (2018) prove for binomial data. docs/TWO-SIDED-TEST.md proves it for the odds ratio and every symmetric
-    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins.
-
-    Parameters
-    ----------
-    alpha : float
-        Size, between 0 and 1.
-    rows, column, tradeoff, alternative, null
-        As for `odds_ratio_test`.
-
-    Returns
-    -------
-    Rule
-        With ``probability(x11)``, ``power(odds_ratio)``, ``threshold``, and ``decide(x11)``, which draws the one bit that
-        the test publishes.
+    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins. Its
+    `Rule.decide` draws the one bit that the test publishes.
 
     Examples
     --------
@@ -273,6 +262,7 @@ def umpu_odds_ratio(
     return rule_of(forms[alternative], alpha, null, margins(rows, column), f.canonical_noise(), in_words(f))
 
 
+@documented_test
 def unbiased_odds_ratio(
     alpha: float, *, rows: tuple[int, int], column: int, tradeoff: TradeOff, null: float = 1.0
 ) -> Rule:
@@ -280,18 +270,6 @@ def unbiased_odds_ratio(
 
     k and m are such that the size is alpha and the derivative of the power at the null is 0. It is post-processing of
     U, and not the UMPU test, which no function of U alone attains.
-
-    Parameters
-    ----------
-    alpha : float
-        Size, between 0 and 1.
-    rows, column, tradeoff, null
-        As for `odds_ratio_test`.
-
-    Returns
-    -------
-    Rule
-        With ``rejects(statistic)``, ``power(odds_ratio)``, ``centre`` k and ``threshold`` m.
 
     Examples
     --------

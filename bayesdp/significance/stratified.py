@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp._validate import Seed, shown
 from bayesdp.frames import Frame
@@ -17,8 +17,15 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import LatticeGaussian, LatticeLaplace, NoiseLaw, ProjectedGaussian, ProjectedLaplace, SubspaceNorm
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Release
-from bayesdp.significance._corners import NoisyCorner, noisy_corner
-from bayesdp.significance._families import ALTERNATIVES, FamilySum, Hypergeometric, Inverted, NoisyCount
+from bayesdp.significance._corners import NoisyCorner, leaves_only, noisy_corner
+from bayesdp.significance._families import (
+    FamilySum,
+    Hypergeometric,
+    Inverted,
+    NoisyCount,
+    checked_null,
+    documented_test,
+)
 from bayesdp.significance._noise import Noise
 from bayesdp.significance.odds_ratio import sum_of_corners
 
@@ -66,6 +73,7 @@ class CommonOddsRatioResult(Inverted):
         )
 
 
+@documented_test
 def common_odds_ratio_test(
     releases: Release | Mapping[str, Release],
     alternative: str = "greater",
@@ -92,8 +100,8 @@ def common_odds_ratio_test(
         projected Gaussian, projected Laplace.
     strata : str, optional
         Dimension of the strata; needed for one release.
-    alternative, null, cell, rng
-        As for `odds_ratio_test_from_release`; `cell` without the dimension of the strata.
+    cell : mapping, optional
+        Label of the other two dimensions: the cell that is x11, the first labels by default.
 
     Raises
     ------
@@ -117,8 +125,7 @@ def common_odds_ratio_test(
     >>> print(f"p = {result.pvalue:.2f}, odds ratio {result.estimate:.2f}, {low:.2f} to {high:.2f}")
     p = 0.18, odds ratio 0.89, 0.76 to 1.05
     """
-    _validate.choice(alternative, ALTERNATIVES, "alternative")
-    ratio = _validate.positive_real(null, "null")
+    ratio = checked_null(alternative, null)
     parts = releases if isinstance(releases, Mapping) else _by_stratum(releases, strata)
     if isinstance(releases, Mapping):
         _check_mapping(releases, strata)
@@ -151,18 +158,10 @@ def _check_mapping(releases: Mapping[Any, Any], strata: str | None) -> None:
         raise ValueError(f"strata={strata!r} is for one release; the keys of a mapping are the strata")
     if not releases:
         raise ValueError("releases must have at least one stratum, got none")
-    labels = list(releases)
-    for k, label in enumerate(labels):
-        for other in labels[:k]:
-            one, two = releases[other], releases[label]
-            if one is two or (
-                isinstance(one, Release) and isinstance(two, Release) and one == two and not _integer(one)
-            ):
-                raise ValueError(f"strata {other!r} and {label!r} have the same release: each needs noise of its own")
-
-
-def _integer(release: Release) -> bool:
-    return all(part.law.integer for part in release.measurements)
+    for (other, one), (label, two) in itertools.combinations(releases.items(), 2):
+        equal = isinstance(one, Release) and isinstance(two, Release) and one == two
+        if one is two or (equal and not all(part.law.integer for part in one.measurements)):
+            raise ValueError(f"strata {other!r} and {label!r} have the same release: each needs noise of its own")
 
 
 def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
@@ -177,11 +176,12 @@ def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
         sizes = " x ".join(str(length) for length in frame.shape)
         raise ValueError(f"the table must be 2 x 2 in each stratum, and this one is {sizes} with strata {strata!r}")
     labels = frame.labels[axis]
+    # The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
     moves = np.zeros((len(labels), *frame.shape), dtype=np.int64)
     for k in range(len(labels)):
         np.moveaxis(moves[k], axis, 0)[k] = [[1, -1], [-1, 1]]
     exact = all(part.sign == "=" for part in release.exact)
-    if not exact or not _free(release.invariants, moves):
+    if not exact or not leaves_only(release.invariants, moves):
         raise ValueError(
             f"both margins must be exact in each of the {len(labels)} strata, and no more: the exact part of this release leaves "
             f"{release.invariants.dimension} dimensions free"
@@ -192,7 +192,7 @@ def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
             f"{shown(release.measurements) if release.measurements else 'none'}"
         )
     measured = release.measurements[0]
-    if not _free(measured.invariants or release.invariants, moves):
+    if not leaves_only(measured.invariants or release.invariants, moves):
         raise ValueError(f"the noise of {measured!r} was drawn under other invariants than the margins of each stratum")
     _check_independent(measured.law)
     values = np.moveaxis(np.asarray(measured.values), axis, 0)
@@ -204,12 +204,6 @@ def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
         parts = [Exact(Margins(square, [dim]), points[k].sum(axis=1 - j)) for j, dim in enumerate(dims)]
         found[label] = Release(square, (Measured(Identity(square), values[k], measured.law),), tuple(parts))
     return found
-
-
-def _free(invariants: Any, moves: Any) -> bool:
-    """Whether tables with these exact answers differ by (+1, -1, -1, +1) moves within strata, and by nothing else."""
-    # The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
-    return bool(invariants.dimension == len(moves) and all(invariants.is_null(move) for move in moves))
 
 
 def _check_independent(law: NoiseLaw) -> None:

@@ -72,11 +72,14 @@ class TradeOff(ABC):
 
     def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
         """``log f(1 - s)`` and ``log(-f'(1 - s))`` from ``log s``, finite where s itself underflows."""
-        # Below 1e-290 the curve is taken for straight: exact for piecewise linear f, an upper bound for others, f being convex.
+        # Below 1e-290 the curve is taken for straight: an upper bound where it is not, f being convex.
         s = np.exp(np.maximum(log_s, _LOG_SMALL))
         with np.errstate(divide="ignore"):
             log_t, log_slope = np.log(self._errors(1.0 - s, s)[0]), np.log(self._slope(1.0 - s, s))
-        return log_t + np.minimum(log_s - _LOG_SMALL, 0.0), log_slope
+        end, end_slope = self._linear_end() or (-np.inf, 0.0)
+        straight = log_s <= end
+        log_t = np.where(straight, log_s + end_slope, log_t + np.minimum(log_s - _LOG_SMALL, 0.0))
+        return log_t, np.where(straight, end_slope, log_slope)
 
     def _linear_end(self) -> tuple[float, float] | None:
         """``(log s, log m)`` if ``f(1 - s') = m s'`` for all s' up to s; None if not, or not known."""
@@ -84,7 +87,7 @@ class TradeOff(ABC):
 
     def _kinks(self) -> Floats:
         """Type I errors at which the slope may jump."""
-        return np.empty(0)
+        return self._pair()._kinks() if self._piecewise_linear else np.empty(0)
 
     @property
     def _piecewise_linear(self) -> bool:
@@ -121,13 +124,7 @@ class TradeOff(ABC):
         """Whether f is its own inverse."""
 
     def __call__(self, alpha: npt.ArrayLike) -> Any:
-        """Type II error at type I error alpha.
-
-        Parameters
-        ----------
-        alpha : float or array_like
-            Between 0 and 1.
-        """
+        """Type II error at type I error alpha, between 0 and 1, a float or an array."""
         a = levels(alpha, "alpha")
         return plain(self._errors(a, 1.0 - a)[0])
 
@@ -182,10 +179,7 @@ class TradeOff(ABC):
     def group(self, k: int) -> TradeOff:
         """Give ``1 - (1 - f)^{o k}``, what f-DP promises to groups of k (Dong, Roth and Su, 2022, Theorem 2.14).
 
-        Parameters
-        ----------
-        k : int
-            Size of the group, or number of steps between two tables, 1 or more.
+        `k` is the size of the group, or the number of steps between two tables, 1 or more.
         """
         steps = _validate.positive_integer(k, "k")
         return self if steps == 1 else Grouped(self, steps)
@@ -226,11 +220,6 @@ class Symmetrised(SymmetricTradeOff):
         t2, w2 = self.other._errors(a, s)
         first = np.where(t1 <= 0.5, t1 >= t2, w1 <= w2)  # compare the tail that has the digits
         return np.where(first, self.one._slope(a, s), self.other._slope(a, s))
-
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        t1, m1 = self.one._log_step(log_s)
-        t2, m2 = self.other._log_step(log_s)
-        return np.maximum(t1, t2), np.where(t1 >= t2, m1, m2)
 
     def _linear_end(self) -> tuple[float, float] | None:
         ends = (self.one._linear_end(), self.other._linear_end())
@@ -294,13 +283,6 @@ class Grouped(TradeOff):
                 s, a = self.base._errors(a, s)
             return np.exp(log_slope)
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_slope = np.zeros(np.shape(log_s))
-        for _ in range(self.k):
-            log_s, step = self.base._log_step(log_s)
-            log_slope = np.where(np.isneginf(step) | np.isneginf(log_slope), -np.inf, log_slope + step)
-        return log_s, log_slope
-
     def _linear_end(self) -> tuple[float, float] | None:
         end = self.base._linear_end()
         return None if end is None else (end[0], self.k * end[1])  # the slope is at most 1: no step leaves the end
@@ -329,12 +311,12 @@ class Bracketed(TradeOff):
 
     @property
     def lower(self) -> TradeOff:
-        """See `TradeOff.lower`."""
+        """The lower bound."""
         return self.low
 
     @property
     def upper(self) -> TradeOff:
-        """A curve that is certainly not below f."""
+        """The upper bound."""
         return self.high
 
     @cached_property
@@ -366,9 +348,6 @@ class Bracketed(TradeOff):
 
     def _slope(self, a: Floats, s: Floats) -> Floats:
         return self.low._slope(a, s)
-
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        return self.low._log_step(log_s)
 
     def _linear_end(self) -> tuple[float, float] | None:
         return self.low._linear_end()
@@ -429,11 +408,6 @@ class DiscretePair(TradeOff):
         first = math.fsum(p for q, p in turned if q == 0.0)
         return DiscretePair(first, tuple(new for new, _ in both), tuple(new for _, new in both))
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_t, log_slope = super()._log_step(log_s)
-        end, slope = self._linear_end()
-        return np.where(log_s <= end, log_s + slope, log_t), log_slope
-
     def _linear_end(self) -> tuple[float, float]:
         p, q = self.p[-1], self.q[-1]
         return math.log(p), math.log(q) - math.log(p) if q > 0.0 else -math.inf
@@ -466,6 +440,13 @@ class DiscretePair(TradeOff):
         i = self._segment(a, s)
         with np.errstate(over="ignore"):
             return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)
+
+    def _stationary(self, gamma: Floats) -> tuple[Floats, Floats, Floats]:
+        with np.errstate(over="ignore"):
+            ratio = np.array(self.q) / np.array(self.p)
+        n = np.searchsorted(-ratio, -gamma, side="left")  # outcomes with a ratio above gamma
+        a, power = self._knots[0][n], self._knots[2][n]
+        return a, power, np.clip(power - gamma * a, np.maximum(0.0, 1.0 - gamma), 1.0)
 
 
 def from_points(alpha: Floats, power: Floats) -> DiscretePair:

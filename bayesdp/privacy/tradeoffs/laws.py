@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, levels
+from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
 from bayesdp.privacy.tradeoffs.base import (
     Bracketed,
     DiscretePair,
@@ -52,20 +52,8 @@ class ApproximateTradeOff(SymmetricTradeOff):
         crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
         return np.where(a < crossing, grow, np.where(s < self.delta, 0.0, shrink))
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_t, log_slope = super()._log_step(log_s)
-        if self.delta > 0.0:
-            return log_t, log_slope
-        end, log_shrink = self._linear_end() or (-np.inf, 0.0)  # exp(-epsilon) may underflow
-        return np.where(log_s <= end, log_s + log_shrink, log_t), np.where(log_s <= end, log_shrink, log_slope)
-
     def _linear_end(self) -> tuple[float, float] | None:
         return (-math.log1p(math.exp(-self.epsilon)), -self.epsilon) if self.delta == 0.0 else None
-
-    def _kinks(self) -> Floats:
-        shrink = math.exp(-self.epsilon)
-        crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
-        return np.array([crossing, 1.0 - self.delta] if self.delta else [crossing])
 
     _piecewise_linear = True
 
@@ -142,11 +130,7 @@ def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
     >>> print(f"{f(0.05):.6f} {f.group(2)(0.05):.6f}")
     0.864086 0.630547
     """
-    budget = _validate.nonnegative_real(epsilon, "epsilon")
-    slack = _validate.nonnegative_real(delta, "delta")
-    if slack >= 1.0:
-        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
-    return ApproximateTradeOff(budget, slack)
+    return ApproximateTradeOff(_validate.nonnegative_real(epsilon, "epsilon"), checked_delta(delta))
 
 
 def gaussian_dp(mu: float) -> GaussianTradeOff:
@@ -253,9 +237,13 @@ def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
     null, other = _law(p, "p"), _law(q, "q")
     if null.shape != other.shape:
         raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
-    start = math.fsum(other[null == 0.0])
+    return pair_of_masses(null, other)
+
+
+def pair_of_masses(null: Floats, other: Floats) -> DiscretePair:
+    """The trade-off of two laws given by the masses of the same outcomes."""
     kept = null > 0.0
-    return ordered_pair(start, null[kept], other[kept])
+    return ordered_pair(math.fsum(other[~kept]), null[kept], other[kept])
 
 
 def _law(values: npt.ArrayLike, argument: str) -> Floats:
@@ -330,9 +318,7 @@ def _binned(p: Any, q: Any, edges: Any) -> Bracketed:
     null, other = (
         np.concatenate([[law.cdf(inner[0])], np.diff(law.cdf(inner)), [law.sf(inner[-1])]]) for law in (p, q)
     )
-    kept = null > 0.0
-    upper = ordered_pair(float(other[~kept].sum()), null[kept], other[kept])
-    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), upper)
+    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), pair_of_masses(null, other))
 
 
 def _kind(law: Any, argument: str) -> str:
@@ -377,14 +363,11 @@ def _integers(p: Any, q: Any) -> TradeOff:
         raise NotImplementedError(f"p and q spread over {high - low} integers, more than {_MOST}")
     k = np.arange(low, high + 1)
     null, other = (np.asarray(law.pmf(k), dtype=np.float64) for law in (p, q))
-    inside, reached = null > 0.0, np.minimum(1.0, np.array([null.sum(), other.sum()]))
-    rest_p, rest_q = 1.0 - float(reached[0]), 1.0 - float(reached[1])
-    start = float(other[~inside].sum())
+    rest_p, rest_q = (max(0.0, 1.0 - float(masses.sum())) for masses in (null, other))
     # What lies beyond tells the laws apart entirely (below), or not at all: it is given no power (above).
-    worst = ordered_pair(start + rest_q, np.append(null[inside], max(rest_p, 1e-300)), np.append(other[inside], 0.0))
-    best = ordered_pair(start, null[inside], other[inside])
-    a = np.concatenate([[0.0], np.cumsum(best.p)])
-    power = start + np.concatenate([[0.0], np.cumsum(best.q)])
+    best = pair_of_masses(null, other)
+    worst = ordered_pair(best.start + rest_q, np.array([*best.p, max(rest_p, 1e-300)]), np.array([*best.q, 0.0]))
+    a, _, power, _ = best._knots
     kept = a < 1.0
     upper = from_points(np.append(a[kept], 1.0), np.append(np.minimum(power[kept], 1.0), 1.0))
     return Bracketed(worst, upper)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import Floats, levels, points
+from bayesdp.privacy.canonical import Floats, checked_delta, levels, points
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, from_lines, multiplied
 from bayesdp.privacy.tradeoffs.grid import LARGEST, POINTS, UNIT, convolved, loss_profile, loss_range, smallest_epsilon
@@ -77,24 +77,22 @@ def tradeoff_epsilon(f: TradeOff, delta: float) -> float:
     >>> print(f"{tradeoff_epsilon(approximate_dp(0.5).group(3), 0.0):.6f}")
     1.500000
     """
-    curve, slack = checked(f, "f"), _validate.nonnegative_real(delta, "delta")
-    if slack >= 1.0:
-        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
+    curve, target = checked(f, "f"), checked_delta(delta)
     if isinstance(curve, GaussianTradeOff):
-        return gaussian_epsilon(slack, sigma=1.0 / curve.mu) if slack > 0.0 else math.inf
-    if isinstance(curve, ApproximateTradeOff) and slack == curve.delta:
+        return gaussian_epsilon(target, sigma=1.0 / curve.mu) if target > 0.0 else math.inf
+    if isinstance(curve, ApproximateTradeOff) and target == curve.delta:
         return curve.epsilon
-    slack += 1e-15 * (slack == 0.0)  # the profile is known to double precision
-    if tradeoff_delta(curve, 0.0) <= slack:
+    target += 1e-15 * (target == 0.0)  # the profile is known to double precision
+    if tradeoff_delta(curve, 0.0) <= target:
         return 0.0
     low, high = 0.0, 1.0
-    while tradeoff_delta(curve, high) > slack:
+    while tradeoff_delta(curve, high) > target:
         low, high = high, 2.0 * high
         if high > LARGEST:
             return math.inf
     while high - low > 1e-13 * high:
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if tradeoff_delta(curve, middle) <= slack else (middle, high)
+        low, high = (low, middle) if tradeoff_delta(curve, middle) <= target else (middle, high)
     return high
 
 
@@ -137,20 +135,8 @@ def profile_tradeoff(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> DiscretePa
 
 def hockey_stick(f: TradeOff, epsilon: Floats) -> Floats:
     """``sup over alpha of power(alpha) - exp(epsilon) alpha`` for any real epsilons of at most 700, without checks."""
-    gamma = np.exp(epsilon)
-    if f._piecewise_linear:
-        return _of_pair(f._pair(), gamma)
-    return f._stationary(gamma)[2]
-
-
-def _of_pair(pair: DiscretePair, gamma: Floats) -> Floats:
-    p, q = np.array(pair.p), np.array(pair.q)
-    with np.errstate(over="ignore"):
-        ratio = q / p
-    mass = np.concatenate([[0.0], np.cumsum(p)])
-    gain = pair.start + np.concatenate([[0.0], np.cumsum(q)])
-    n = np.searchsorted(-ratio, -gamma, side="left")  # outcomes with a ratio above gamma
-    return np.asarray(np.clip(gain[n] - gamma * mass[n], np.maximum(0.0, 1.0 - gamma), 1.0))
+    curve = f._pair() if f._piecewise_linear else f
+    return curve._stationary(np.exp(epsilon))[2]
 
 
 class EpsilonBounds(NamedTuple):
