@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -86,15 +87,12 @@ class Family(CountLaws):
         return Masses(mode - down.size, weights / math.fsum(weights))
 
     def _mode(self, odds: float) -> int:
-        """The first x from which the masses fall, by bisection."""
-        left, right = self.low, self.high
-        while left < right:
-            middle = (left + right) // 2
-            if odds * float(self.step(np.array(float(middle)))) < 1.0:
-                right = middle
-            else:
-                left = middle + 1
-        return left
+        """The first x from which the masses fall."""
+
+        def falls(x: int) -> bool:
+            return odds * float(self.step(np.array(float(x)))) < 1.0
+
+        return self.low + bisect_left(range(self.low, self.high), True, key=falls)
 
 
 def _outwards(length: int, ratio: Callable[[Floats], Floats], negligible: float) -> Floats:
@@ -262,12 +260,12 @@ class NoisyCount:
     def greater(self, log_odds: float, negligible: float = NEGLIGIBLE) -> float:
         """``P(X + N >= statistic) = E F(X - statistic)``: rises with the odds."""
         law = self.family.masses(log_odds, negligible)
-        return min(1.0, law.expectation(self._cdf(law.points - self.statistic)))
+        return min(1.0, law.expectation(self.noise.cdf(law.points - self.statistic)))
 
     def less(self, log_odds: float, negligible: float = NEGLIGIBLE) -> float:
         """``P(X + N <= statistic) = E F(statistic - X)``: falls with the odds."""
         law = self.family.masses(log_odds, negligible)
-        return min(1.0, law.expectation(self._cdf(self.statistic - law.points)))
+        return min(1.0, law.expectation(self.noise.cdf(self.statistic - law.points)))
 
     def pvalue(self, log_odds: float, alternative: str) -> float:
         """p-value; two-sided is twice the smaller one, exact because the noise is continuous."""
@@ -316,9 +314,6 @@ class NoisyCount:
     def upper(self, error: float) -> float:
         """Log odds at which `less` is `error`; inf if it is never below, -inf if it is never above."""
         return -_crossing(lambda log_odds: self.less(-log_odds, FOR_LEVELS), error)
-
-    def _cdf(self, x: Floats) -> Floats:
-        return np.asarray(self.noise.cdf(x), dtype=np.float64)
 
 
 def _crossing(rising: Callable[[float], float], level: float) -> float:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from bayesdp import _validate
@@ -230,18 +229,10 @@ class Symmetrised(SymmetricTradeOff):
     def _kinks(self) -> Floats:
         kinks = np.unique(np.concatenate([[0.0, 1.0], self.one._kinks(), self.other._kinks()]))
         gap = self.one._errors(kinks, 1.0 - kinks)[0] - self.other._errors(kinks, 1.0 - kinks)[0]
-
         # The curves cross between two kinks at most once where both are straight: there the gap is straight as well.
         at = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
-        if self._piecewise_linear:
-            crossed = kinks[at] + (kinks[at + 1] - kinks[at]) * gap[at] / (gap[at] - gap[at + 1])
-            return np.unique(np.concatenate([kinks[1:-1], crossed]))
-
-        def difference(a: float) -> float:
-            return float(self.one(a)) - float(self.other(a))
-
-        crossings = [brentq(difference, kinks[i], kinks[i + 1], xtol=1e-300, rtol=4 * np.finfo(float).eps) for i in at]
-        return np.unique(np.concatenate([kinks[1:-1], crossings]))
+        crossed = kinks[at] + (kinks[at + 1] - kinks[at]) * gap[at] / (gap[at] - gap[at + 1])
+        return np.unique(np.concatenate([kinks[1:-1], crossed]))
 
     @property
     def _piecewise_linear(self) -> bool:
