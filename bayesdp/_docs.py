@@ -45,11 +45,15 @@ def parameters_of(function: Callable[..., Any], section: str) -> str:
 
 
 def documented[F: Callable[..., Any]](shared: Mapping[str, str]) -> Callable[[F], F]:
-    """Write the sections that functions share into the docstring of one, of *Parameters* those that it has."""
+    """Write the sections that functions or classes share into the docstring of one, of *Parameters* those that it has.
+
+    What a docstring says itself of a parameter stays.
+    """
 
     def write(function: F) -> F:
-        parameters = parameters_of(function, shared["Parameters"].strip())
-        function.__doc__ = with_sections(function.__doc__, {**shared, "Parameters": parameters})
+        sections = {**shared, **sections_of(function.__doc__)}
+        said = "\n".join([shared["Parameters"].strip(), sections["Parameters"]])
+        function.__doc__ = with_sections("", {**sections, "Parameters": parameters_of(function, said)})
         return function
 
     return write

@@ -19,27 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import gammainc, log_ndtr, ndtr, ndtri
+from scipy.special import gammainc, log_ndtr, ndtri
 
 from bayesdp import _validate
 
 if TYPE_CHECKING:
     from bayesdp.privacy.tradeoffs.base import TradeOff
 
-__all__ = ["CanonicalNoise", "GaussianNoise", "RecursiveNoise", "Tulap"]
-
 Floats = npt.NDArray[np.float64]
 """Float64 array of any shape."""
 
 
 def points(values: npt.ArrayLike, argument: str) -> Floats:
-    """Accept real numbers, infinities included, as float64.
-
-    Examples
-    --------
-    >>> points([1, 2], "x")
-    array([1., 2.])
-    """
+    """Accept real numbers, infinities included, as float64."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{argument} must hold integers or real numbers, got an array of dtype {array.dtype}")
@@ -51,13 +43,7 @@ def points(values: npt.ArrayLike, argument: str) -> Floats:
 
 
 def levels(values: npt.ArrayLike, argument: str) -> Floats:
-    """Accept real numbers from 0 to 1, both included, as float64.
-
-    Examples
-    --------
-    >>> levels([0, 0.5], "alpha")
-    array([0. , 0.5])
-    """
+    """Accept real numbers from 0 to 1, both included, as float64."""
     array = points(values, argument)
     flat = array.reshape(-1)
     bad = np.flatnonzero((flat < 0.0) | (flat > 1.0))
@@ -72,6 +58,14 @@ def plain(array: Floats) -> Any:
     return float(array) if np.ndim(array) == 0 else array
 
 
+def checked_delta(delta: Any) -> float:
+    """Accept a delta from 0 to below 1."""
+    value = _validate.nonnegative_real(delta, "delta")
+    if value >= 1.0:
+        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
+    return value
+
+
 class CanonicalNoise(ABC):
     """Noise for a statistic of sensitivity 1, with the methods of a SciPy law.
 
@@ -82,10 +76,6 @@ class CanonicalNoise(ABC):
     >>> print(f"{noise.cdf(2.5):.6f} {noise.ppf(0.975):.6f}")
     0.968999 2.757834
     """
-
-    @abstractmethod
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """``F(z)``, ``1 - F(z)`` and ``F'(z)`` for finite z <= 0."""
 
     @abstractmethod
     def _logs(self, z: Floats) -> tuple[Floats, Floats]:
@@ -107,31 +97,23 @@ class CanonicalNoise(ABC):
         x : float or array_like
             Any real numbers, infinities included.
         """
-        at = points(x, "x")
-        low, high = self._both(at)
-        return plain(np.where(at <= 0.0, low, high))
+        return plain(np.exp(self._log_lower(points(x, "x"))))
 
     def sf(self, x: npt.ArrayLike) -> Any:
         """Survival function ``1 - cdf``, to full relative accuracy in the upper tail. See `cdf`."""
-        at = points(x, "x")
-        low, high = self._both(at)
-        return plain(np.where(at <= 0.0, high, low))
+        return plain(np.exp(self._log_lower(-points(x, "x"))))
 
     def pdf(self, x: npt.ArrayLike) -> Any:
         """Density; at its jumps, one of the two limits. See `cdf`."""
-        at = points(x, "x")
-        finite = np.isfinite(at)
-        return plain(np.where(finite, self._at(-np.abs(np.where(finite, at, 0.0)))[2], 0.0))
+        return plain(np.exp(np.asarray(self.logpdf(x))))
 
     def logcdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `cdf`, finite in the lower tail far beyond where `cdf` underflows; ``-inf`` off the support."""
-        at = points(x, "x")
-        return plain(self._log_lower(at))
+        return plain(self._log_lower(points(x, "x")))
 
     def logsf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `sf`. See `logcdf`."""
-        at = points(x, "x")
-        return plain(self._log_lower(-at))
+        return plain(self._log_lower(-points(x, "x")))
 
     def logpdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `pdf`, finite far beyond where `pdf` underflows; ``-inf`` off the support."""
@@ -156,7 +138,7 @@ class CanonicalNoise(ABC):
         return plain(-np.asarray(self.ppf(q)))
 
     def mean(self) -> float:
-        """Mean: 0, for the law is symmetric and its tails fall at least geometrically."""
+        """Mean: 0."""
         return 0.0
 
     def median(self) -> float:
@@ -182,8 +164,8 @@ class CanonicalNoise(ABC):
 
         Examples
         --------
-        >>> from bayesdp.privacy.canonical import Tulap
-        >>> print("{:.4f} {:.4f}".format(*Tulap(1.0).interval(0.95)))
+        >>> from bayesdp.privacy.tradeoffs import approximate_dp
+        >>> print("{:.4f} {:.4f}".format(*approximate_dp(1.0).canonical_noise().interval(0.95)))
         -2.9954 2.9954
         """
         half = float(self.isf(0.5 * (1.0 - _validate.probability(confidence, "confidence"))))
@@ -204,12 +186,6 @@ class CanonicalNoise(ABC):
         sign = np.where(np.asarray(generator.random(size)) < 0.5, 1.0, -1.0)
         return plain(sign * self._quantile(half))
 
-    def _both(self, at: Floats) -> tuple[Floats, Floats]:
-        """Smaller and larger tail at +-at."""
-        finite = np.isfinite(at)
-        low, high, _ = self._at(-np.abs(np.where(finite, at, 0.0)))
-        return np.where(finite, low, 0.0), np.where(finite, high, 1.0)
-
     def _log_lower(self, at: Floats) -> Floats:
         """``log F(at)``, through whichever tail is the smaller."""
         finite = np.isfinite(at)
@@ -226,23 +202,12 @@ _ADDED_BELOW = 1_000_000
 
 @dataclass(frozen=True)
 class GaussianNoise(CanonicalNoise):
-    """``N(0, 1 / mu**2)``, canonical for mu-GDP. Lemma 36 gives another law, equal to it at the half-integers.
-
-    Parameters
-    ----------
-    mu : float
-        Parameter of Gaussian differential privacy, greater than zero.
-    """
+    """``N(0, 1 / mu**2)``, canonical for mu-GDP. Lemma 36 gives another law, equal to it at the half-integers."""
 
     mu: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _validate.positive_real(self.mu, "mu"))
-
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        with np.errstate(over="ignore"):
-            density = self.mu / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * (self.mu * z) ** 2)
-            return ndtr(self.mu * z), ndtr(-self.mu * z), density
 
     def _quantile(self, low: Floats) -> Floats:
         return np.asarray(ndtri(low) / self.mu)
@@ -265,11 +230,6 @@ class Tulap(CanonicalNoise):
     U(-1/2, 1/2); delta > 0 cuts off its tails. With epsilon = 0 it is uniform on +-1/(2 delta).
     Source: Awan and Slavkovic (2018, Definition 2); here as the solution of Lemma 36's recursion,
     ``F(z) = b**k v - delta b (1 - b**k) / (1 - b)``, v the value of the centre k steps on, b = exp(-epsilon).
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Zero or greater, not both zero, delta less than 1.
     """
 
     epsilon: float
@@ -277,9 +237,7 @@ class Tulap(CanonicalNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.nonnegative_real(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", _validate.nonnegative_real(self.delta, "delta"))
-        if self.delta >= 1.0:
-            raise ValueError(f"delta must be at least 0 and less than 1, got {self.delta!r}")
+        object.__setattr__(self, "delta", checked_delta(self.delta))
         if self.epsilon == 0.0 and self.delta == 0.0:
             raise ValueError("epsilon and delta must not both be 0: no noise hides a difference entirely")
 
@@ -287,16 +245,6 @@ class Tulap(CanonicalNoise):
         """``c = F(-1/2)`` and the density ``1 - 2c`` of the centre."""
         b = math.exp(-self.epsilon)
         return (1.0 - self.delta) * b / (1.0 + b), (-math.expm1(-self.epsilon) + 2.0 * self.delta * b) / (1.0 + b)
-
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        c, slope = self._centre()
-        steps = np.ceil(-z - 0.5)
-        value = c + slope * (z + steps + 0.5)
-        b = math.exp(-self.epsilon)
-        with np.errstate(over="ignore"):
-            taken = steps if self.epsilon == 0.0 else np.expm1(-self.epsilon * steps) / math.expm1(-self.epsilon)
-            low = np.maximum(np.exp(-self.epsilon * steps) * value - self.delta * b * taken, 0.0)
-            return low, 1.0 - low, np.where(low > 0.0, slope * np.exp(-self.epsilon * steps), 0.0)
 
     def _quantile(self, low: Floats) -> Floats:
         if self.epsilon == 0.0:
@@ -380,11 +328,6 @@ class RecursiveNoise(CanonicalNoise):
 
     Uniform between -1/2 and 1/2 with ``F(-1/2) = c = f(c)``, and ``F(x) = f(1 - F(x + 1))`` below. As f is
     convex every step shrinks the tail by at least ``c / (1 - c)``, so that the work stops when it is zero.
-
-    Parameters
-    ----------
-    tradeoff : TradeOff
-        A symmetric trade-off function other than 1 - alpha.
     """
 
     tradeoff: TradeOff
@@ -406,21 +349,6 @@ class RecursiveNoise(CanonicalNoise):
         steps = np.ceil(-z - 0.5)
         at, slope = z + steps, 1.0 - 2.0 * self._c
         return steps, self._c + slope * (at + 0.5), self._c + slope * (0.5 - at)
-
-    def _at(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """Both tails and the density at z: k times ``F(x) = f(1 - F(x + 1))`` from the centre, densities by the chain rule."""
-        left, low, high = (np.atleast_1d(part).reshape(-1).copy() for part in self._start(z))
-        density = np.full(low.shape, 1.0 - 2.0 * self._c)
-        going = np.flatnonzero((left > 0.0) & (low > 0.0))
-        while going.size:
-            density[going] *= self.tradeoff._slope(high[going], low[going])
-            low[going], high[going] = self.tradeoff._errors(high[going], low[going])
-            left[going] -= 1.0
-            going = going[(left[going] > 0.0) & (low[going] > 0.0)]
-        # A tail may have become zero within the centre's image of the last step, or steps earlier.
-        density[low <= 0.0] = 0.0
-        shape = np.shape(z)
-        return low.reshape(shape), high.reshape(shape), density.reshape(shape)
 
     def _logs(self, z: Floats) -> tuple[Floats, Floats]:
         """Logarithms of the tail and of the density: no underflow, and one step for all that are left on a straight end."""
@@ -463,12 +391,12 @@ class RecursiveNoise(CanonicalNoise):
         centre, half = 0.5 * (fine[1:] + fine[:-1]), 0.5 * np.diff(fine)
         z = (centre[:, None] + half[:, None] * _NODES).reshape(-1)
         weight = (half[:, None] * _WEIGHTS).reshape(-1)
-        low, high = self._c + (1.0 - 2.0 * self._c) * (z + 0.5), self._c + (1.0 - 2.0 * self._c) * (0.5 - z)
-        total = _contribution(z, weight * (z < 0.0), low)
+        _, low, high = self._start(z)
+        total = float(np.sum(weight * (z < 0.0) * -z * low))
         while True:
             low, high = f._errors(high, low)
             z = z - 1.0
-            more = _contribution(z, weight, low)
+            more = float(np.sum(weight * -z * low))
             total += more
             if more <= _NEGLIGIBLE * total or not np.any(low > 0.0):
                 return 4.0 * total
@@ -490,17 +418,8 @@ class RecursiveNoise(CanonicalNoise):
 
 def _fixed_point(tradeoff: TradeOff) -> float:
     """Give the c in [0, 1/2] with ``f(c) = c``."""
-
-    def excess(c: float) -> float:
-        return float(tradeoff(c)) - c
-
-    if excess(0.0) <= 0.0:
+    if tradeoff(0.0) <= 0.0:
         return 0.0
-    if excess(0.5) >= 0.0:
+    if tradeoff(0.5) >= 0.5:
         return 0.5
-    return float(brentq(excess, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))
-
-
-def _contribution(z: Floats, weight: Floats, low: Floats) -> float:
-    """The integral of ``|x| F(x)`` over one cell, by its nodes z and weights."""
-    return float(np.sum(weight * -z * low))
+    return float(brentq(lambda c: tradeoff(c) - c, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))

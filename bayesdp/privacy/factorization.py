@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import _validate
+from bayesdp._docs import documented
 
 type Floats = npt.NDArray[np.float64]
 
@@ -25,6 +26,36 @@ _NEARLY = 5.0  # an excess below this many tolerances is left to multiplicative 
 _ROUNDED = 1e-10  # eigenvalues below this share of the largest have fewer than six digits left
 _NEWTON_STEPS = 60  # of one interior-point solve; 15 to 25 are usual
 _ACTIVE = 1500  # most vectors that an interior-point solve starts with; a step costs their number squared
+MAX_VECTORS = 20_000  # most differences that a shape is fitted to,
+MAX_DIMENSION = 300  # and most dimensions that they may have
+_RANK = 1e-9  # singular values below this share of the largest are zero
+_TIE = 1e-6  # axes that differ by less than this share are equal: rounding would decide which is the larger
+
+_documented = documented(
+    {
+        "Parameters": """
+vectors : array_like, shape (m, n)
+    One of each pair v, -v; at most 20,000 vectors in at most 300 dimensions, and they must span the space.
+tolerance : float
+    Largest relative gap accepted, of each ellipsoid where there are several. ValueError where it is not reached.
+max_iterations : int
+    Multiplicative and Newton steps in all.
+covariance : numpy.ndarray, shape (n, n)
+    Every vector is within its ellipsoid, and one is on its boundary.
+blocks : tuple of numpy.ndarray, shapes (n, n_i)
+    Orthonormal columns ``U_i``, from the short axes to the long ones; together a basis.
+radii : tuple of float
+    ``max_j ||U_i^T v_j||_2``.
+error : float
+    Trace of the covariance: the expected squared error of 1-GDP noise.
+bound : float
+    No covariance whose ellipsoid contains all vectors has a trace below this.
+gap : float
+    How far from the optimum it may be: ``error / bound - 1``; of an ellipsoid of least volume, ``det(covariance) ** (1 / n)`` is at
+    most ``1 + gap`` times the least possible; of blocks, the largest gap of the ellipsoids they are made of.
+iterations : int"""
+    }
+)
 
 
 class Criterion(ABC):
@@ -48,12 +79,12 @@ class LogDeterminant(Criterion):
     exponent = 1.0  # Titterington (1976)
 
     def ratios(self, vectors: Floats, weights: Floats) -> Floats:
-        """See `Criterion.ratios`; ``v^T S^-1 v / n``."""
+        """``v^T S^-1 v / n``."""
         whitened = self._whitened(vectors, weights)
         return np.asarray(np.einsum("ij,ij->i", whitened, whitened) / vectors.shape[1])
 
     def derivatives(self, vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """See `Criterion.derivatives`; of ``log det(S) / n``."""
+        """Of ``log det(S) / n``."""
         whitened = self._whitened(vectors, weights)
         inner = whitened @ whitened.T
         return np.diagonal(inner) / vectors.shape[1], inner**2 / vectors.shape[1]
@@ -71,12 +102,12 @@ class RootTrace(Criterion):
     exponent = 2.0
 
     def ratios(self, vectors: Floats, weights: Floats) -> Floats:
-        """See `Criterion.ratios`; ``v^T S^(-1/2) v / tr S^(1/2)``."""
+        """``v^T S^(-1/2) v / tr S^(1/2)``."""
         roots, rotated = self._eigen(vectors, weights)
         return np.asarray((rotated**2 @ (1.0 / roots)) / roots.sum())
 
     def derivatives(self, vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """See `Criterion.derivatives`; of ``2 tr S^(1/2)``.
+        """Of ``2 tr S^(1/2)``.
 
         The Hessian is ``-sum_kl y_ik y_jk y_il y_jl / (a_k a_l (a_k + a_l))``, with y in the eigenbasis of S and a the
         roots of its eigenvalues. ``1 / (a + b)`` is the integral of ``exp(t - (a + b) exp(t))``, which the trapezoidal
@@ -203,11 +234,6 @@ def _interior_point(vectors: Floats, criterion: Criterion, start: Floats, tolera
     return weights / weights.sum(), _NEWTON_STEPS
 
 
-MAX_VECTORS = 20_000  # most differences that a shape is fitted to,
-MAX_DIMENSION = 300  # and most dimensions that they may have
-_RANK = 1e-9  # singular values below this share of the largest are zero
-
-
 def spanning(vectors: npt.ArrayLike) -> Floats:
     """Accept vectors that span their space."""
     array = np.asarray(_validate.finite_array(vectors, "vectors"), dtype=np.float64)
@@ -254,22 +280,10 @@ def read_only(array: Floats) -> Floats:
     return array
 
 
+@_documented
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """The covariance of least trace whose ellipsoid contains all vectors.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Every vector is within the ellipsoid, and one is on its boundary.
-    error : float
-        Trace of the covariance: the expected squared error of 1-GDP noise.
-    bound : float
-        No covariance whose ellipsoid contains all vectors has a trace below this.
-    gap : float
-        ``error / bound - 1``.
-    iterations : int
-    """
+    """The covariance of least trace whose ellipsoid contains all vectors."""
 
     covariance: Floats
     error: float
@@ -278,6 +292,7 @@ class Factorization:
     iterations: int
 
 
+@_documented
 def optimal_factorization(
     vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
 ) -> Factorization:
@@ -288,13 +303,6 @@ def optimal_factorization(
     ``tr X^-1 + sum_j l_j (v_j^T X v_j - 1)`` is at ``X^-2 = S(l)``, of value ``2 tr S(l)^(1/2) - sum_j l_j``; then choose the
     sum of l.) This is the factorization mechanism, whose noise may have any shape, optimised for the total squared error
     (Li et al., 2010; Edmonds, Nikolov and Ullman, 2020).
-
-    Parameters
-    ----------
-    vectors, max_iterations
-        As in `enclosing_ellipsoid`.
-    tolerance : float
-        Largest relative gap accepted between the trace and its lower bound.
 
     References
     ----------
@@ -320,46 +328,20 @@ def optimal_factorization(
     return Factorization(read_only(covariance), error, bound, max(error / bound - 1.0, 0.0), design.iterations)
 
 
-_TIE = 1e-6
-"""Axes of an ellipsoid that differ by less than this share are equal: rounding would decide which is the larger."""
-
-
+@_documented
 @dataclass(frozen=True, eq=False)
 class EnclosingEllipsoid:
-    """The ellipsoid ``{x : x^T covariance^-1 x <= 1}`` of least volume around vectors and their negatives.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Every vector is within the ellipsoid, and one is on its boundary.
-    gap : float
-        ``det(covariance) ** (1 / n)`` is at most ``1 + gap`` times the least possible.
-    iterations : int
-    """
+    """The ellipsoid ``{x : x^T covariance^-1 x <= 1}`` of least volume around vectors and their negatives."""
 
     covariance: Floats
     gap: float
     iterations: int
 
 
+@_documented
 @dataclass(frozen=True, eq=False)
 class BaseDecomposition:
-    """Orthogonal blocks of directions, with noise of one scale in each.
-
-    Attributes
-    ----------
-    covariance : numpy.ndarray, shape (n, n)
-        Proportional to ``sum_i radii_i**2 U_i U_i^T``, scaled so that every vector is within the ellipsoid and one is on its
-        boundary.
-    blocks : tuple of numpy.ndarray, shapes (n, n_i)
-        Orthonormal columns ``U_i``, from the short axes to the long ones; together a basis.
-    radii : tuple of float
-        ``max_j ||U_i^T v_j||_2``.
-    gap : float
-        Largest of the gaps of the ellipsoids it is made of.
-    iterations : int
-        Of all of them.
-    """
+    """Orthogonal blocks of directions, with noise of one scale in each: ``sum_i radii_i**2 U_i U_i^T``, scaled."""
 
     covariance: Floats
     blocks: tuple[Floats, ...]
@@ -368,6 +350,7 @@ class BaseDecomposition:
     iterations: int
 
 
+@_documented
 def enclosing_ellipsoid(
     vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
 ) -> EnclosingEllipsoid:
@@ -375,20 +358,6 @@ def enclosing_ellipsoid(
 
     By the dual, a D-optimal design: maximise ``log det S`` over weights, ``S = sum w_j v_j v_j^T``; then ``n S`` is the
     ellipsoid (Kiefer and Wolfowitz, 1960; Titterington, 1975).
-
-    Parameters
-    ----------
-    vectors : array_like, shape (m, n)
-        One of each pair v, -v; at most 20,000 vectors in at most 300 dimensions, and they must span the space.
-    tolerance : float
-        Largest gap accepted.
-    max_iterations : int
-        Multiplicative and Newton steps in all.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the vectors are not finite numbers, too many, or do not span the space, or the gap is not reached.
 
     Examples
     --------
@@ -401,10 +370,11 @@ def enclosing_ellipsoid(
     root = _root(array)
     white = np.asarray(scipy.linalg.solve_triangular(root, array.T, lower=True).T)
     design = solved(white, LogDeterminant(), tolerance, max_iterations)
-    covariance = just_containing(root @ _sum(white, design.weights) @ root.T, array)
+    covariance = just_containing(root @ ((white.T * design.weights) @ white) @ root.T, array)
     return EnclosingEllipsoid(read_only(covariance), max(design.excess, 0.0), design.iterations)
 
 
+@_documented
 def base_decomposition(
     vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
 ) -> BaseDecomposition:
@@ -415,11 +385,6 @@ def base_decomposition(
     blocks and ``r_i`` the length of the longest projected vector. Axes as long as the longest of the shorter half join it,
     so that rounding decides nothing; a ball is one block. At the end the whole is scaled to contain the vectors tightly:
     k is enough and often more than enough.
-
-    Parameters
-    ----------
-    vectors, tolerance, max_iterations
-        As in `enclosing_ellipsoid`; the tolerance is for each ellipsoid.
 
     References
     ----------
@@ -451,10 +416,6 @@ def base_decomposition(
     shape = sum((r**2 * (block @ block.T) for r, block in zip(radii, blocks, strict=True)), np.zeros(()))
     covariance = read_only(just_containing(np.asarray(shape), array))
     return BaseDecomposition(covariance, tuple(blocks), radii, gap, iterations)
-
-
-def _sum(vectors: Floats, weights: Floats) -> Floats:
-    return np.asarray((vectors.T * weights) @ vectors)
 
 
 def _root(vectors: Floats) -> Floats:

@@ -19,12 +19,14 @@ cancels. It is not the profile of the continuous Gaussian: at sigma = 1 and epsi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from bayesdp import _validate
+from bayesdp._docs import documented
 
 CONVERSIONS = ("tight", "bun-steinke")
 """Names of the conversions from zCDP to (epsilon, delta)."""
@@ -33,22 +35,39 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SERIES_FROM = 12.0  # from here on 30 terms of the asymptotic series of Mills' ratio are exact to double precision
 _SUMMED_BELOW = 5000.0  # scale: discrete Gaussian tails term by term below, else by Euler and Maclaurin
 _XTOL = 1e-15  # absolute, on logarithms
+_FLOOR = -1e4  # of log delta, so that the root finder never sees an infinity
 _RTOL = 4 * np.finfo(float).eps  # the smallest that brentq accepts
 
+_documented = documented(
+    {
+        "Parameters": """
+sigma : float
+    Scale of the noise: its standard deviation, or the parameter of the discrete Gaussian, which is in counts.
+sensitivity : float, default 1
+    Largest l2 distance between the statistics of two neighbouring tables, in the unit of sigma.
+shift : int, default 1
+    Difference between the counts of two neighbouring tables.
+rho : float
+    Parameter of zCDP, zero or greater.
+mu : float
+    Parameter of Gaussian differential privacy.
+epsilon : float
+    Zero or greater.
+delta : float
+    Strictly between 0 and 1.
+method : {"tight", "bun-steinke"}
+    The bound of Canonne, Kamath and Steinke (2020, Proposition 12), or ``rho + 2 sqrt(rho log(1/delta))``, which papers print."""
+    }
+)
 
+
+@_documented
 def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
     r"""Give the zCDP parameter of Gaussian noise: ``rho = sensitivity**2 / (2 sigma**2)``.
 
     The same number holds for the continuous Gaussian, the discrete Gaussian on the integers (Canonne,
     Kamath and Steinke, 2020, Theorem 4) and the Gaussian on any lattice, whatever its dimension: by
     Poisson summation the mass of a shifted lattice is never larger than that of the lattice itself.
-
-    Parameters
-    ----------
-    sigma : float
-        Scale of the noise, in counts.
-    sensitivity : float, default 1
-        Largest l2 distance between two neighbouring tables, in counts.
 
     Examples
     --------
@@ -66,13 +85,9 @@ def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
     return rho
 
 
+@_documented
 def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
     """Give the Gaussian scale that spends exactly rho: ``sensitivity / sqrt(2 rho)``.
-
-    Parameters
-    ----------
-    rho, sensitivity : float
-        zCDP parameter; as in `gaussian_rho`.
 
     Examples
     --------
@@ -84,22 +99,9 @@ def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
     return distance / math.sqrt(2.0 * loss)
 
 
+@_documented
 def rho_to_epsilon(rho: float, delta: float, method: str = "tight") -> float:
     """Convert rho-zCDP to the epsilon of (epsilon, delta)-differential privacy.
-
-    Parameters
-    ----------
-    rho : float
-        zCDP parameter, zero or greater.
-    delta : float
-        Strictly between 0 and 1.
-    method : {"tight", "bun-steinke"}
-        The bound of Canonne, Kamath and Steinke (2020, Proposition 12), or ``rho + 2 sqrt(rho log(1/delta))``, which papers print.
-
-    Notes
-    -----
-    Tight: ``epsilon(alpha) = alpha rho + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1)`` has the
-    derivative ``rho + log(alpha delta) / (alpha - 1)**2``, which changes sign once.
 
     Examples
     --------
@@ -112,7 +114,9 @@ def rho_to_epsilon(rho: float, delta: float, method: str = "tight") -> float:
     log_delta = math.log(_validate.probability(delta, "delta"))
     if _validate.choice(method, CONVERSIONS, "method") == "bun-steinke":
         return rho + 2.0 * math.sqrt(-rho * log_delta)
-    # h = alpha - 1 solves h**2 rho + log(1 + h) = log(1/delta); either term alone bounds it from above.
+    # epsilon(alpha) = alpha rho + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1) has the derivative
+    # rho + log(alpha delta) / (alpha - 1)**2, which changes sign once, where h = alpha - 1 solves
+    # h**2 rho + log(1 + h) = log(1/delta); either term alone bounds it from above.
     largest = math.expm1(min(-log_delta, 700.0))
     if rho > 0.0:
         largest = min(largest, math.sqrt(-log_delta / rho))
@@ -125,20 +129,9 @@ def rho_to_epsilon(rho: float, delta: float, method: str = "tight") -> float:
     return max(0.0, epsilon)
 
 
+@_documented
 def rho_to_delta(rho: float, epsilon: float, method: str = "tight") -> float:
-    """Convert rho-zCDP to the delta of (epsilon, delta)-differential privacy.
-
-    Parameters
-    ----------
-    rho, epsilon : float
-        Zero or greater.
-    method : {"tight", "bun-steinke"}
-        As in `rho_to_epsilon`.
-
-    Returns
-    -------
-    float
-        delta, between 0 and 1. 1 says that the bound is empty.
+    """Convert rho-zCDP to the delta of (epsilon, delta)-differential privacy; 1 says that the bound is empty.
 
     Examples
     --------
@@ -153,19 +146,9 @@ def rho_to_delta(rho: float, epsilon: float, method: str = "tight") -> float:
     return math.exp(_zcdp_log_delta(rho, epsilon, method))
 
 
+@_documented
 def rho_within(epsilon: float, delta: float, method: str = "tight") -> float:
-    """Give the largest rho whose conversion stays within (epsilon, delta).
-
-    Parameters
-    ----------
-    epsilon, delta, method
-        As in `rho_to_epsilon`; epsilon positive for ``"bun-steinke"``, which gives nothing at zero.
-
-    Returns
-    -------
-    float
-        rho. The tight one is found by bisection and is the lower end of the last interval, so that the
-        delta of the result does not exceed the one asked for.
+    """Give the largest rho whose conversion stays within (epsilon, delta); epsilon must be positive for "bun-steinke".
 
     Examples
     --------
@@ -232,16 +215,9 @@ def mills(x: float) -> float:
 
 
 def mills_difference(x: float, width: float) -> float:
-    """``R(x) - R(x + width)``, accurate to about 1e-13 relative for ``x >= -6`` and ``width >= 0``.
-
-    For a short interval the difference of two nearly equal numbers is replaced by the integral of
-    ``-R'(t) = 1 - t R(t) > 0``, smooth on the scale of max(1, t): 24 Gauss-Legendre nodes are enough.
-
-    Examples
-    --------
-    >>> print(f"{mills_difference(1e4, 1e-3):.6e}")
-    9.999999e-12
-    """
+    """``R(x) - R(x + width)``, accurate to about 1e-13 relative for ``x >= -6`` and ``width >= 0``."""
+    # For a short interval the difference of two nearly equal numbers is replaced by the integral of
+    # -R'(t) = 1 - t R(t) > 0, smooth on the scale of max(1, t): 24 Gauss-Legendre nodes are enough.
     if width > max(1.0, 0.5 * x):
         return mills(x) - mills(x + width)
     points = x + 0.5 * width * (1.0 + _NODES)
@@ -259,17 +235,9 @@ def _minus_slope(t: float) -> float:
     return total
 
 
+@_documented
 def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
     """Give the smallest delta at which Gaussian noise is (epsilon, delta)-differentially private.
-
-    Parameters
-    ----------
-    epsilon : float
-        Zero or greater.
-    sigma : float
-        Standard deviation of the noise.
-    sensitivity : float, default 1
-        Largest l2 distance between the statistics of two neighbouring tables, in the unit of sigma.
 
     Examples
     --------
@@ -280,13 +248,9 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     return math.exp(_log_delta(epsilon, gaussian_mu(sigma, sensitivity)))
 
 
+@_documented
 def gaussian_epsilon(delta: float, sigma: float, sensitivity: float = 1.0) -> float:
     """Give the smallest epsilon at which Gaussian noise is (epsilon, delta)-differentially private.
-
-    Parameters
-    ----------
-    delta, sigma, sensitivity : float
-        As in `gaussian_delta`; delta strictly between 0 and 1.
 
     Examples
     --------
@@ -296,20 +260,25 @@ def gaussian_epsilon(delta: float, sigma: float, sensitivity: float = 1.0) -> fl
     """
     log_delta = math.log(_validate.probability(delta, "delta"))
     mu = gaussian_mu(sigma, sensitivity)
-    if _log_delta(0.0, mu) <= log_delta:
-        return 0.0
     # mu-GDP implies mu**2/2-zCDP, so Bun and Steinke's epsilon is an upper end.
     high = 0.5 * mu * mu + mu * math.sqrt(-2.0 * log_delta)
-    return float(brentq(lambda value: _log_delta(value, mu) - log_delta, 0.0, high, xtol=1e-300, rtol=_RTOL))
+    return _smallest_epsilon(lambda epsilon: _log_delta(epsilon, mu), log_delta, high)
 
 
+def _smallest_epsilon(log_delta_at: Callable[[float], float], log_delta: float, high: float) -> float:
+    """Where a falling profile takes a value, between 0 and `high`."""
+    if log_delta_at(0.0) <= log_delta:
+        return 0.0
+
+    def excess(epsilon: float) -> float:
+        return max(log_delta_at(epsilon), _FLOOR) - log_delta
+
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=_RTOL))
+
+
+@_documented
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Give the smallest Gaussian scale that is (epsilon, delta)-differentially private.
-
-    Parameters
-    ----------
-    epsilon, delta, sensitivity : float
-        As in `gaussian_delta`; delta strictly between 0 and 1.
 
     Examples
     --------
@@ -321,8 +290,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     distance = _validate.positive_real(sensitivity, "sensitivity")
 
     def excess(log_mu: float) -> float:
-        floor = -1e4  # so that the root finder never sees an infinity
-        return max(_log_delta(epsilon, math.exp(log_mu)), floor) - log_delta
+        return max(_log_delta(epsilon, math.exp(log_mu)), _FLOOR) - log_delta
 
     low, high = -1.0, 1.0
     while excess(low) > 0.0:
@@ -333,13 +301,9 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     return distance / math.exp(log_mu)
 
 
+@_documented
 def gaussian_mu(sigma: float, sensitivity: float = 1.0) -> float:
     """Give the parameter of Gaussian differential privacy: ``mu = sensitivity / sigma``.
-
-    Parameters
-    ----------
-    sigma, sensitivity : float
-        As in `gaussian_delta`.
 
     Examples
     --------
@@ -349,13 +313,9 @@ def gaussian_mu(sigma: float, sensitivity: float = 1.0) -> float:
     return _validate.positive_real(sensitivity, "sensitivity") / _validate.positive_real(sigma, "sigma")
 
 
+@_documented
 def gaussian_sigma_for_mu(mu: float, sensitivity: float = 1.0) -> float:
     """Give the Gaussian scale that is exactly mu-GDP: ``sensitivity / mu``.
-
-    Parameters
-    ----------
-    mu, sensitivity : float
-        Parameter of Gaussian differential privacy; as in `gaussian_delta`.
 
     Examples
     --------
@@ -379,17 +339,13 @@ def _log_delta(epsilon: float, mu: float) -> float:
     return log_normal_density(x) + math.log(difference) if difference > 0.0 else -math.inf
 
 
+@_documented
 def lemma_3_4_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Give the scale of Lemma 3.4, ``sensitivity (1 + sqrt(1 + log(1/delta))) / epsilon``, where it is private.
 
     The paper states the lemma for all positive epsilon and delta, but it does not hold for all. The exact delta of that
     scale is computed by `gaussian_delta`, and the scale is refused if it exceeds the one asked for. Use `gaussian_sigma`,
     which always holds and is never larger than a scale that holds. See docs/CORRECTIONS.md.
-
-    Parameters
-    ----------
-    epsilon, delta, sensitivity : float
-        As in `gaussian_sigma`; epsilon greater than 0.
 
     References
     ----------
@@ -417,17 +373,9 @@ def lemma_3_4_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
     return sigma
 
 
+@_documented
 def discrete_gaussian_delta(epsilon: float, sigma: float, shift: int = 1) -> float:
     """Give the smallest delta at which discrete Gaussian noise is (epsilon, delta)-differentially private.
-
-    Parameters
-    ----------
-    epsilon : float
-        Zero or greater.
-    sigma : float
-        Scale parameter of the noise, in counts.
-    shift : int, default 1
-        Difference between the counts of two neighbouring tables.
 
     Returns
     -------
@@ -448,13 +396,9 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: int = 1) -> flo
     return math.exp(_discrete_log_delta(epsilon, sigma, shift))
 
 
+@_documented
 def discrete_gaussian_epsilon(delta: float, sigma: float, shift: int = 1) -> float:
     """Give the smallest epsilon at which discrete Gaussian noise is (epsilon, delta)-differentially private.
-
-    Parameters
-    ----------
-    delta, sigma, shift
-        As in `discrete_gaussian_delta`; delta strictly between 0 and 1.
 
     Examples
     --------
@@ -464,14 +408,8 @@ def discrete_gaussian_epsilon(delta: float, sigma: float, shift: int = 1) -> flo
     log_delta = math.log(_validate.probability(delta, "delta"))
     sigma = _validate.positive_real(sigma, "sigma")
     shift = _validate.positive_integer(shift, "shift")
-    if _discrete_log_delta(0.0, sigma, shift) <= log_delta:
-        return 0.0
     high = rho_to_epsilon(0.5 * (shift / sigma) ** 2, delta)
-
-    def excess(epsilon: float) -> float:
-        return max(_discrete_log_delta(epsilon, sigma, shift), -1e4) - log_delta  # a finite floor for the root finder
-
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=_RTOL))
+    return _smallest_epsilon(lambda epsilon: _discrete_log_delta(epsilon, sigma, shift), log_delta, high)
 
 
 def _discrete_log_delta(epsilon: float, sigma: float, shift: int) -> float:

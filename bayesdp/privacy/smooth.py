@@ -1,4 +1,4 @@
-r"""Smooth differential privacy: a loss that grows with the distance of two tables (Dharangutte et al., 2023, Definition 2).
+"""Smooth differential privacy: a loss that grows with the distance of two tables (Dharangutte et al., 2023, Definition 2).
 
 For all tables x, x' with the same invariants, at distance ``d = ||x - x'||``, and every event E,
 
@@ -93,7 +93,7 @@ class SmoothDP:
 
 
 def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
-    """A delta with which lattice Gaussian noise is smoothly (epsilon, delta)-differentially private in l2, on any lattice.
+    """A delta with which lattice Gaussian noise is smoothly (epsilon, delta)-differentially private in l2; 1 if none is found.
 
     Parameters
     ----------
@@ -101,11 +101,6 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
         Positive: for each unit of l2 distance.
     sigma : float
         Scale of the noise, in counts.
-
-    Returns
-    -------
-    float
-        1 if none below is found.
 
     Notes
     -----
@@ -122,8 +117,8 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
     """
     epsilon = _validate.positive_real(epsilon, "epsilon")
     sigma = _validate.positive_real(sigma, "sigma")
-    largest, m = _SMALLEST, 1
-    while True:
+    largest = _SMALLEST
+    for m in range(1, _MOST + 1):
         root = math.sqrt(m)
         log_weight = _log_expm1(epsilon) - _log_expm1(epsilon * root)
         if log_weight < -690.0:  # and so are all that follow
@@ -133,9 +128,7 @@ def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:
         if weight <= largest or beyond <= math.log(largest):
             return min(1.0, largest)
         largest = max(largest, weight * rho_to_delta(gaussian_rho(sigma, root), epsilon * root))
-        m += 1
-        if m > _MOST:
-            return 1.0
+    return 1.0
 
 
 def _log_expm1(x: float) -> float:

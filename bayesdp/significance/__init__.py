@@ -12,11 +12,15 @@
 
 from __future__ import annotations
 
+from bayesdp.significance._families import ConfidenceInterval
 from bayesdp.significance.binomial import BinomialResult, binomial_test
-from bayesdp.significance.combined import odds_ratio_test_from_releases
-from bayesdp.significance.from_release import odds_ratio_test_from_release
 from bayesdp.significance.independence import IndependenceResult, independence_test_from_releases
-from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult, odds_ratio_test
+from bayesdp.significance.odds_ratio import (
+    OddsRatioResult,
+    odds_ratio_test,
+    odds_ratio_test_from_release,
+    odds_ratio_test_from_releases,
+)
 from bayesdp.significance.posterior import PosteriorOddsRatio, posterior_odds_ratio
 from bayesdp.significance.rules import Rule, umpu_odds_ratio, unbiased_odds_ratio
 from bayesdp.significance.stratified import CommonOddsRatioResult, common_odds_ratio_test

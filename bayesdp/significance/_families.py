@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from functools import cached_property, reduce
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import _validate
+from bayesdp._docs import documented, sections_of, with_sections
 from bayesdp.noise.base import Floats
 from bayesdp.significance._noise import Noise
 
@@ -40,7 +42,6 @@ class Masses:
 
     @cached_property
     def points(self) -> Floats:
-        """The numbers."""
         return np.arange(self.first, self.first + self.weights.size, dtype=np.float64)
 
     def expectation(self, values: Floats) -> float:
@@ -49,34 +50,33 @@ class Masses:
 
     @cached_property
     def mean(self) -> float:
-        """Expectation of the number."""
         return self.first + self.expectation(self.points - self.first)
 
 
-class CountLaws(Protocol):
-    """What a test asks of the laws of a count: its range, and its masses at some log odds."""
+class CountLaws(ABC):
+    """Laws of a count on ``low, ..., high`` with natural parameter log odds."""
 
-    @property
-    def low(self) -> int:
-        """Smallest count."""
+    low: int
+    high: int
 
-    @property
-    def high(self) -> int:
-        """Largest count."""
-
+    @abstractmethod
     def masses(self, log_odds: float, negligible: float = NEGLIGIBLE) -> Masses:
         """The law at some log odds, infinities included; masses below `negligible` times the largest are left out."""
 
+    @property
+    def determined(self) -> bool:
+        """Whether a single count is possible."""
+        return self.low == self.high
+
 
 class Family(CountLaws):
-    """Laws of a count on ``low, ..., high`` with natural parameter log odds."""
+    """Laws that are known by the ratio of neighbouring masses."""
 
     @abstractmethod
     def step(self, x: Floats) -> Floats:
         """``p(x + 1) / p(x)`` at odds 1, for low <= x < high: positive and falling."""
 
     def masses(self, log_odds: float, negligible: float = NEGLIGIBLE) -> Masses:
-        """The law at some log odds, infinities included; masses below `negligible` times the largest are left out."""
         if math.isinf(log_odds):
             return Masses(self.high if log_odds > 0.0 else self.low, np.ones(1))
         odds = math.exp(min(max(log_odds, -_MAX_LOG_ODDS), _MAX_LOG_ODDS))
@@ -87,15 +87,12 @@ class Family(CountLaws):
         return Masses(mode - down.size, weights / math.fsum(weights))
 
     def _mode(self, odds: float) -> int:
-        """The first x from which the masses fall, by bisection."""
-        left, right = self.low, self.high
-        while left < right:
-            middle = (left + right) // 2
-            if odds * float(self.step(np.array(float(middle)))) < 1.0:
-                right = middle
-            else:
-                left = middle + 1
-        return left
+        """The first x from which the masses fall."""
+
+        def falls(x: int) -> bool:
+            return odds * float(self.step(np.array(float(x)))) < 1.0
+
+        return self.low + bisect_left(range(self.low, self.high), True, key=falls)
 
 
 def _outwards(length: int, ratio: Callable[[Floats], Floats], negligible: float) -> Floats:
@@ -129,14 +126,12 @@ class Hypergeometric(Family):
     r2: int
     c1: int
 
-    @property
-    def low(self) -> int:
-        """Smallest corner."""
+    @cached_property
+    def low(self) -> int:  # type: ignore[override]
         return max(0, self.c1 - self.r2)
 
-    @property
-    def high(self) -> int:
-        """Largest corner."""
+    @cached_property
+    def high(self) -> int:  # type: ignore[override]
         return min(self.r1, self.c1)
 
     def step(self, x: Floats) -> Floats:
@@ -163,19 +158,35 @@ class Binomial(Family):
 
     n: int
 
-    @property
-    def low(self) -> int:
-        """Smallest count: no success."""
-        return 0
+    low = 0
 
-    @property
-    def high(self) -> int:
-        """Largest count: n successes."""
+    @cached_property
+    def high(self) -> int:  # type: ignore[override]
         return self.n
 
     def step(self, x: Floats) -> Floats:
-        """``(n - x) / (x + 1)``."""
         return np.asarray((self.n - x) / (x + 1.0))
+
+
+@dataclass(frozen=True)
+class FamilySum(CountLaws):
+    """Sum of independent counts with a common odds ratio: again an exponential family, its masses a convolution."""
+
+    parts: tuple[Family, ...]
+
+    @cached_property
+    def low(self) -> int:  # type: ignore[override]
+        return sum(part.low for part in self.parts)
+
+    @cached_property
+    def high(self) -> int:  # type: ignore[override]
+        return sum(part.high for part in self.parts)
+
+    def masses(self, log_odds: float, negligible: float = NEGLIGIBLE) -> Masses:
+        """The law of the sum."""
+        laws = [part.masses(log_odds, negligible) for part in self.parts]
+        weights = reduce(np.convolve, (law.weights for law in laws))
+        return Masses(sum(law.first for law in laws), weights / math.fsum(weights))
 
 
 ALTERNATIVES: Final = ("greater", "less", "two-sided")
@@ -186,6 +197,29 @@ FOR_LEVELS = 1e-30
 """Masses below this share of the largest have no say in p-values that are compared with 1 - level >= 1e-16."""
 
 
+documented_test = documented(
+    {
+        "Parameters": """
+alpha : float
+    Size, between 0 and 1.
+rows : tuple of int
+    Totals of the two rows.
+column : int
+    Total of the first column.
+tradeoff : TradeOff
+    Symmetric f that the noise is canonical for, as of `bayesdp.privacy.approximate_dp`.
+alternative : {"greater", "less", "two-sided"}
+null : float, default 1
+    Odds ratio of the null hypothesis, ``x11 x22 / (x12 x21)``, greater than 0.
+cell : mapping, optional
+    Label of each dimension: the cell that is x11, for example ``{"sex": "men", "admission": "admitted"}``. The first
+    labels by default. The odds ratio is turned over if one label is exchanged.
+rng : int, numpy.random.Generator or None
+    For the uniform, which is drawn once; None takes the operating system's entropy."""
+    }
+)
+
+
 def finite_statistic(value: Any) -> float:
     """Accept a finite real number."""
     array = _validate.finite_array(value, "statistic")
@@ -194,15 +228,25 @@ def finite_statistic(value: Any) -> float:
     return float(array)
 
 
+def checked_null(alternative: str, null: float) -> float:
+    """The odds ratio of the null hypothesis, checked with the alternative."""
+    _validate.choice(alternative, ALTERNATIVES, "alternative")
+    return _validate.positive_real(null, "null")
+
+
+def elementwise(function: Callable[[float], float], values: Floats) -> Any:
+    """A function of one number at each of an array of them; a float at an array without dimensions."""
+    found = np.array([function(value) for value in values.reshape(-1).tolist()])
+    return found.reshape(values.shape) if values.ndim else float(found[0])
+
+
 def at_odds_ratios(function: Callable[[float], float], odds_ratio: npt.ArrayLike) -> Any:
     """A function of the log odds ratio at one odds ratio (a float) or an array of them (an array of that shape)."""
     ratios = np.asarray(odds_ratio, dtype=np.float64)
     if np.any(~(ratios >= 0.0)):
         raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
     with np.errstate(divide="ignore"):
-        logs = np.log(ratios).reshape(-1).tolist()
-    values = np.array([function(log_odds) for log_odds in logs])
-    return values.reshape(ratios.shape) if ratios.ndim else float(values[0])
+        return elementwise(function, np.asarray(np.log(ratios)))
 
 
 @dataclass(frozen=True)
@@ -216,12 +260,12 @@ class NoisyCount:
     def greater(self, log_odds: float, negligible: float = NEGLIGIBLE) -> float:
         """``P(X + N >= statistic) = E F(X - statistic)``: rises with the odds."""
         law = self.family.masses(log_odds, negligible)
-        return min(1.0, law.expectation(self._cdf(law.points - self.statistic)))
+        return min(1.0, law.expectation(self.noise.cdf(law.points - self.statistic)))
 
     def less(self, log_odds: float, negligible: float = NEGLIGIBLE) -> float:
         """``P(X + N <= statistic) = E F(statistic - X)``: falls with the odds."""
         law = self.family.masses(log_odds, negligible)
-        return min(1.0, law.expectation(self._cdf(self.statistic - law.points)))
+        return min(1.0, law.expectation(self.noise.cdf(self.statistic - law.points)))
 
     def pvalue(self, log_odds: float, alternative: str) -> float:
         """p-value; two-sided is twice the smaller one, exact because the noise is continuous."""
@@ -247,7 +291,7 @@ class NoisyCount:
         largest = float(np.max(self.family.masses(log_odds, FOR_LEVELS).weights))
         spacing = float(np.spacing(max(abs(self.statistic), float(self.family.high), 1.0)))
         error = largest * (1.0 - 2.0 * float(self.noise.cdf(-0.5 * spacing)) + spacing)
-        if error > _UNIFORM and self.family.low < self.family.high:
+        if error > _UNIFORM and not self.family.determined:
             raise ValueError(
                 f"the noise {self.noise!r} is too narrow for the statistic {self.statistic!r}: binary64 numbers of this size are "
                 f"{spacing:.1e} apart, so that the p-value could be off by {error:.1e}. Noise that narrow protects nothing: test "
@@ -270,9 +314,6 @@ class NoisyCount:
     def upper(self, error: float) -> float:
         """Log odds at which `less` is `error`; inf if it is never below, -inf if it is never above."""
         return -_crossing(lambda log_odds: self.less(-log_odds, FOR_LEVELS), error)
-
-    def _cdf(self, x: Floats) -> Floats:
-        return np.asarray(self.noise.cdf(x), dtype=np.float64)
 
 
 def _crossing(rising: Callable[[float], float], level: float) -> float:
@@ -299,15 +340,41 @@ class ConfidenceInterval(NamedTuple):
     high: float
 
 
-class Inverted(ABC):
-    """A test of an odds ratio that can be inverted."""
+@dataclass(frozen=True)
+class Tested(ABC):
+    """What a noisy count says of a null hypothesis.
 
+    Parameters
+    ----------
+    statistic : float
+        The noisy count that was tested, ``U = X + N``.
+    pvalue : float
+        Uniform at the null hypothesis, and smaller the further the truth is on the alternative's side.
+    alternative : {"greater", "less", "two-sided"}
+    null : float
+        Odds ratio (of `binomial_test` proportion) of the null hypothesis; its boundary for one-sided alternatives.
+    """
+
+    statistic: float
+    pvalue: float
     alternative: str
+    null: float
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        sections, shared = sections_of(cls.__doc__), sections_of(Tested.__doc__)
+        if "Parameters" in sections:
+            parameters = f"{shared['Parameters']}\n{sections['Parameters']}"
+            cls.__doc__ = with_sections("", {**sections, "Parameters": parameters})
 
     @property
     @abstractmethod
     def _count(self) -> NoisyCount:
         """The noisy number, with the laws of count and noise."""
+
+
+class Inverted(Tested):
+    """A test of an odds ratio that can be inverted."""
 
     def confidence_interval(self, level: float = 0.95) -> ConfidenceInterval:
         """Odds ratios whose p-value is above ``1 - level``: exact coverage, as the p-value is uniform.
@@ -317,7 +384,6 @@ class Inverted(ABC):
         Parameters
         ----------
         level : float, default 0.95
-            Between 0 and 1.
 
         Returns
         -------
@@ -356,20 +422,14 @@ class Inverted(ABC):
         Parameters
         ----------
         odds_ratio : float or array_like
-            At least 0; infinity is allowed.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of odds_ratio; rising.
+            At least 0; infinity is allowed. The result has its shape, and rises.
         """
         return at_odds_ratios(self._count.greater, odds_ratio)
 
     @property
     def determined(self) -> bool:
         """Whether the margins leave a single table: then nothing published says anything about the odds ratio."""
-        family = self._count.family
-        return family.low == family.high
+        return self._count.family.determined
 
 
 def _exp(log: float) -> float:

@@ -15,26 +15,29 @@ from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
-from bayesdp.significance._families import ALTERNATIVES, FOR_LEVELS, NEGLIGIBLE, Binomial, NoisyCount, finite_statistic
-from bayesdp.significance._noise import in_words
-from bayesdp.significance.odds_ratio import ConfidenceInterval
+from bayesdp.significance._corners import in_words
+from bayesdp.significance._families import (
+    ALTERNATIVES,
+    FOR_LEVELS,
+    NEGLIGIBLE,
+    Binomial,
+    ConfidenceInterval,
+    NoisyCount,
+    Tested,
+    documented_test,
+    elementwise,
+    finite_statistic,
+)
 
 _GRID = 33  # proportions on each side of the estimate at which a two-sided interval looks for its end
 
 
 @dataclass(frozen=True)
-class BinomialResult:
+class BinomialResult(Tested):
     """What a noisy count of successes says about their probability.
 
     Parameters
     ----------
-    statistic : float
-        ``Z = X + N``.
-    pvalue : float
-        Uniform at the null proportion.
-    alternative : {"greater", "less", "two-sided"}
-    null : float
-        Proportion of the null hypothesis.
     n : int
         Number of trials.
     noise : CanonicalNoise
@@ -43,10 +46,6 @@ class BinomialResult:
         The trade-off function f in words.
     """
 
-    statistic: float
-    pvalue: float
-    alternative: str
-    null: float
     n: int
     noise: CanonicalNoise
     tradeoff: str
@@ -64,17 +63,11 @@ class BinomialResult:
         Parameters
         ----------
         level : float, default 0.95
-            Between 0 and 1.
 
         Returns
         -------
         ConfidenceInterval
             (1, 1) or (0, 0) where only that end is left, or not even that: a statistic far outside 0 to n.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If level is not a number between 0 and 1.
         """
         error = 1.0 - _validate.probability(level, "level")
         if self.alternative == "two-sided":
@@ -85,19 +78,14 @@ class BinomialResult:
 
     def _end(self, outside: float, estimate: float, error: float) -> float:
         """Where the two-sided p-value first exceeds `error` on the way in from 0 or 1; the estimate if nowhere."""
-        grid = np.linspace(outside, estimate, _GRID)
-        for i, inner in enumerate(grid.tolist()):
-            if _both_sides(self._count, self.n, inner, FOR_LEVELS) > error:
-                if i == 0:
-                    return outside
-                return float(
-                    brentq(
-                        lambda p: _both_sides(self._count, self.n, p, FOR_LEVELS) - error,
-                        inner,
-                        float(grid[i - 1]),
-                        xtol=1e-15,
-                    )
-                )
+
+        def above(p: float) -> float:
+            return _both_sides(self._count, self.n, p, FOR_LEVELS) - error
+
+        grid = np.linspace(outside, estimate, _GRID).tolist()
+        for i, inner in enumerate(grid):
+            if above(inner) > 0.0:
+                return float(brentq(above, inner, grid[i - 1], xtol=1e-15)) if i else outside
         return estimate
 
     def confidence_distribution(self, p: npt.ArrayLike) -> Any:
@@ -106,25 +94,15 @@ class BinomialResult:
         Parameters
         ----------
         p : float or array_like
-            Between 0 and 1, ends included.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of p; rising.
-
-        Raises
-        ------
-        ValueError
-            If a proportion is not between 0 and 1.
+            Between 0 and 1, ends included. The result has its shape, and rises.
         """
         values = np.asarray(p, dtype=np.float64)
         if np.any(~((values >= 0.0) & (values <= 1.0))):
             raise ValueError(f"p must be between 0 and 1, got {p!r}")
-        found = np.array([self._count.greater(own) for own in _log_odds(values.reshape(-1)).tolist()])
-        return found.reshape(values.shape) if values.ndim else float(found[0])
+        return elementwise(self._count.greater, _log_odds(values))
 
 
+@documented_test
 def binomial_test(
     statistic: float, n: int, p: float = 0.5, *, tradeoff: TradeOff, alternative: str = "two-sided"
 ) -> BinomialResult:
@@ -146,16 +124,6 @@ def binomial_test(
         Proportion of the null hypothesis, strictly between 0 and 1.
     tradeoff : TradeOff
         Symmetric f that the noise is canonical for; neighbours differ by at most one success.
-    alternative : {"two-sided", "greater", "less"}
-
-    Returns
-    -------
-    BinomialResult
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, or the trade-off function has no canonical noise.
 
     Examples
     --------

@@ -13,10 +13,10 @@ from scipy.stats import random_table
 from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp._validate import Seed, generator_of
-from bayesdp.composition import joint_release
 from bayesdp.measurements import Measured
 from bayesdp.noise.base import Floats
 from bayesdp.release import Release
+from bayesdp.significance._corners import joined, leaves_only
 
 _TIE = 1e-9
 """Statistics this close, relative to their size, count as equal: for the null hypothesis, so that rounding cannot help a rejection."""
@@ -81,14 +81,8 @@ def independence_test_from_releases(
     rng : int, numpy.random.Generator or None
         For the draws. The p-value depends on it: draw once, and report that.
 
-    Returns
-    -------
-    IndependenceResult
-
     Raises
     ------
-    TypeError, ValueError
-        If the table has not two dimensions, its exact part is not both margins, or measurements are not of the cells.
     NotImplementedError
         If noise depends on the cell (within bounds) or is drawn by a chain that only comes near its law.
 
@@ -107,10 +101,7 @@ def independence_test_from_releases(
     many = _validate.positive_integer(draws, "draws")
     if many < 99:
         raise ValueError(f"draws must be at least 99, got {draws!r}")
-    given = [releases] if isinstance(releases, Release) else list(releases)
-    if not given:
-        raise ValueError("releases must be at least one release, got none")
-    joint = joint_release(given)
+    joint = joined(releases)
     _check(joint)
     generator = generator_of(rng)
     point = joint.fiber.find_point()
@@ -139,7 +130,7 @@ def _check(release: Release) -> None:
     r, c = release.frame.shape
     bounds = [part for part in release.exact if part.sign != "="]
     free = release.invariants.dimension
-    if bounds or free != (r - 1) * (c - 1) or not all(release.invariants.is_null(move) for move in _moves(r, c)):
+    if bounds or not leaves_only(release.invariants, _moves(r, c)):
         raise ValueError(
             f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
             f"this release leaves {free} dimensions free{' and has bounds' if bounds else ''}, and margins leave {(r - 1) * (c - 1)}"
@@ -165,14 +156,8 @@ def _check(release: Release) -> None:
 
 def _moves(r: int, c: int) -> list[npt.NDArray[np.int64]]:
     """A basis of what margins leave free."""
-    found = []
-    for i in range(1, r):
-        for j in range(1, c):
-            move = np.zeros((r, c), dtype=np.int64)
-            move[0, 0] = move[i, j] = 1
-            move[0, j] = move[i, 0] = -1
-            found.append(move)
-    return found
+    by_row, by_column = (np.eye(n, dtype=np.int64)[0] - np.eye(n, dtype=np.int64)[1:] for n in (r, c))
+    return [np.outer(one, other) for one in by_row for other in by_column]
 
 
 def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
@@ -183,7 +168,7 @@ def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[
     n = float(rows.sum())
     if n < 2.0:
         return np.outer(rows, columns) / max(n, 1.0), np.zeros((rows.size * columns.size, 0)), np.zeros((0, 0))
-    by_row, by_column = (np.diag(own / n) - np.outer(own, own) / n**2 for own in (rows, columns))
+    by_row, by_column = (np.diag(totals / n) - np.outer(totals, totals) / n**2 for totals in (rows, columns))
     covariance = np.kron(by_row, by_column) * (n * n / (n - 1.0))
     directions = np.asarray(np.kron(_contrasts(rows), _contrasts(columns)), dtype=np.float64)
     return np.outer(rows, columns) / n, directions, directions.T @ covariance @ directions
@@ -215,8 +200,8 @@ def _statistics(distances: Floats, spread: Floats, covariances: list[Floats]) ->
     if len(covariances) == 1:
         mean, noise = distances[:, 0], covariances[0]
     else:
-        precisions = [np.linalg.pinv(own, hermitian=True) for own in covariances]
+        precisions = [np.linalg.pinv(covariance, hermitian=True) for covariance in covariances]
         noise = np.linalg.pinv(np.sum(precisions, axis=0), hermitian=True)
-        mean = sum(distances[:, k] @ own for k, own in enumerate(precisions)) @ noise
+        mean = sum(distances[:, k] @ precision for k, precision in enumerate(precisions)) @ noise
     inverse = np.linalg.pinv(spread + noise, hermitian=True)
     return np.asarray(np.einsum("ti,ij,tj->t", mean, inverse, mean))

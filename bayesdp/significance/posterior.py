@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,15 @@ from bayesdp._text import printable
 from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
-from bayesdp.significance._families import ALTERNATIVES, Hypergeometric, margins
-from bayesdp.significance.from_release import corner_position, odds_ratio_test_from_release
-from bayesdp.significance.odds_ratio import ConfidenceInterval, OddsRatioResult
+from bayesdp.significance._corners import corner_position, family_of
+from bayesdp.significance._families import Hypergeometric, checked_null, documented_test
+from bayesdp.significance.odds_ratio import OddsRatioResult, odds_ratio_test_from_release
 
 type Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """Median and equal-tailed interval of an odds ratio.
-
-    Parameters
-    ----------
-    median, low, high : float
-        Infinite or 0 where a cell may be empty.
-    """
+class Interval(NamedTuple):
+    """Median and equal-tailed interval of an odds ratio; infinite or 0 where a cell may be empty."""
 
     median: float
     low: float
@@ -74,16 +67,15 @@ class PosteriorOddsRatio:
     def __str__(self) -> str:
         percent = f"{100 * self.level:.10g}%"
         lines = [f"odds ratio with x11 at {printable(self.cell)}"]
-        for name, own in (("table", self.table), ("population", self.population)):
-            if own is not None:
-                lines.append(
-                    f"  of the {name}: median {own.median:.4g}, {percent} interval {own.low:.4g} to {own.high:.4g}"
-                )
+        for name, found in (("table", self.table), ("population", self.population)):
+            if found is not None:
+                interval = f"{percent} interval {found.low:.4g} to {found.high:.4g}"
+                lines.append(f"  of the {name}: median {found.median:.4g}, {interval}")
         if self.probability is not None:
             lines.append(f"  posterior probability that it is above {self.null:g}: {self.probability:.4g}")
         lines.append(f"  posterior predictive p-value ({self.alternative}): {self.predictive_pvalue:.4g}")
         if self.test is not None:
-            ends: ConfidenceInterval = self.test.confidence_interval(self.level)
+            ends = self.test.confidence_interval(self.level)
             lines += [
                 f"  p-value from the release ({self.alternative}): {self.test.pvalue:.4g}; {self.test.claim}",
                 f"  {percent} confidence interval {ends.low:.4g} to {ends.high:.4g}",
@@ -91,6 +83,7 @@ class PosteriorOddsRatio:
         return "\n".join(lines)
 
 
+@documented_test
 def posterior_odds_ratio(
     posterior: xr.DataTree | xr.Dataset,
     variable: str = "x",
@@ -114,27 +107,11 @@ def posterior_odds_ratio(
     parameter : str, default "log_odds_ratio"
         Name of the population's log odds ratio (a scalar of the model, for the first labels as x11); left out where the
         posterior has none of that name.
-    null : float, default 1
-        Odds ratio of the null hypothesis.
-    alternative : {"greater", "less", "two-sided"}
     level : float, default 0.95
         Of the equal-tailed intervals.
-    cell : mapping, optional
-        Label of each dimension: the cell that is x11, the first labels by default.
     test : OddsRatioResult, optional
         The test of the release, where it was made already: its uniform is not to be drawn twice. Without it, and with one
         release in the DataTree, it is made here; for several, give that of `odds_ratio_test_from_releases`.
-    rng : int, numpy.random.Generator or None
-        For the uniform of that test.
-
-    Returns
-    -------
-    PosteriorOddsRatio
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the counts are missing, not a 2 x 2 table, or their margins differ between draws.
 
     See Also
     --------
@@ -150,8 +127,7 @@ def posterior_odds_ratio(
       of the table: median 4.4, 50% interval 2.333 to 9
       posterior predictive p-value (greater): 0.1067
     """
-    ratio = _validate.positive_real(null, "null")
-    _validate.choice(alternative, ALTERNATIVES, "alternative")
+    ratio = checked_null(alternative, null)
     _validate.probability(level, "level")
     dataset = _posterior(posterior)
     counts, frame = _counts(dataset, variable)
@@ -164,10 +140,8 @@ def posterior_odds_ratio(
         population = _interval(np.exp(logs), level)
         above = float(np.mean(logs > math.log(ratio)))
     tables = releases_of_tables(posterior) if isinstance(posterior, xr.DataTree) else []
-    releases = next((own for stated, own in tables if stated in (None, variable)), ())
-    if (
-        test is None and len(releases) == 1
-    ):  # of several `odds_ratio_test_from_releases` has one, where their noise adds up
+    releases = next((given for stated, given in tables if stated in (None, variable)), ())
+    if test is None and len(releases) == 1:
         [release] = releases
         test = odds_ratio_test_from_release(release, alternative, ratio, cell=cell, rng=rng)
     return PosteriorOddsRatio(
@@ -214,8 +188,7 @@ def _common_margins(counts: Ints, frame: Frame, row: int, column: int) -> Hyperg
             raise ValueError(
                 f"the totals by {dim} differ between draws; they must be exact for the odds ratio given the margins"
             )
-    first = counts[0]
-    return margins((int(first[row].sum()), int(first[1 - row].sum())), int(first[:, column].sum()))
+    return family_of(counts[0], row, column)
 
 
 def _scalar(dataset: xr.Dataset, parameter: str) -> Floats:
@@ -248,5 +221,5 @@ def _predictive(corner: Ints, family: Hypergeometric, null: float, alternative: 
     above = np.concatenate([np.cumsum(law.weights[::-1])[::-1], [0.0]])
     greater = above[np.clip(place, 0, law.weights.size)]
     less = below[np.clip(place + 1, 0, law.weights.size)]
-    own = {"greater": greater, "less": less, "two-sided": np.minimum(2.0 * np.minimum(greater, less), 1.0)}
-    return float(np.mean(own[alternative]))
+    both = np.minimum(2.0 * np.minimum(greater, less), 1.0)
+    return float(np.mean({"greater": greater, "less": less, "two-sided": both}[alternative]))

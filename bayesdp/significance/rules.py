@@ -1,7 +1,4 @@
-"""Tests as functions of the confidential count: the probability of rejecting, solved for size and unbiasedness.
-
-Tests of the odds ratio of a 2 x 2 table with exact margins as functions, with thresholds, size and power.
-"""
+"""Tests of the odds ratio as functions of the confidential corner, with thresholds, size and power."""
 
 from __future__ import annotations
 
@@ -17,10 +14,9 @@ from scipy.optimize import brentq
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
-from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, margins
-from bayesdp.significance._noise import Noise, in_words
-
-__all__ = ["Form", "Rule", "rule_of", "solve"]
+from bayesdp.significance._corners import in_words
+from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, documented_test, margins
+from bayesdp.significance._noise import Noise
 
 type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
 
@@ -92,7 +88,7 @@ class Rule:
     @property
     def determined(self) -> bool:
         """Whether the margins leave a single table: the power is then the size, whatever the odds ratio."""
-        return self.family.low == self.family.high
+        return self.family.determined
 
     @property
     def threshold(self) -> float:
@@ -110,17 +106,7 @@ class Rule:
         Parameters
         ----------
         corner : int or array_like of int
-            Values of x11 that the margins allow.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of corner.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not a whole number, or the margins do not allow it.
+            Values of x11 that the margins allow. The result has its shape.
         """
         x = _validate.integer_array(corner, "corner")
         if np.any((x < self.family.low) | (x > self.family.high)):
@@ -136,17 +122,7 @@ class Rule:
         Parameters
         ----------
         odds_ratio : float or array_like
-            At least 0; infinity is allowed.
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of odds_ratio.
-
-        Raises
-        ------
-        ValueError
-            If an odds ratio is negative or NaN.
+            At least 0; infinity is allowed. The result has its shape.
         """
         return at_odds_ratios(lambda log_odds: self._power(self.family.masses(log_odds)), odds_ratio)
 
@@ -162,10 +138,7 @@ class Rule:
     def rejects(self, statistic: float) -> bool:
         """Whether the noisy corner ``U = x11 + N`` is in the rejection region, without touching the data again.
 
-        Raises
-        ------
-        ValueError
-            For the two-sided UMPU test: it is no function of a noisy corner.
+        ValueError for the two-sided UMPU test: it is no function of a noisy corner.
         """
         u = _validate.finite_array(statistic, "statistic") - float(self.anchor) - self.offset
         if self.form == "umpu-two-sided":
@@ -183,11 +156,6 @@ class Rule:
             Confidential x11.
         rng : int, numpy.random.Generator or None
             None takes the operating system's entropy. Draw once: every further bit costs as much privacy again.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `probability`.
         """
         chance = self.probability(_validate.nonnegative_integer(corner, "corner"))
         return bool(_validate.generator_of(rng).random() < chance)
@@ -206,9 +174,9 @@ def rejection(form: Form, noise: Noise, at: Floats, half_width: float) -> Floats
     return np.asarray(found, dtype=np.float64)
 
 
-def _solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
-    """Find the roots. Unbiased: the power has derivative 0 at the null, ``E (X - E X) phi(X) = 0``."""
-    law = family.masses(log_odds, _NEGLIGIBLE * alpha)
+def _solved(form: Form, alpha: float, law: Masses, noise: Noise) -> tuple[int, float, float]:
+    """Anchor, offset and half-width of a given size. Unbiased: the power has derivative 0 at the null, ``E (X - E X) phi(X) = 0``."""
+    anchor = round(law.mean)
     if form in ("greater", "less"):
         sign = 1.0 if form == "greater" else -1.0
 
@@ -216,42 +184,34 @@ def _solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noi
             return law.expectation(rejection(form, noise, law.points - float(anchor) - threshold, math.nan))
 
         # The power of "greater" falls with the threshold, that of "less" rises.
-        anchor = round(law.mean)
         rough = _root(lambda m: sign * (alpha - size(m, anchor)))
         nearest = anchor + round(rough)
         return nearest, _root(lambda m: sign * (alpha - size(m, nearest)), rough - round(rough), 0.5), math.nan
     if law.weights.size == 1:  # one table: nothing to balance
         return law.first, 0.0, _half_width(form, alpha, law, noise, law.first, 0.0)
-    anchor = round(law.mean)
     deviation = law.points - law.mean
 
     def lean(offset: float) -> float:
         """Covariance of the count and the test: below 0 where the centre is too far right."""
-        own = _half_width(form, alpha, law, noise, anchor, offset)
-        return law.expectation(deviation * rejection(form, noise, law.points - float(anchor) - offset, own))
+        half_width = _half_width(form, alpha, law, noise, anchor, offset)
+        return law.expectation(deviation * rejection(form, noise, law.points - float(anchor) - offset, half_width))
 
     offset = _root(lambda k: -lean(k), width=max(1.0, 0.1 * law.weights.size))
     return anchor, offset, _half_width(form, alpha, law, noise, anchor, offset)
-
-
-def solve(form: Form, alpha: float, log_odds: float, family: Family, noise: Noise) -> tuple[int, float, float]:
-    """Anchor, offset and half-width of the test of a given size; for two-sided forms unbiased as well."""
-    anchor, offset, half_width = _solve(form, alpha, log_odds, family, noise)
-    law = family.masses(log_odds, _NEGLIGIBLE * alpha)
-    size = law.expectation(rejection(form, noise, law.points - float(anchor) - offset, half_width))
-    if abs(size - alpha) > _SIZE_ERROR * alpha:
-        raise ValueError(
-            f"the noise {noise!r} is too narrow for binary64 thresholds: the test would have size {size:.10g} and not {alpha:g}. "
-            "Noise that narrow protects nothing: test without privacy"
-        )
-    return anchor, offset, half_width
 
 
 def rule_of(form: Form, alpha: float, null: float, family: Family, noise: Noise, tradeoff: str) -> Rule:
     """The test of a form and a size at a null odds ratio; arguments are checked."""
     size = _validate.probability(alpha, "alpha")
     ratio = _validate.positive_real(null, "null")
-    anchor, offset, half_width = solve(form, size, math.log(ratio), family, noise)
+    law = family.masses(math.log(ratio), _NEGLIGIBLE * size)
+    anchor, offset, half_width = _solved(form, size, law, noise)
+    found = law.expectation(rejection(form, noise, law.points - float(anchor) - offset, half_width))
+    if abs(found - size) > _SIZE_ERROR * size:
+        raise ValueError(
+            f"the noise {noise!r} is too narrow for binary64 thresholds: the test would have size {found:.10g} and not {size:g}. "
+            "Noise that narrow protects nothing: test without privacy"
+        )
     return Rule(form, size, ratio, family, noise, tradeoff, anchor, offset, half_width)
 
 
@@ -271,6 +231,7 @@ def _root(rising: Callable[[float], float], start: float = 0.0, width: float = 1
     return float(brentq(rising, left, right, xtol=1e-15, rtol=_TOLERANCE, maxiter=500))
 
 
+@documented_test
 def umpu_odds_ratio(
     alpha: float,
     *,
@@ -285,25 +246,8 @@ def umpu_odds_ratio(
     One-sided, ``phi(x) = F(x - m)`` with m such that the size is alpha (paper 003, Theorem 37). Two-sided,
     ``phi(x) = F(|x - k| - m)``, k and m such that the size is alpha and the power is least at the null: the form that Awan
     and Slavkovic (2018) prove for binomial data. docs/TWO-SIDED-TEST.md proves it for the odds ratio and every symmetric
-    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins.
-
-    Parameters
-    ----------
-    alpha : float
-        Size, between 0 and 1.
-    rows, column, tradeoff, alternative, null
-        As for `odds_ratio_test`.
-
-    Returns
-    -------
-    Rule
-        With ``probability(x11)``, ``power(odds_ratio)``, ``threshold``, and ``decide(x11)``, which draws the one bit that
-        the test publishes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `odds_ratio_test`.
+    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins. Its
+    `Rule.decide` draws the one bit that the test publishes.
 
     Examples
     --------
@@ -318,6 +262,7 @@ def umpu_odds_ratio(
     return rule_of(forms[alternative], alpha, null, margins(rows, column), f.canonical_noise(), in_words(f))
 
 
+@documented_test
 def unbiased_odds_ratio(
     alpha: float, *, rows: tuple[int, int], column: int, tradeoff: TradeOff, null: float = 1.0
 ) -> Rule:
@@ -325,23 +270,6 @@ def unbiased_odds_ratio(
 
     k and m are such that the size is alpha and the derivative of the power at the null is 0. It is post-processing of
     U, and not the UMPU test, which no function of U alone attains.
-
-    Parameters
-    ----------
-    alpha : float
-        Size, between 0 and 1.
-    rows, column, tradeoff, null
-        As for `odds_ratio_test`.
-
-    Returns
-    -------
-    Rule
-        With ``rejects(statistic)``, ``power(odds_ratio)``, ``centre`` k and ``threshold`` m.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `odds_ratio_test`.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,33 +10,34 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp._validate import Seed, generator_of, shown
+from bayesdp._validate import Seed, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import LatticeGaussian, LatticeLaplace, NoiseLaw, ProjectedGaussian, ProjectedLaplace, SubspaceNorm
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Release
-from bayesdp.significance._families import ALTERNATIVES, Family, Hypergeometric, Inverted, NoisyCount
+from bayesdp.significance._corners import NoisyCorner, leaves_only, noisy_corner
+from bayesdp.significance._families import (
+    FamilySum,
+    Hypergeometric,
+    Inverted,
+    NoisyCount,
+    checked_null,
+    documented_test,
+)
 from bayesdp.significance._noise import Noise
-from bayesdp.significance.combined import FamilySum, is_whole, noise_of_sum, without_uniform
-from bayesdp.significance.from_release import NoisyCorner, noisy_corner
+from bayesdp.significance.odds_ratio import sum_of_corners
 
 
 @dataclass(frozen=True)
 class CommonOddsRatioResult(Inverted):
     """What noisy corners of several 2 x 2 tables with exact margins say about the odds ratio that all have.
 
+    The statistic is the sum of the noisy corners, and of `uniform`.
+
     Parameters
     ----------
-    statistic : float
-        Sum of the noisy corners, and of `uniform`.
-    pvalue : float
-        Uniform if every stratum has the null odds ratio; smaller the further the common odds ratio is on the alternative's side.
-    alternative : {"greater", "less", "two-sided"}
-    null : float
-        Odds ratio of the null hypothesis; its boundary for one-sided alternatives.
     strata : tuple of str
         Labels of the strata.
     margins : tuple of (int, int, int)
@@ -48,10 +50,6 @@ class CommonOddsRatioResult(Inverted):
         The U(-1/2, 1/2) that makes whole-number noise continuous. Drawn once and kept, as in `OddsRatioResult`.
     """
 
-    statistic: float
-    pvalue: float
-    alternative: str
-    null: float
     strata: tuple[str, ...]
     margins: tuple[tuple[int, int, int], ...]
     cell: str
@@ -60,8 +58,8 @@ class CommonOddsRatioResult(Inverted):
 
     @property
     def _count(self) -> NoisyCount:
-        families: tuple[Family, ...] = tuple(Hypergeometric(*own) for own in self.margins)
-        return NoisyCount(self.statistic, FamilySum(families), self.noise)
+        family = FamilySum(tuple(Hypergeometric(*totals) for totals in self.margins))
+        return NoisyCount(self.statistic, family, self.noise)
 
     @property
     def claim(self) -> str:
@@ -75,6 +73,7 @@ class CommonOddsRatioResult(Inverted):
         )
 
 
+@documented_test
 def common_odds_ratio_test(
     releases: Release | Mapping[str, Release],
     alternative: str = "greater",
@@ -99,25 +98,13 @@ def common_odds_ratio_test(
         stratum and nothing else is; or a release of a 2 x 2 table for each stratum, as `odds_ratio_test_from_release` takes.
         Of one release, noise must be independent between strata: lattice Laplace and norm noise with l1, lattice Gaussian,
         projected Gaussian, projected Laplace.
-    alternative : {"greater", "less", "two-sided"}
-        Of the common odds ratio.
-    null : float, default 1
-        Odds ratio of the null hypothesis.
     strata : str, optional
         Dimension of the strata; needed for one release.
     cell : mapping, optional
         Label of the other two dimensions: the cell that is x11, the first labels by default.
-    rng : int, numpy.random.Generator or None
-        For the uniform that whole-number noise needs, drawn once.
-
-    Returns
-    -------
-    CommonOddsRatioResult
 
     Raises
     ------
-    TypeError, ValueError
-        If the tables are not 2 x 2 with exact margins in each stratum, or a label or dimension is unknown.
     NotImplementedError
         If the law of a corner or of the sum is not known here.
 
@@ -132,34 +119,27 @@ def common_odds_ratio_test(
     >>> import bayesdp as bdp
     >>> table = bdp.datasets.berkeley_admissions()
     >>> both = bdp.Margins(table, ["sex", "department"], ["admission", "department"])
-    >>> release = bdp.LatticeLaplace(both, epsilon=0.25).release(table, rng=np.random.default_rng(1973))
+    >>> release = bdp.LatticeLaplace(both, epsilon=0.25).release(table, rng=1973)
     >>> result = common_odds_ratio_test(release, "two-sided", strata="department", rng=1)
     >>> low, high = result.confidence_interval(0.95)
     >>> print(f"p = {result.pvalue:.2f}, odds ratio {result.estimate:.2f}, {low:.2f} to {high:.2f}")
     p = 0.18, odds ratio 0.89, 0.76 to 1.05
     """
-    _validate.choice(alternative, ALTERNATIVES, "alternative")
-    ratio = _validate.positive_real(null, "null")
+    ratio = checked_null(alternative, null)
     parts = releases if isinstance(releases, Mapping) else _by_stratum(releases, strata)
     if isinstance(releases, Mapping):
         _check_mapping(releases, strata)
-    corners = [_corner(str(label), own, cell) for label, own in parts.items()]
-    pairs = [without_uniform(corner) for corner in corners]
-    noises = [corner.noise.noise for corner in corners]
-    uniform = None
-    if all(is_whole(noise) for noise in noises):
-        published = next((own[1] for own in pairs if own[1] is not None), None)
-        uniform = published if published is not None else float(generator_of(rng).random()) - 0.5
-    statistic = math.fsum(own[0] for own in pairs) + (uniform or 0.0)
-    noise = noise_of_sum(noises, [1.0] * len(noises))
-    family = FamilySum(tuple(corner.family for corner in corners))
+    corners = [_corner(str(label), release, cell) for label, release in parts.items()]
+    published, noise, uniform = sum_of_corners(corners, [1.0] * len(corners), rng)
+    statistic = published + (uniform or 0.0)
+    count = NoisyCount(statistic, FamilySum(tuple(corner.family for corner in corners)), noise)
     return CommonOddsRatioResult(
         statistic=statistic,
-        pvalue=NoisyCount(statistic, family, noise).pvalue(math.log(ratio), alternative),
+        pvalue=count.pvalue(math.log(ratio), alternative),
         alternative=alternative,
         null=ratio,
         strata=tuple(str(label) for label in parts),
-        margins=tuple((own.family.r1, own.family.r2, own.family.c1) for own in corners),
+        margins=tuple((corner.family.r1, corner.family.r2, corner.family.c1) for corner in corners),
         cell=corners[0].cell,
         noise=noise,
         uniform=uniform,
@@ -178,18 +158,10 @@ def _check_mapping(releases: Mapping[Any, Any], strata: str | None) -> None:
         raise ValueError(f"strata={strata!r} is for one release; the keys of a mapping are the strata")
     if not releases:
         raise ValueError("releases must have at least one stratum, got none")
-    labels = list(releases)
-    for k, label in enumerate(labels):
-        for other in labels[:k]:
-            one, two = releases[other], releases[label]
-            if one is two or (
-                isinstance(one, Release) and isinstance(two, Release) and one == two and not _integer(one)
-            ):
-                raise ValueError(f"strata {other!r} and {label!r} have the same release: each needs noise of its own")
-
-
-def _integer(release: Release) -> bool:
-    return all(part.law.integer for part in release.measurements)
+    for (other, one), (label, two) in itertools.combinations(releases.items(), 2):
+        equal = isinstance(one, Release) and isinstance(two, Release) and one == two
+        if one is two or (equal and not all(part.law.integer for part in one.measurements)):
+            raise ValueError(f"strata {other!r} and {label!r} have the same release: each needs noise of its own")
 
 
 def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
@@ -204,11 +176,12 @@ def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
         sizes = " x ".join(str(length) for length in frame.shape)
         raise ValueError(f"the table must be 2 x 2 in each stratum, and this one is {sizes} with strata {strata!r}")
     labels = frame.labels[axis]
+    # The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
     moves = np.zeros((len(labels), *frame.shape), dtype=np.int64)
     for k in range(len(labels)):
         np.moveaxis(moves[k], axis, 0)[k] = [[1, -1], [-1, 1]]
     exact = all(part.sign == "=" for part in release.exact)
-    if not exact or not _free(release.invariants, moves):
+    if not exact or not leaves_only(release.invariants, moves):
         raise ValueError(
             f"both margins must be exact in each of the {len(labels)} strata, and no more: the exact part of this release leaves "
             f"{release.invariants.dimension} dimensions free"
@@ -219,24 +192,18 @@ def _by_stratum(release: Any, strata: str | None) -> dict[Any, Release]:
             f"{shown(release.measurements) if release.measurements else 'none'}"
         )
     measured = release.measurements[0]
-    if not _free(measured.invariants or release.invariants, moves):
+    if not leaves_only(measured.invariants or release.invariants, moves):
         raise ValueError(f"the noise of {measured!r} was drawn under other invariants than the margins of each stratum")
     _check_independent(measured.law)
     values = np.moveaxis(np.asarray(measured.values), axis, 0)
     points = np.moveaxis(release.fiber.find_point(), axis, 0)
     dims = tuple(dim for dim in frame.dims if dim != strata)
-    own = Frame.of({dim: list(frame.labels_of(dim)) for dim in dims})
+    square = Frame.of({dim: list(frame.labels_of(dim)) for dim in dims})
     found: dict[Any, Release] = {}
     for k, label in enumerate(labels):
-        parts = [Exact(Margins(own, [dim]), points[k].sum(axis=1 - j)) for j, dim in enumerate(dims)]
-        found[label] = Release(own, (Measured(Identity(own), values[k], measured.law),), tuple(parts))
+        parts = [Exact(Margins(square, [dim]), points[k].sum(axis=1 - j)) for j, dim in enumerate(dims)]
+        found[label] = Release(square, (Measured(Identity(square), values[k], measured.law),), tuple(parts))
     return found
-
-
-def _free(invariants: Any, moves: Any) -> bool:
-    """Whether tables with these exact answers differ by (+1, -1, -1, +1) moves within strata, and by nothing else."""
-    # The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
-    return bool(invariants.dimension == len(moves) and all(invariants.is_null(move) for move in moves))
 
 
 def _check_independent(law: NoiseLaw) -> None:

@@ -18,7 +18,7 @@ from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, odds_ratio_test_from_releases
 from bayesdp.significance._families import Hypergeometric, NoisyCount
 from bayesdp.significance._noise import LaplaceNoise
-from bayesdp.significance.combined import _weights
+from bayesdp.significance.odds_ratio import _weights
 
 TABLE = xr.DataArray(
     [[12, 30], [25, 17]], dims=("sex", "admission"), coords={"sex": ["men", "women"], "admission": ["yes", "no"]}

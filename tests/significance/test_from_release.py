@@ -16,7 +16,7 @@ from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
-from bayesdp.significance._noise import DiscreteGaussianNoise, LaplaceNoise, LaplaceSumNoise
+from bayesdp.significance._noise import LaplaceNoise, WholeNoise, discrete_gaussian
 
 TABLE = xr.DataArray(
     [[12, 30], [25, 17]], dims=("sex", "admission"), coords={"sex": ["men", "women"], "admission": ["yes", "no"]}
@@ -84,9 +84,10 @@ def test_the_mass_or_density_of_the_corner_is_that_of_the_law(law: NoiseLaw, can
 def test_the_noise_and_the_trade_off_are_named() -> None:
     found = [odds_ratio_test_from_release(released(law, 3)) for law, _ in LAWS]
     assert [type(own.noise) for own in found] == [
-        Tulap, Tulap, DiscreteGaussianNoise, GaussianNoise, GaussianNoise, LaplaceNoise, LaplaceSumNoise, LaplaceNoise,
+        Tulap, Tulap, WholeNoise, GaussianNoise, GaussianNoise, LaplaceNoise, LaplaceNoise, LaplaceNoise,
         LaplaceNoise, LaplaceNoise, Tulap, Tulap, LaplaceNoise, LaplaceNoise, LaplaceNoise,
     ]  # fmt: skip
+    assert [own.noise.terms for own in found if isinstance(own.noise, LaplaceNoise)] == [1, 4, 1, 1, 1, 1, 1, 1]
     words = [own.tradeoff for own in found]
     assert words[0] == "(0.8, 0)-DP"  # 4 epsilon
     assert words[1] == "(0.6, 0)-DP"  # 2 epsilon
@@ -113,8 +114,8 @@ def test_discrete_gaussian_plus_uniform_is_canonical_for_its_shift(scale: float)
     mass = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
     f = tradeoff(np.append(mass, 0.0) / mass.sum(), np.append(0.0, mass) / mass.sum())
     x = np.linspace(-6 * scale - 2, 6 * scale + 2, 501)
-    np.testing.assert_allclose(DiscreteGaussianNoise(scale).cdf(x), f.canonical_noise().cdf(x), rtol=1e-11)
-    assert DiscreteGaussianNoise(scale).cdf([-1e300, 1e300, -np.inf, np.inf]).tolist() == [0.0, 1.0, 0.0, 1.0]
+    np.testing.assert_allclose(discrete_gaussian(scale).cdf(x), f.canonical_noise().cdf(x), rtol=1e-11)
+    assert discrete_gaussian(scale).cdf([-1e300, 1e300, -np.inf, np.inf]).tolist() == [0.0, 1.0, 0.0, 1.0]
 
 
 def test_laplace_noise_and_sums_of_it() -> None:
@@ -123,7 +124,7 @@ def test_laplace_noise_and_sums_of_it() -> None:
     # The characteristic function of the sum is (1 + t^2)^-4: inverted numerically.
     for at in (0.5, 3.0):
         integral = quad(lambda t, at=at: np.sinc(t * at / np.pi) * at * (1 + t * t) ** -4, 0, 60, limit=400)[0]
-        assert LaplaceSumNoise(1.0).cdf(at) == pytest.approx(0.5 + integral / np.pi, abs=1e-9)
+        assert LaplaceNoise(1.0, 4).cdf(at) == pytest.approx(0.5 + integral / np.pi, abs=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.25, 2.0])
@@ -263,7 +264,7 @@ def test_a_cell_alone_is_the_mechanism_of_theorem_37(law: NoiseLaw, tradeoff: Tr
 
 def test_a_cell_alone_with_discrete_gaussian_or_wider_tulap_noise() -> None:
     gaussian = odds_ratio_test_from_release(alone(bdp.noise.DiscreteGaussian(2.0), 15, 0), rng=1)
-    assert gaussian.noise == DiscreteGaussianNoise(2.0)
+    assert gaussian.noise == discrete_gaussian(2.0)
     assert gaussian.optimal
     wide = odds_ratio_test_from_release(alone(bdp.noise.Tulap(1.0, 0.0, sensitivity=3.0), 15, 0))
     assert not wide.optimal

@@ -17,8 +17,7 @@ import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import approximate_dp, gaussian_dp
 from bayesdp.significance import common_odds_ratio_test, odds_ratio_test_from_release
-from bayesdp.significance._families import Hypergeometric, NoisyCount
-from bayesdp.significance.combined import FamilySum
+from bayesdp.significance._families import FamilySum, Hypergeometric, NoisyCount
 
 BERKELEY = bdp.datasets.berkeley_admissions()
 SMALL = xr.DataArray(

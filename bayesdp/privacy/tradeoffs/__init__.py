@@ -2,11 +2,6 @@
 
 The convention is that of Dong, Roth and Su (2022), "Gaussian differential privacy"; see `TradeOff`, whose
 method `increasing` is the convention of paper 003.
-
-- `grid`: privacy losses on a grid, and their convolution;
-- `base`: what every trade-off function has, those of two discrete laws, and those made from others, products among them;
-- `laws`: those of (epsilon, delta), of mu, of Laplace noise, and of laws that are handed in; all of them in files;
-- `profile`: the (epsilon, delta) that one, or several together, amount to.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from bayesdp import _validate
@@ -71,11 +71,14 @@ class TradeOff(ABC):
 
     def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
         """``log f(1 - s)`` and ``log(-f'(1 - s))`` from ``log s``, finite where s itself underflows."""
-        # Below 1e-290 the curve is taken for straight: exact for piecewise linear f, an upper bound for others, f being convex.
+        # Below 1e-290 the curve is taken for straight: an upper bound where it is not, f being convex.
         s = np.exp(np.maximum(log_s, _LOG_SMALL))
         with np.errstate(divide="ignore"):
             log_t, log_slope = np.log(self._errors(1.0 - s, s)[0]), np.log(self._slope(1.0 - s, s))
-        return log_t + np.minimum(log_s - _LOG_SMALL, 0.0), log_slope
+        end, end_slope = self._linear_end() or (-np.inf, 0.0)
+        straight = log_s <= end
+        log_t = np.where(straight, log_s + end_slope, log_t + np.minimum(log_s - _LOG_SMALL, 0.0))
+        return log_t, np.where(straight, end_slope, log_slope)
 
     def _linear_end(self) -> tuple[float, float] | None:
         """``(log s, log m)`` if ``f(1 - s') = m s'`` for all s' up to s; None if not, or not known."""
@@ -83,7 +86,7 @@ class TradeOff(ABC):
 
     def _kinks(self) -> Floats:
         """Type I errors at which the slope may jump."""
-        return np.empty(0)
+        return self._pair()._kinks() if self._piecewise_linear else np.empty(0)
 
     @property
     def _piecewise_linear(self) -> bool:
@@ -120,33 +123,19 @@ class TradeOff(ABC):
         """Whether f is its own inverse."""
 
     def __call__(self, alpha: npt.ArrayLike) -> Any:
-        """Type II error at type I error alpha.
-
-        Parameters
-        ----------
-        alpha : float or array_like
-            Between 0 and 1.
-        """
+        """Type II error at type I error alpha, between 0 and 1, a float or an array."""
         a = levels(alpha, "alpha")
         return plain(self._errors(a, 1.0 - a)[0])
 
     def power(self, alpha: npt.ArrayLike) -> Any:
-        """Largest power at type I error alpha, ``1 - f(alpha)``, to full relative accuracy for small alpha.
-
-        Parameters, result and errors are those of a call.
-        """
+        """Largest power at type I error alpha, ``1 - f(alpha)``, to full relative accuracy for small alpha."""
         a = levels(alpha, "alpha")
         return plain(self._errors(a, 1.0 - a)[1])
 
     def increasing(self, level: npt.ArrayLike) -> Any:
         """Give ``f(1 - level)``, to full relative accuracy for small levels: the convention of paper 003.
 
-        In it group privacy is ``f o f o ...``, and canonical noise has ``F(x - 1) = f(F(x))``.
-
-        Parameters
-        ----------
-        level : float or array_like
-            One minus the type I error.
+        In it group privacy is ``f o f o ...``, and canonical noise has ``F(x - 1) = f(F(x))``. `level` is one minus the type I error.
         """
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
@@ -189,10 +178,7 @@ class TradeOff(ABC):
     def group(self, k: int) -> TradeOff:
         """Give ``1 - (1 - f)^{o k}``, what f-DP promises to groups of k (Dong, Roth and Su, 2022, Theorem 2.14).
 
-        Parameters
-        ----------
-        k : int
-            Size of the group, or number of steps between two tables, 1 or more.
+        `k` is the size of the group, or the number of steps between two tables, 1 or more.
         """
         steps = _validate.positive_integer(k, "k")
         return self if steps == 1 else Grouped(self, steps)
@@ -200,15 +186,8 @@ class TradeOff(ABC):
     def canonical_noise(self) -> CanonicalNoise:
         """Give a noise law with ``T(F, F(. - 1)) = f``: closed form where known, otherwise Lemma 36 of paper 003.
 
-        Returns
-        -------
-        CanonicalNoise
-            For a statistic of sensitivity 1; multiply the noise by the sensitivity otherwise.
-
-        Raises
-        ------
-        ValueError
-            If f is not symmetric, or is (nearly) ``1 - alpha``, which no noise attains.
+        It is for a statistic of sensitivity 1; multiply the noise by the sensitivity otherwise. ValueError if f is not symmetric, or
+        is (nearly) ``1 - alpha``, which no noise attains.
         """
         return RecursiveNoise(self)
 
@@ -216,10 +195,7 @@ class TradeOff(ABC):
 class SymmetricTradeOff(TradeOff):
     """A trade-off function that is its own inverse, by what it is."""
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse: yes."""
-        return True
+    symmetric = True
 
     def inverse(self) -> TradeOff:
         """Give the function itself, which is symmetric."""
@@ -244,11 +220,6 @@ class Symmetrised(SymmetricTradeOff):
         first = np.where(t1 <= 0.5, t1 >= t2, w1 <= w2)  # compare the tail that has the digits
         return np.where(first, self.one._slope(a, s), self.other._slope(a, s))
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        t1, m1 = self.one._log_step(log_s)
-        t2, m2 = self.other._log_step(log_s)
-        return np.maximum(t1, t2), np.where(t1 >= t2, m1, m2)
-
     def _linear_end(self) -> tuple[float, float] | None:
         ends = (self.one._linear_end(), self.other._linear_end())
         if ends[0] is None or ends[1] is None:
@@ -258,18 +229,10 @@ class Symmetrised(SymmetricTradeOff):
     def _kinks(self) -> Floats:
         kinks = np.unique(np.concatenate([[0.0, 1.0], self.one._kinks(), self.other._kinks()]))
         gap = self.one._errors(kinks, 1.0 - kinks)[0] - self.other._errors(kinks, 1.0 - kinks)[0]
-
         # The curves cross between two kinks at most once where both are straight: there the gap is straight as well.
         at = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
-        if self._piecewise_linear:
-            crossed = kinks[at] + (kinks[at + 1] - kinks[at]) * gap[at] / (gap[at] - gap[at + 1])
-            return np.unique(np.concatenate([kinks[1:-1], crossed]))
-
-        def difference(a: float) -> float:
-            return float(self.one(a)) - float(self.other(a))
-
-        crossings = [brentq(difference, kinks[i], kinks[i + 1], xtol=1e-300, rtol=4 * np.finfo(float).eps) for i in at]
-        return np.unique(np.concatenate([kinks[1:-1], crossings]))
+        crossed = kinks[at] + (kinks[at + 1] - kinks[at]) * gap[at] / (gap[at] - gap[at + 1])
+        return np.unique(np.concatenate([kinks[1:-1], crossed]))
 
     @property
     def _piecewise_linear(self) -> bool:
@@ -285,7 +248,7 @@ class Grouped(TradeOff):
 
     @property
     def symmetric(self) -> bool:
-        """Whether f is its own inverse: exactly if the base is (otherwise not claimed)."""
+        """Exactly if the base is; otherwise it is not claimed."""
         return self.base.symmetric
 
     def inverse(self) -> TradeOff:
@@ -310,13 +273,6 @@ class Grouped(TradeOff):
                 log_slope = np.where(np.isneginf(step) | np.isneginf(log_slope), -np.inf, log_slope + step)
                 s, a = self.base._errors(a, s)
             return np.exp(log_slope)
-
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_slope = np.zeros(np.shape(log_s))
-        for _ in range(self.k):
-            log_s, step = self.base._log_step(log_s)
-            log_slope = np.where(np.isneginf(step) | np.isneginf(log_slope), -np.inf, log_slope + step)
-        return log_s, log_slope
 
     def _linear_end(self) -> tuple[float, float] | None:
         end = self.base._linear_end()
@@ -343,25 +299,22 @@ class Bracketed(TradeOff):
 
     low: TradeOff
     high: TradeOff
-    _gap: float = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_gap", largest_gap(self.low, self.high))
 
     @property
     def lower(self) -> TradeOff:
-        """See `TradeOff.lower`."""
+        """The lower bound."""
         return self.low
 
     @property
     def upper(self) -> TradeOff:
-        """A curve that is certainly not below f."""
+        """The upper bound."""
         return self.high
 
-    @property
-    def error(self) -> float:
-        """Largest distance between the bounds."""
-        return self._gap
+    @cached_property
+    def error(self) -> float:  # type: ignore[override]
+        """Largest distance between the bounds; both are piecewise linear, so that the kinks of both are enough."""
+        a = np.unique(np.clip(np.concatenate([[0.0, 1.0], self.low._kinks(), self.high._kinks()]), 0.0, 1.0))
+        return max(0.0, float(np.max(self.high._errors(a, 1.0 - a)[0] - self.low._errors(a, 1.0 - a)[0])))
 
     @property
     def symmetric(self) -> bool:
@@ -387,9 +340,6 @@ class Bracketed(TradeOff):
     def _slope(self, a: Floats, s: Floats) -> Floats:
         return self.low._slope(a, s)
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        return self.low._log_step(log_s)
-
     def _linear_end(self) -> tuple[float, float] | None:
         return self.low._linear_end()
 
@@ -399,12 +349,6 @@ class Bracketed(TradeOff):
     @property
     def _piecewise_linear(self) -> bool:
         return self.low._piecewise_linear
-
-
-def largest_gap(low: TradeOff, high: TradeOff) -> float:
-    """Largest ``high - low``; both piecewise linear, so that the kinks of both are enough."""
-    a = np.unique(np.clip(np.concatenate([[0.0, 1.0], low._kinks(), high._kinks()]), 0.0, 1.0))
-    return max(0.0, float(np.max(high._errors(a, 1.0 - a)[0] - low._errors(a, 1.0 - a)[0])))
 
 
 @dataclass(frozen=True, repr=False)
@@ -418,13 +362,14 @@ class DiscretePair(TradeOff):
     start: float
     p: tuple[float, ...]
     q: tuple[float, ...]
-    _knots: tuple[Floats, Floats, Floats, Floats] = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _knots(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """At the ends of the segments: type I errors and their complements, powers and type II errors."""
         p, q = np.array(self.p), np.array(self.q)
         below = [np.concatenate([[first], first + np.cumsum(mass)]) for first, mass in ((0.0, p), (self.start, q))]
         above = [np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]]) for mass in (p, q)]
-        object.__setattr__(self, "_knots", (below[0], above[0], below[1], above[1]))
+        return below[0], above[0], below[1], above[1]
 
     def __repr__(self) -> str:
         return f"DiscretePair({len(self.p)} segments, f(0) = {1.0 - self.start:g})"
@@ -454,11 +399,6 @@ class DiscretePair(TradeOff):
         first = math.fsum(p for q, p in turned if q == 0.0)
         return DiscretePair(first, tuple(new for new, _ in both), tuple(new for _, new in both))
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_t, log_slope = super()._log_step(log_s)
-        end, slope = self._linear_end()
-        return np.where(log_s <= end, log_s + slope, log_t), log_slope
-
     def _linear_end(self) -> tuple[float, float]:
         p, q = self.p[-1], self.q[-1]
         return math.log(p), math.log(q) - math.log(p) if q > 0.0 else -math.inf
@@ -466,9 +406,7 @@ class DiscretePair(TradeOff):
     def _kinks(self) -> Floats:
         return np.clip(self._knots[0][1:-1], 0.0, 1.0)
 
-    @property
-    def _piecewise_linear(self) -> bool:
-        return True
+    _piecewise_linear = True
 
     def _segment(self, a: Floats, s: Floats) -> npt.NDArray[np.intp]:
         low, high = self._knots[0], self._knots[1]
@@ -494,6 +432,13 @@ class DiscretePair(TradeOff):
         with np.errstate(over="ignore"):
             return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)
 
+    def _stationary(self, gamma: Floats) -> tuple[Floats, Floats, Floats]:
+        with np.errstate(over="ignore"):
+            ratio = np.array(self.q) / np.array(self.p)
+        n = np.searchsorted(-ratio, -gamma, side="left")  # outcomes with a ratio above gamma
+        a, power = self._knots[0][n], self._knots[2][n]
+        return a, power, np.clip(power - gamma * a, np.maximum(0.0, 1.0 - gamma), 1.0)
+
 
 def from_points(alpha: Floats, power: Floats) -> DiscretePair:
     """Join points (type I error, power) by straight lines: from (0, w) to (1, 1), rising and concave."""
@@ -510,10 +455,8 @@ def ordered_pair(start: float, p: Floats, q: Floats) -> DiscretePair:
 
 
 def from_lines(gamma: Floats, delta: Floats) -> DiscretePair:
-    """Give the largest of the lines ``1 - delta - gamma alpha``, and 0."""
-    # Source: Dong, Roth and Su (2022, Proposition 2.13). The largest of the lines depends on the lower convex hull of the points
-    # (gamma, delta) only, and its corners are the slopes of that hull. `gamma`, `delta`: slopes, positive, in rising order, and the
-    # deltas that belong to them.
+    """Give the largest of the lines ``1 - delta - gamma alpha``, gamma rising, and 0 (Dong, Roth and Su, 2022, Proposition 2.13)."""
+    # It depends on the lower convex hull of the points (gamma, delta) only, and its corners are the slopes of that hull.
     hull_g, hull_d = [0.0], [1.0]
     for g, d in zip(gamma.tolist(), np.clip(delta, 0.0, 1.0).tolist(), strict=True):
         while len(hull_g) > 1 and (hull_d[-1] - hull_d[-2]) * (g - hull_g[-1]) >= (d - hull_d[-1]) * (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, levels
+from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
 from bayesdp.privacy.tradeoffs.base import (
     Bracketed,
     DiscretePair,
@@ -52,24 +52,10 @@ class ApproximateTradeOff(SymmetricTradeOff):
         crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
         return np.where(a < crossing, grow, np.where(s < self.delta, 0.0, shrink))
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        log_t, log_slope = super()._log_step(log_s)
-        if self.delta > 0.0:
-            return log_t, log_slope
-        end, log_shrink = self._linear_end() or (-np.inf, 0.0)  # exp(-epsilon) may underflow
-        return np.where(log_s <= end, log_s + log_shrink, log_t), np.where(log_s <= end, log_shrink, log_slope)
-
     def _linear_end(self) -> tuple[float, float] | None:
         return (-math.log1p(math.exp(-self.epsilon)), -self.epsilon) if self.delta == 0.0 else None
 
-    def _kinks(self) -> Floats:
-        shrink = math.exp(-self.epsilon)
-        crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
-        return np.array([crossing, 1.0 - self.delta] if self.delta else [crossing])
-
-    @property
-    def _piecewise_linear(self) -> bool:
-        return True
+    _piecewise_linear = True
 
     def _pair(self) -> DiscretePair:
         shrink = math.exp(-self.epsilon)
@@ -144,11 +130,7 @@ def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
     >>> print(f"{f(0.05):.6f} {f.group(2)(0.05):.6f}")
     0.864086 0.630547
     """
-    budget = _validate.nonnegative_real(epsilon, "epsilon")
-    slack = _validate.nonnegative_real(delta, "delta")
-    if slack >= 1.0:
-        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
-    return ApproximateTradeOff(budget, slack)
+    return ApproximateTradeOff(_validate.nonnegative_real(epsilon, "epsilon"), checked_delta(delta))
 
 
 def gaussian_dp(mu: float) -> GaussianTradeOff:
@@ -171,15 +153,9 @@ def gaussian_dp(mu: float) -> GaussianTradeOff:
 
 @dataclass(frozen=True)
 class LaplaceTradeOff(SymmetricTradeOff):
-    """Trade-off function of standard Laplace noise around 0 and around `shift` (Dong, Roth and Su, 2022, Section A.6).
+    """Trade-off function of standard Laplace noise around 0 and around a positive `shift` (Dong, Roth and Su, 2022, Section A.6).
 
-    The best tests reject large values: ``f(alpha) = F(F^-1(1 - alpha) - shift)``, F the distribution function; `shift`, greater
-    than zero, is how far the two centres are apart, in scales of the noise.
-
-    Examples
-    --------
-    >>> print(f"{LaplaceTradeOff(1.0)(0.05):.6f}")  # exp(1) * 0.05 is the power
-    0.864086
+    The best tests reject large values: ``f(alpha) = F(F^-1(1 - alpha) - shift)``, F the distribution function.
     """
 
     shift: float
@@ -200,8 +176,8 @@ class LaplaceTradeOff(SymmetricTradeOff):
         a, power = 0.5 * np.exp(-np.abs(x)), 1.0 - 0.5 * np.exp(-np.abs(self.shift - x))
         all_of_it = losses < -self.shift * (1.0 - _SAME)
         none_of_it = losses >= self.shift * (1.0 - _SAME)
-        a, power = (np.where(all_of_it, 1.0, np.where(none_of_it, 0.0, own)) for own in (a, power))
-        return a, power
+        one, other = (np.where(all_of_it, 1.0, np.where(none_of_it, 0.0, error)) for error in (a, power))
+        return one, other
 
 
 def _laplace_quantile(a: Floats, s: Floats) -> Floats:
@@ -231,15 +207,8 @@ def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
     edges : array_like, optional
         For continuous laws: where bins end, rising. Below the first and above the last are bins as well.
 
-    Returns
-    -------
-    TradeOff
-        Symmetric only if the pair is.
-
     Raises
     ------
-    TypeError, ValueError
-        If the shapes differ, or one is neither a vector of probabilities nor a law.
     NotImplementedError
         If the likelihood ratio of continuous laws is not monotone, and no edges are given.
 
@@ -257,15 +226,24 @@ def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
     at most 0.87, at least 0.00, known within 1.00
     """
     if edges is not None:
-        return binned_tradeoff(p, q, edges)
+        return _binned(p, q, edges)
     if hasattr(p, "cdf") or hasattr(q, "cdf"):
-        return frozen_tradeoff(p, q)
+        kind, other_kind = _kind(p, "p"), _kind(q, "q")
+        if kind != other_kind:
+            raise TypeError(
+                f"p and q must both be continuous or both on the integers, but p is {kind} and q {other_kind}"
+            )
+        return _integers(p, q) if kind == "on the integers" else _continuous(p, q)
     null, other = _law(p, "p"), _law(q, "q")
     if null.shape != other.shape:
         raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
-    start = math.fsum(other[null == 0.0])
+    return pair_of_masses(null, other)
+
+
+def pair_of_masses(null: Floats, other: Floats) -> DiscretePair:
+    """The trade-off of two laws given by the masses of the same outcomes."""
     kept = null > 0.0
-    return ordered_pair(start, null[kept], other[kept])
+    return ordered_pair(math.fsum(other[~kept]), null[kept], other[kept])
 
 
 def _law(values: npt.ArrayLike, argument: str) -> Floats:
@@ -328,19 +306,7 @@ class ContinuousPair(TradeOff):
         return np.asarray(np.nan_to_num(ratio, nan=0.0, posinf=np.inf))  # both densities zero: outside of the supports
 
 
-def frozen_tradeoff(p: Any, q: Any) -> TradeOff:
-    """Give the trade-off function of two frozen laws; see `bayesdp.privacy.tradeoffs.tradeoff`."""
-    # NotImplementedError if the likelihood ratio of continuous laws is not monotone.
-    kinds = [_kind(law, argument) for law, argument in ((p, "p"), (q, "q"))]
-    if kinds[0] != kinds[1]:
-        raise TypeError(
-            f"p and q must both be continuous or both on the integers, but p is {kinds[0]} and q {kinds[1]}"
-        )
-    return _integers(p, q) if kinds[0] == "on the integers" else _continuous(p, q)
-
-
-def binned_tradeoff(p: Any, q: Any, edges: Any) -> Bracketed:
-    """Give what is known of the trade-off function of two laws from the probabilities of bins; see `tradeoff`."""
+def _binned(p: Any, q: Any, edges: Any) -> Bracketed:
     # A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below, so
     # that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
     for law, argument in ((p, "p"), (q, "q")):
@@ -352,9 +318,7 @@ def binned_tradeoff(p: Any, q: Any, edges: Any) -> Bracketed:
     null, other = (
         np.concatenate([[law.cdf(inner[0])], np.diff(law.cdf(inner)), [law.sf(inner[-1])]]) for law in (p, q)
     )
-    kept = null > 0.0
-    upper = ordered_pair(float(other[~kept].sum()), null[kept], other[kept])
-    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), upper)
+    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), pair_of_masses(null, other))
 
 
 def _kind(law: Any, argument: str) -> str:
@@ -399,14 +363,11 @@ def _integers(p: Any, q: Any) -> TradeOff:
         raise NotImplementedError(f"p and q spread over {high - low} integers, more than {_MOST}")
     k = np.arange(low, high + 1)
     null, other = (np.asarray(law.pmf(k), dtype=np.float64) for law in (p, q))
-    inside, reached = null > 0.0, np.minimum(1.0, np.array([null.sum(), other.sum()]))
-    rest_p, rest_q = 1.0 - float(reached[0]), 1.0 - float(reached[1])
-    start = float(other[~inside].sum())
+    rest_p, rest_q = (max(0.0, 1.0 - float(masses.sum())) for masses in (null, other))
     # What lies beyond tells the laws apart entirely (below), or not at all: it is given no power (above).
-    worst = ordered_pair(start + rest_q, np.append(null[inside], max(rest_p, 1e-300)), np.append(other[inside], 0.0))
-    best = ordered_pair(start, null[inside], other[inside])
-    a = np.concatenate([[0.0], np.cumsum(best.p)])
-    power = start + np.concatenate([[0.0], np.cumsum(best.q)])
+    best = pair_of_masses(null, other)
+    worst = ordered_pair(best.start + rest_q, np.array([*best.p, max(rest_p, 1e-300)]), np.array([*best.q, 0.0]))
+    a, _, power, _ = best._knots
     kept = a < 1.0
     upper = from_points(np.append(a[kept], 1.0), np.append(np.minimum(power[kept], 1.0), 1.0))
     return Bracketed(worst, upper)
@@ -416,25 +377,12 @@ _DEPTH = 8
 """Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""
 _MOST_STEPS = 10_000
 """Largest group that is read."""
-_KINDS: Mapping[str, tuple[type[TradeOff], tuple[str, ...]]] = {
-    "approximate-dp": (ApproximateTradeOff, ("epsilon", "delta")),
-    "gaussian-dp": (GaussianTradeOff, ("mu",)),
-    "pair": (DiscretePair, ("start", "p", "q")),
-    "symmetrised": (Symmetrised, ("one", "other")),
-    "group": (Grouped, ("base", "k")),
-    "between": (Bracketed, ("low", "high")),
-}
-"""Names in files, with the class and the fields that are written."""
 _MASS_SLACK = 1e-9
 """Rounding of masses that is accepted."""
 
 
 def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     """Describe a trade-off function by plain strings, numbers, lists and dictionaries (JSON).
-
-    Parameters
-    ----------
-    tradeoff : TradeOff
 
     Returns
     -------
@@ -444,8 +392,6 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
 
     Raises
     ------
-    TypeError
-        If it is no trade-off function.
     NotImplementedError
         If it holds continuous laws of SciPy, which no file can name.
 
@@ -457,13 +403,17 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     """
     if not isinstance(tradeoff, TradeOff):
         raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
-    for kind, (known, keys) in _KINDS.items():
+    for kind, (known, _) in _KINDS.items():
         if isinstance(tradeoff, known):
-            return {"tradeoff": kind, **{key: _plain(getattr(tradeoff, key)) for key in keys}}
+            return {"tradeoff": kind, **{key: _plain(getattr(tradeoff, key)) for key in _keys(known)}}
     raise NotImplementedError(
         f"{tradeoff!r} holds continuous laws that a file cannot name; state it by the masses of two discrete laws "
         "(bayesdp.privacy.tradeoff of two vectors), or by approximate_dp or gaussian_dp"
     )
+
+
+def _keys(known: type[Any]) -> list[str]:
+    return [item.name for item in fields(known)]
 
 
 def _plain(value: Any) -> Any:
@@ -491,29 +441,24 @@ def _read(description: Any, depth: int) -> TradeOff:
     kind = description.get("tradeoff")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"unknown trade-off function {kind!r}; known are {', '.join(_KINDS)}")
-    keys = _KINDS[kind][1]
+    known, made = _KINDS[kind]
     given = {key: value for key, value in description.items() if key != "tradeoff"}
-    if set(given) != set(keys):
-        raise ValueError(f"the trade-off function {kind!r} has {', '.join(keys)}, got {_validate.shown(given)}")
-    if kind == "approximate-dp":
-        return approximate_dp(given["epsilon"], given["delta"])
-    if kind == "gaussian-dp":
-        return gaussian_dp(given["mu"])
-    if kind == "pair":
-        return _read_pair(given)
-    if kind == "group":
-        steps = _validate.positive_integer(given["k"], "k")
-        if steps > _MOST_STEPS:
-            raise ValueError(f"k must be at most {_MOST_STEPS}, got {steps}")
-        return Grouped(_read(given["base"], depth - 1), steps)
-    first, second = (_read(given[key], depth - 1) for key in keys)
-    return Symmetrised(first, second) if kind == "symmetrised" else Bracketed(first, second)
+    if set(given) != set(_keys(known)):
+        raise ValueError(f"the trade-off function {kind!r} has {', '.join(_keys(known))}, got {_validate.shown(given)}")
+    return made(**{key: _read(value, depth - 1) if key in _NESTED else value for key, value in given.items()})
 
 
-def _read_pair(given: Mapping[str, Any]) -> DiscretePair:
+def _read_group(base: TradeOff, k: Any) -> Grouped:
+    steps = _validate.positive_integer(k, "k")
+    if steps > _MOST_STEPS:
+        raise ValueError(f"k must be at most {_MOST_STEPS}, got {steps}")
+    return Grouped(base, steps)
+
+
+def _read_pair(start: Any, p: Any, q: Any) -> DiscretePair:
     """Masses in falling order of their ratio, as Neyman and Pearson reject them."""
-    start = _validate.nonnegative_real(given["start"], "start")
-    p, q = levels(given["p"], "p"), levels(given["q"], "q")
+    start = _validate.nonnegative_real(start, "start")
+    p, q = levels(p, "p"), levels(q, "q")
     if p.ndim != 1 or not p.size or p.shape != q.shape:
         raise ValueError(f"p and q must be lists of as many masses, got shapes {p.shape} and {q.shape}")
     if abs(p.sum() - 1.0) > _MASS_SLACK or abs(start + q.sum() - 1.0) > _MASS_SLACK or not np.all(p > 0.0):
@@ -521,3 +466,16 @@ def _read_pair(given: Mapping[str, Any]) -> DiscretePair:
     if np.any(q[1:] * p[:-1] > q[:-1] * p[1:] * (1.0 + _MASS_SLACK)):
         raise ValueError("p and q must be in falling order of q / p")
     return DiscretePair(start, tuple(p.tolist()), tuple(q.tolist()))
+
+
+_KINDS: Mapping[str, tuple[type[TradeOff], Callable[..., TradeOff]]] = {
+    "approximate-dp": (ApproximateTradeOff, approximate_dp),
+    "gaussian-dp": (GaussianTradeOff, gaussian_dp),
+    "pair": (DiscretePair, _read_pair),
+    "symmetrised": (Symmetrised, Symmetrised),
+    "group": (Grouped, _read_group),
+    "between": (Bracketed, Bracketed),
+}
+"""Names in files, with the class whose fields are written, and what makes one of them."""
+_NESTED = ("base", "one", "other", "low", "high")
+"""Fields that are trade-off functions themselves."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import Floats, levels, points
+from bayesdp.privacy.canonical import Floats, checked_delta, levels, points
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, from_lines, multiplied
 from bayesdp.privacy.tradeoffs.grid import LARGEST, POINTS, UNIT, convolved, loss_profile, loss_range, smallest_epsilon
@@ -60,17 +60,14 @@ def tradeoff_delta(f: TradeOff, epsilon: float) -> float:
 def tradeoff_epsilon(f: TradeOff, delta: float) -> float:
     """Give the smallest epsilon at which f-DP is (epsilon, delta)-differentially private.
 
+    By bisection to 13 digits, on the safe side; infinite where no epsilon below 700 will do.
+
     Parameters
     ----------
     f : TradeOff
         As in `tradeoff_delta`.
     delta : float
         At least 0 and less than 1.
-
-    Returns
-    -------
-    float
-        epsilon, zero or greater, by bisection to 13 digits, on the safe side; infinite where no epsilon below 700 will do.
 
     Examples
     --------
@@ -80,29 +77,22 @@ def tradeoff_epsilon(f: TradeOff, delta: float) -> float:
     >>> print(f"{tradeoff_epsilon(approximate_dp(0.5).group(3), 0.0):.6f}")
     1.500000
     """
-    curve, slack = checked(f, "f"), _validate.nonnegative_real(delta, "delta")
-    if slack >= 1.0:
-        raise ValueError(f"delta must be at least 0 and less than 1, got {delta!r}")
+    curve, target = checked(f, "f"), checked_delta(delta)
     if isinstance(curve, GaussianTradeOff):
-        return gaussian_epsilon(slack, sigma=1.0 / curve.mu) if slack > 0.0 else math.inf
-    if isinstance(curve, ApproximateTradeOff) and slack == curve.delta:
+        return gaussian_epsilon(target, sigma=1.0 / curve.mu) if target > 0.0 else math.inf
+    if isinstance(curve, ApproximateTradeOff) and target == curve.delta:
         return curve.epsilon
-    slack += 1e-15 * (slack == 0.0)  # the profile is known to double precision
-    if tradeoff_delta(curve, 0.0) <= slack:
+    target += 1e-15 * (target == 0.0)  # the profile is known to double precision
+    if tradeoff_delta(curve, 0.0) <= target:
         return 0.0
     low, high = 0.0, 1.0
-    while tradeoff_delta(curve, high) > slack:
+    while tradeoff_delta(curve, high) > target:
         low, high = high, 2.0 * high
         if high > LARGEST:
             return math.inf
     while high - low > 1e-13 * high:
         middle = 0.5 * (low + high)
-        if tradeoff_delta(curve, middle) <= slack:
-            high = middle
-        else:
-            low = middle
-        if middle in (low, high) and high - low <= np.spacing(high):
-            break
+        low, high = (low, middle) if tradeoff_delta(curve, middle) <= target else (middle, high)
     return high
 
 
@@ -145,31 +135,12 @@ def profile_tradeoff(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> DiscretePa
 
 def hockey_stick(f: TradeOff, epsilon: Floats) -> Floats:
     """``sup over alpha of power(alpha) - exp(epsilon) alpha`` for any real epsilons of at most 700, without checks."""
-    gamma = np.exp(epsilon)
-    if f._piecewise_linear:
-        return _of_pair(f._pair(), gamma)
-    return f._stationary(gamma)[2]
+    curve = f._pair() if f._piecewise_linear else f
+    return curve._stationary(np.exp(epsilon))[2]
 
 
-def _of_pair(pair: DiscretePair, gamma: Floats) -> Floats:
-    p, q = np.array(pair.p), np.array(pair.q)
-    with np.errstate(over="ignore"):
-        ratio = q / p
-    mass = np.concatenate([[0.0], np.cumsum(p)])
-    gain = pair.start + np.concatenate([[0.0], np.cumsum(q)])
-    n = np.searchsorted(-ratio, -gamma, side="left")  # outcomes with a ratio above gamma
-    return np.asarray(np.clip(gain[n] - gamma * mass[n], np.maximum(0.0, 1.0 - gamma), 1.0))
-
-
-@dataclass(frozen=True)
-class EpsilonBounds:
-    """Bounds of the smallest epsilon at a delta.
-
-    Attributes
-    ----------
-    lower, upper : float
-        The smallest epsilon is no less and no more. `upper` may be infinite: nothing is shown.
-    """
+class EpsilonBounds(NamedTuple):
+    """Bounds of the smallest epsilon at a delta; `upper` may be infinite: nothing is shown."""
 
     lower: float
     upper: float
@@ -178,20 +149,10 @@ class EpsilonBounds:
 def convolved_epsilon(factors: Sequence[TradeOff], delta: float) -> EpsilonBounds:
     """Bound the smallest epsilon at which several pairs of laws together are (epsilon, delta)-indistinguishable.
 
-    Parameters
-    ----------
-    factors : sequence of TradeOff
-        One for each release, of its two laws, each noise independent of the others; of functions that are known between bounds
-        only, both bounds are used. No factors are releases that say nothing.
-    delta : float
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    EpsilonBounds
-        Equal up to rounding for normal laws and where the outcomes are few. Otherwise some steps of a grid apart, which has 65,536
-        steps over the range of the total loss. For deltas near the bound on the rounding of the transform, about 1e-11, they move
-        apart, and below it the upper one is infinite.
+    `factors`: one for each release, of its two laws, each noise independent of the others; of functions that are known between
+    bounds only, both bounds are used. The result is equal up to rounding for normal laws and where the outcomes are few; otherwise
+    some steps of a grid apart, which has 65,536 steps over the range of the total loss. For deltas near the bound on the rounding
+    of the transform, about 1e-11, they move apart, and below it the upper one is infinite.
 
     Examples
     --------
@@ -204,8 +165,8 @@ def convolved_epsilon(factors: Sequence[TradeOff], delta: float) -> EpsilonBound
     for i, f in enumerate(factors):
         checked(f, f"factor {i}")
     low, high = [f.lower for f in factors], [f.upper for f in factors]  # of trade-off functions: the lower loses more
-    upper = max((_epsilon(own, at, pessimistic=True) for own in _orders(low)), default=0.0)
-    lower = max((_epsilon(own, at, pessimistic=False) for own in _orders(high)), default=0.0)
+    upper = max((_epsilon(order, at, pessimistic=True) for order in _orders(low)), default=0.0)
+    lower = max((_epsilon(order, at, pessimistic=False) for order in _orders(high)), default=0.0)
     return EpsilonBounds(lower * (1.0 - _ROUNDING), upper * (1.0 + _ROUNDING))
 
 

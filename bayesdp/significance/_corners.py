@@ -1,0 +1,323 @@
+"""What a release of a 2 x 2 table with both margins exact says of the corner x11, and with which noise.
+
+Noise that changes no margin is ``j (1, -1, -1, 1)``: a law of tables becomes the law of one number j.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesdp import noise as laws
+from bayesdp._text import printable
+from bayesdp._validate import shown
+from bayesdp.composition import joint_release
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.measurements import Measured
+from bayesdp.noise.base import Ints
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff, approximate_dp, gaussian_dp
+from bayesdp.queries import Query
+from bayesdp.release import Release
+from bayesdp.significance._families import Hypergeometric, NoisyCount, margins
+from bayesdp.significance._noise import LaplaceNoise, Noise, WiderNoise, discrete_gaussian, is_whole
+
+_MOVE = np.array([[1, -1], [-1, 1]])
+
+
+def in_words(tradeoff: TradeOff) -> str:
+    """Name a trade-off function: (1, 0.01)-DP."""
+    if isinstance(tradeoff, ApproximateTradeOff):
+        return f"({tradeoff.epsilon:.10g}, {tradeoff.delta:.10g})-DP"
+    if isinstance(tradeoff, GaussianTradeOff):
+        return f"{tradeoff.mu:.10g}-GDP"
+    return repr(tradeoff)
+
+
+@dataclass(frozen=True)
+class CornerNoise:
+    """Noise of the corner."""
+
+    noise: Noise  # for an integer law, that of its sum with an independent U(-1/2, 1/2)
+    tradeoff: str  # between two tables that differ by one move (+1, -1, -1, +1), in words
+    canonical: bool  # whether the noise is canonical for it
+    integer: bool = False  # whether the uniform has to be added
+
+
+def canonical(tradeoff: TradeOff, *, integer: bool = False) -> CornerNoise:
+    """Noise that is canonical for a trade-off function."""
+    return CornerNoise(tradeoff.canonical_noise(), in_words(tradeoff), True, integer)
+
+
+def _geometric(rate: float) -> CornerNoise:
+    """``P(j)`` falls by ``exp(-rate)`` a step; with the uniform that is Tulap noise."""
+    return canonical(approximate_dp(rate), integer=True)
+
+
+def _normal(sigma: float) -> CornerNoise:
+    return canonical(gaussian_dp(1.0 / sigma))
+
+
+def _integer_gaussian(scale: float) -> CornerNoise:
+    words = f"the trade-off between a discrete Gaussian of scale {scale:.10g} and the same shifted by 1"
+    return CornerNoise(discrete_gaussian(scale), words, True, integer=True)
+
+
+def _laplace(scale: float, terms: int = 1) -> CornerNoise:
+    words = (
+        f"Laplace noise of scale {scale:.10g} on the corner, which satisfies {in_words(approximate_dp(1.0 / scale))}"
+    )
+    if terms > 1:
+        words = f"the sum of four Laplace variables of scale {scale:.10g} on the corner"
+    return CornerNoise(LaplaceNoise(scale, terms), words, canonical=False)
+
+
+def _tulap(law: laws.Tulap) -> CornerNoise:
+    """Canonical for what one record changes: with another sensitivity the noise is too wide or too narrow for a move."""
+    f = approximate_dp(law.epsilon, law.delta)
+    if law.sensitivity == 1.0:
+        return canonical(f)
+    words = f"{law.sensitivity:.10g} times noise that is canonical for {in_words(f)}"
+    return CornerNoise(WiderNoise(f.canonical_noise(), law.sensitivity), words, canonical=False)
+
+
+def _rate(law: laws.NoiseLaw, invariants: Invariants) -> float:
+    """The loss of one move, ``epsilon ||(1, -1, -1, 1)||``: every norm is linear along a line, whatever its unit ball."""
+    zero = np.zeros((2, 2), dtype=np.int64)
+    return law.logp(zero, zero, invariants) - law.logp(_MOVE, zero, invariants)
+
+
+def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    """Density ``exp(-epsilon ||u (1, -1, -1, 1)||)`` of the corner u."""
+    return _laplace(1.0 / _rate(law, invariants))
+
+
+def _table_gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    variance = law.variance((2, 2), invariants)
+    assert variance is not None
+    return _normal(math.sqrt(float(variance.reshape(-1)[0])))
+
+
+_OF_TABLE: dict[type[laws.NoiseLaw], Callable[[Any, Invariants], CornerNoise]] = {
+    laws.LatticeLaplace: lambda law, _: _geometric((4.0 if law.norm == "l1" else 2.0) * law.epsilon),
+    laws.LatticeKNorm: lambda law, under: _geometric(_rate(law, under)),
+    # exp(-||z||**2 / 2 sigma**2) = exp(-j**2 / (2 (sigma / 2)**2))
+    laws.LatticeGaussian: lambda law, _: _integer_gaussian(0.5 * law.sigma),
+    laws.ProjectedGaussian: _table_gaussian,
+    laws.CorrelatedGaussian: _table_gaussian,
+    laws.ExtendedLaplace: _norm,
+    laws.KNorm: _norm,
+    laws.SemiKNorm: _norm,
+    laws.SubspaceNorm: _norm,
+    # The corner of the projection is (e11 - e12 - e21 + e22) / 4.
+    laws.ProjectedLaplace: lambda law, _: _laplace(0.25 * law.b, terms=4),
+}
+"""The noise of the corner of a published table, both margins being exact."""
+
+_OF_CELL: dict[type[laws.NoiseLaw], Callable[[Any], CornerNoise]] = {
+    laws.Tulap: _tulap,
+    laws.Canonical: lambda law: canonical(law.tradeoff),
+    laws.Laplace: lambda law: _laplace(law.b),
+    laws.Gaussian: lambda law: _normal(law.sigma),
+    laws.DiscreteLaplace: lambda law: _geometric(1.0 / law.b),
+    laws.DiscreteGaussian: lambda law: _integer_gaussian(law.sigma),
+    laws.ProjectedGaussian: lambda law: _normal(law.sigma),  # one answer has one dimension: nothing is projected away
+}
+"""The noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37)."""
+
+
+def _known(table: dict[type[laws.NoiseLaw], Any], law: laws.NoiseLaw, refusal: str) -> Any:
+    """What a table has for a law; `refusal` where it has none."""
+    for kind, made in table.items():
+        if isinstance(law, kind):
+            return made
+    raise NotImplementedError(
+        f"{refusal}; laws with one are {', '.join(kind.name for kind in table)}. Fit a model instead and look at the "
+        "posterior odds ratio"
+    )
+
+
+@dataclass(frozen=True)
+class NoisyCorner:
+    """The noisy corner, its law given the exact margins, the noise, and its labels."""
+
+    published: float
+    family: Hypergeometric
+    noise: CornerNoise
+    cell: str
+
+    def without_uniform(self) -> tuple[float, float | None]:
+        """The corner without the uniform of whole-number noise, and that uniform if it was published (Tulap noise).
+
+        The integer part of such noise is independent of its uniform, which says nothing of the table.
+        """
+        if not is_whole(self.noise.noise) or self.noise.integer:
+            return self.published, None
+        nearest = math.floor(self.published + 0.5)
+        return float(nearest), self.published - nearest
+
+
+def joined(releases: Release | Iterable[Release]) -> Release:
+    """One release of all measurements."""
+    given = [releases] if isinstance(releases, Release) else list(releases)
+    if not given:
+        raise ValueError("releases must be at least one release, got none")
+    return joint_release(given)
+
+
+def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> NoisyCorner:
+    """Take the corner, its noise and the margins from a release; arguments and errors as `odds_ratio_test_from_release`."""
+    check_table(release)
+    if len(release.measurements) == 1:
+        [measured] = release.measurements
+        if measured.query.is_identity:
+            return _corner_of_table(release, measured, cell)
+        cells = _single_cells(measured.query)
+        if cells is not None and cells.size == 1:
+            return _corner_of_cell(release, measured, 0, int(cells[0]), cell)
+    several = "; odds_ratio_test_from_releases takes several" if len(release.measurements) > 1 else ""
+    raise ValueError(
+        "the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has "
+        f"{shown(release.measurements) if release.measurements else 'none'}{several}"
+    )
+
+
+def noisy_corners(release: Release, cell: Mapping[str, Any] | None) -> list[NoisyCorner]:
+    """The noisy corners that all measurements of a release amount to."""
+    check_table(release)
+    found: list[NoisyCorner] = []
+    for measured in release.measurements:
+        if measured.query.is_identity and not measured.law.independent:
+            found.append(_corner_of_table(release, measured, cell))
+            continue
+        cells = _single_cells(measured.query)
+        if cells is None or (cells.size > 1 and not measured.law.independent):
+            raise ValueError(
+                f"the test needs noisy measurements of the cells or of single cells, and one is {measured!r}: fit a model instead"
+            )
+        published = np.flatnonzero(~measured.unmeasured.reshape(-1)).tolist()
+        found += [_corner_of_cell(release, measured, k, int(cells[k]), cell) for k in published]
+    if not found:
+        raise ValueError("the test needs noisy measurements of the cells, and the releases have none")
+    return found
+
+
+def _single_cells(query: Query) -> Ints | None:
+    """The cell that each answer is, of a query that asks for single cells."""
+    rows = query.matrix
+    alone = np.all(np.diff(rows.indptr) == 1) and np.all(rows.data == 1)
+    return np.asarray(rows.indices, dtype=np.int64) if alone else None
+
+
+def _corner_of_table(release: Release, measured: Measured, cell: Mapping[str, Any] | None) -> NoisyCorner:
+    """The noisy corner of a published table, whose noise changes no margin."""
+    law, under = measured.law, measured.invariants or release.invariants
+    if not law.independent and not leaves_only(under, [_MOVE]):
+        raise ValueError(
+            f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
+        )
+    why = "the law of its corner is not known here"
+    if law.independent:
+        why = (
+            "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
+            "carries their noise (a release of one cell alone has a test, and odds_ratio_test_from_releases combines the cells)"
+        )
+    made = _known(_OF_TABLE, law, f"there is no test of a release with the law {law.name!r}: {why}")
+    row, column = corner_position(release.frame, cell)
+    return NoisyCorner(
+        float(measured.values[row, column]),
+        family_of(release.fiber.find_point(), row, column),
+        made(law, under),
+        release.frame.exact_cell_name(2 * row + column),
+    )
+
+
+def _corner_of_cell(
+    release: Release, measured: Measured, answer: int, place: int, cell: Mapping[str, Any] | None
+) -> NoisyCorner:
+    """The noisy corner worked out from one noisy cell, by its place.
+
+    Two tables with the same margins differ by a multiple of (+1, -1, -1, +1), so that one cell gives the corner:
+    ``x11 = p11 + s (x - p)``, with p a table of these margins, s the product of the signs of both cells. The noise is symmetric.
+    """
+    law = measured.law.of_answer(answer, measured.values.shape)
+    made = _known(_OF_CELL, law, f"there is no test of a cell released with the law {law.name!r}")
+    row, column = corner_position(release.frame, cell)
+    point = release.fiber.find_point()
+    sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[place])
+    value = float(measured.values.reshape(-1)[answer])
+    published = float(point[row, column] + sign * (value - point.reshape(-1)[place]))
+    label = release.frame.exact_cell_name(2 * row + column)
+    return NoisyCorner(published, family_of(point, row, column), made(law), label)
+
+
+def family_of(point: Ints, row: int, column: int) -> Hypergeometric:
+    """Law of the corner given the margins of a table that has them."""
+    return margins((int(point[row].sum()), int(point[1 - row].sum())), int(point[:, column].sum()))
+
+
+def pvalue_limits(corner: NoisyCorner, alternative: str, null: float) -> tuple[float, float]:
+    """Smallest and largest p-value that the uniform can lead to; equal where none is added.
+
+    For reports, which must not draw: a report that is written twice would otherwise state two p-values.
+    """
+    half = 0.5 if corner.noise.integer else 0.0
+    log_null = math.log(null)
+    ends = [NoisyCount(corner.published + shift, corner.family, corner.noise.noise) for shift in (-half, half)]
+    found = [end.pvalue(log_null, alternative) for end in ends]
+    # Twice the smaller tail rises to 1 and falls again, where the uniform moves the statistic past the median.
+    past_median = ends[1].greater(log_null) < 0.5 < ends[0].greater(log_null)
+    return min(found), 1.0 if alternative == "two-sided" and past_median else max(found)
+
+
+def is_two_by_two(release: Release) -> bool:
+    """Whether a release is of a 2 x 2 table whose margins are exact and all that is."""
+    try:
+        check_table(release)
+    except ValueError:
+        return False
+    return True
+
+
+def corner_position(frame: Frame, cell: Mapping[str, Any] | None) -> tuple[int, int]:
+    """Row and column of the cell with the given labels."""
+    if cell is None:
+        return 0, 0
+    given: Any = cell
+    if not isinstance(given, Mapping) or set(given) != set(frame.dims):
+        raise ValueError(f"cell must give a label for each of {shown(frame.dims)}, got {cell!r}")
+    found = []
+    for dim, labels in zip(frame.dims, frame.labels, strict=True):
+        if cell[dim] not in labels:
+            raise ValueError(f"cell has the label {cell[dim]!r} of {dim!r}, which has {shown(labels)}")
+        found.append(labels.index(cell[dim]))
+    return found[0], found[1]
+
+
+def check_table(release: Any) -> None:
+    """Refuse what is no release of a 2 x 2 table with both margins exact and no more."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a Release, got {type(release).__name__}")
+    if release.frame.shape != (2, 2):
+        sizes = " x ".join(str(length) for length in release.frame.shape)
+        raise ValueError(
+            f"the test is about a 2 x 2 table, and this release is about one of {sizes} ({printable(', '.join(release.frame.dims))}); "
+            "release the 2 x 2 margin of interest, or fit a model"
+        )
+    if bounds := [part for part in release.exact if part.sign != "="]:
+        raise ValueError(f"the test needs exact margins and nothing else, and this release has bounds: {shown(bounds)}")
+    if not leaves_only(release.invariants, [_MOVE]):
+        raise ValueError(
+            f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
+            f"this release leaves {release.invariants.dimension} dimensions free, and it must leave one, (+1, -1, -1, +1)"
+        )
+
+
+def leaves_only(invariants: Invariants, moves: Sequence[Ints]) -> bool:
+    """Whether tables with these exact answers differ by independent moves, and by nothing else."""
+    return bool(invariants.dimension == len(moves) and all(invariants.is_null(move) for move in moves))
