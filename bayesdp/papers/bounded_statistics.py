@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.special import betainc, gammaln, logsumexp
 
-from bayesdp import _validate, noise
+from bayesdp import noise
 from bayesdp._validate import (
     Seed,
     choice,
@@ -54,8 +55,11 @@ __all__ = [
 
 type Floats = npt.NDArray[np.float64]
 
-RULES = ("truncated", "boundary-inflated")
-"""How noisy proportions are kept between 0 and 1 before they are divided by their sum."""
+LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
+MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
+"""Law and mechanism of each rule by which noisy values are kept within their bounds (Definition 2)."""
+
+RULES = tuple(LAWS)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _FAR = 45.0
@@ -70,7 +74,8 @@ EVEN = 1e-9
 class RescaledLaplace(NoiseLaw):
     r"""Shares ``y / sum(y)`` of independent Laplace values y around the confidential proportions, kept within 0 and 1.
 
-    Where y has no value at a bound, the shares r have the density, in all of them but one,
+    What Liu (2019, Section 4.2) publishes; the law is derived here. Where y has no value at a bound, the shares r have the density,
+    in all of them but one,
 
     .. math:: f(r) = \int_0^{1/\max r} s^{k-1} \prod_j f_j(s r_j)\, ds
 
@@ -94,17 +99,14 @@ class RescaledLaplace(NoiseLaw):
     Parameters
     ----------
     b : float or array_like, shape (categories,)
-        Scale of the noise.
+        Scale of the noise before the division.
     rule : {"truncated", "boundary-inflated"}
+        How the noisy values are kept between 0 and 1.
 
     Notes
     -----
     Two values that agree on the grid of a release between the bounds are read as a tie at the bound if they are also the
     largest: an event of probability below 1e-5 at the grids that mechanisms use.
-
-    References
-    ----------
-    Liu (2019), Section 4.2; the law is derived here.
 
     Examples
     --------
@@ -132,8 +134,7 @@ class RescaledLaplace(NoiseLaw):
     @cached_property
     def raw(self) -> noise.TruncatedLaplace | noise.BoundaryInflatedLaplace:
         """The law of the values before they are divided by their sum."""
-        kind = noise.TruncatedLaplace if self.rule == "truncated" else noise.BoundaryInflatedLaplace
-        return kind(self.b, (0.0, 1.0))
+        return LAWS[self.rule](self.b, (0.0, 1.0))
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -160,7 +161,7 @@ class RescaledLaplace(NoiseLaw):
 
     def draw(
         self,
-        rng: _validate.Seed,
+        rng: Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,
@@ -168,9 +169,7 @@ class RescaledLaplace(NoiseLaw):
     ) -> Floats:
         """Draw shares around confidential proportions, categories last; equal ones by default. See `NoiseLaw.draw`."""
         centre = proportions(located(1.0 / shape[-1] if location is None else location, shape), "location")
-        drawn = np.asarray(self.raw.draw(rng, shape, size, location=centre), dtype=np.float64)
-        total = drawn.sum(axis=-1, keepdims=True)
-        return np.where(total > 0.0, drawn / np.where(total > 0.0, total, 1.0), 1.0 / shape[-1])
+        return rescale(self.raw.draw(rng, shape, size, location=centre))
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Log-density of shares on their face of the simplex, of several vectors the sum; see `log_density`."""
@@ -183,10 +182,15 @@ class RescaledLaplace(NoiseLaw):
         1e-9), and for zeros under truncation.
         """
         r, mu = np.broadcast_arrays(proportions(shares, "shares"), proportions(location, "location"))
-        valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < EVEN)
-        r = np.where(valid[..., None], r, 1.0 / r.shape[-1])
         with np.errstate(divide="ignore"):
-            return np.asarray(np.where(valid, self.log_kernel(np, r, mu, self.b, self.rule), -np.inf))
+            return np.asarray(self._log_density(np, r, mu, self.b, self.rule))
+
+    @classmethod
+    def _log_density(cls, xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
+        """`log_kernel` of shares; ``-inf`` for what are none."""
+        valid = xp.all(value >= 0.0, axis=-1) & (xp.abs(xp.sum(value, axis=-1) - 1.0) < EVEN)
+        shares = xp.where(valid[..., None], value, 1.0 / value.shape[-1])
+        return xp.where(valid, cls.log_kernel(xp, shares, mu, b, rule), -np.inf)
 
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
@@ -250,43 +254,35 @@ def _that_matters(xp: Any, low: Any, high: Any, c: Any, power: Any) -> tuple[Any
     return xp.maximum(low, peak - left), xp.minimum(high, peak + right)
 
 
-def proportions(values: Any, argument: str) -> Floats:
-    """Accept finite numbers with two categories or more along the last axis."""
+def proportions(values: Any, argument: str, least: int = 2, told: str = "two categories") -> Floats:
+    """Accept finite numbers with so many entries or more along the last axis."""
     array = np.asarray(finite_array(values, argument), dtype=np.float64)
-    if array.ndim < 1 or array.shape[-1] < 2:
+    if array.ndim < 1 or array.shape[-1] < least:
         raise ValueError(
-            f"{argument} must have two categories or more along the last axis, got an array of shape {array.shape}"
+            f"{argument} must have {told} or more along the last axis, got an array of shape {array.shape}"
         )
     return array
 
 
-OUTSIDE = ("keep", "clip")
-"""What to do with a last share outside its bounds: publish it as it is, or move all shares onto the simplex."""
-
-
 def rescale(noisy: npt.ArrayLike) -> Floats:
-    """Divide noisy proportions, at least 0, by their sum (the first approach); where all are zero, all shares are equal.
-
-    This is post-processing and costs nothing, the rule for zeros included: it does not look at the data. Drawing again
-    until one is positive would be conditioning on the data having led there, which changes the law and epsilon.
-    """
-    array = _vectors(noisy, "noisy", 2)
+    """Divide noisy proportions, at least 0, by their sum (the first approach); where all are zero, all shares are equal."""
+    array = proportions(noisy, "noisy", 2, "2 entries")
     if np.any(array < 0.0):
         raise ValueError(f"noisy must be at least 0 to be divided by its sum, got {array[array < 0.0][0]!r}")
     total = array.sum(axis=-1, keepdims=True)
     return np.where(total > 0.0, array / np.where(total > 0.0, total, 1.0), 1.0 / array.shape[-1])
 
 
+_OUTSIDE = ("keep", "clip")
+
+
 def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep") -> Floats:
     """Put what is missing to 1 at a position of noisy shares of all other categories (the second approach).
 
     What is outside 0 to 1 then is kept, or clipped at 0 and the others divided by their sum (Remark 1).
-
-    >>> all_but_one([0.5, 0.75]).tolist(), all_but_one([0.5, 0.75], 0, "clip").tolist()
-    ([0.5, 0.75, -0.25], [0.0, 0.4, 0.6])
     """
-    array = _vectors(noisy, "noisy", 1)
-    choice(outside, OUTSIDE, "outside")
+    array = proportions(noisy, "noisy", 1, "1 entries")
+    choice(outside, _OUTSIDE, "outside")
     size = array.shape[-1] + 1
     if not -size <= position < size:
         raise ValueError(f"position must be one of the {size} categories, got {position!r}")
@@ -316,12 +312,8 @@ def tree_levels(categories: int, branches: int = 2) -> int:
 
 
 def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
-    """All nodes under the root of the tree of sums, level by level from the top, the leaves last.
-
-    >>> tree_sums([1.0, 2.0, 3.0, 4.0]).tolist()
-    [3.0, 7.0, 1.0, 2.0, 3.0, 4.0]
-    """
-    array = _vectors(leaves, "leaves", 2)
+    """All nodes under the root of the tree of sums, level by level from the top, the leaves last."""
+    array = proportions(leaves, "leaves", 2, "2 entries")
     parts = [array]
     for _ in range(tree_levels(array.shape[-1], branches) - 1):
         parts.insert(0, parts[0].reshape(*array.shape[:-1], -1, branches).sum(axis=-1))
@@ -335,11 +327,8 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
     (k^l - 1)``, for k branches and l levels from the leaves (1); the pass downwards shares what is missing equally. Unless
     `nonnegative` is False, a negative node is set to 0 and its siblings scaled to their parent, from the top, so that every level
     adds up. Hay, Rastogi, Miklau and Suciu (2010), Theorem 3; Liu (2019), Section 4.2, steps 3 to 5 and footnote 3.
-
-    >>> consistent_tree([0.4, 0.7, 0.1, 0.2, 0.3, 0.4]).round(4).tolist()
-    [0.3333, 0.6667, 0.1167, 0.2167, 0.2833, 0.3833]
     """
-    array = _vectors(nodes, "nodes", 2)
+    array = proportions(nodes, "nodes", 2, "2 entries")
     k = positive_integer(branches, "branches")
     lead, levels, size, filled = array.shape[:-1], [], k, 0
     while k >= 2 and filled < array.shape[-1]:
@@ -349,9 +338,9 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
         raise ValueError(f"nodes must be all of a full tree with {k} branches under the root, got {array.shape[-1]}")
     upward = [levels[-1]]
     for height, level in enumerate(reversed(levels[:-1]), start=2):
-        own, below = k**height - k ** (height - 1), k ** (height - 1) - 1
+        of_node, of_sum = k**height - k ** (height - 1), k ** (height - 1) - 1
         sums = upward[0].reshape(*lead, -1, k).sum(axis=-1)
-        upward.insert(0, (own * level + below * sums) / (k**height - 1))
+        upward.insert(0, (of_node * level + of_sum * sums) / (k**height - 1))
     parent, done = np.full((*lead, 1), float(total)), []
     for level in upward:
         family = level.reshape(*lead, -1, k)
@@ -365,23 +354,13 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
     return np.concatenate(done, axis=-1)
 
 
-def _vectors(values: Any, argument: str, least: int) -> Floats:
-    array = np.asarray(finite_array(values, argument), dtype=np.float64)
-    if array.ndim < 1 or array.shape[-1] < least:
-        raise ValueError(
-            f"{argument} must have {least} entries or more along the last axis, got an array of shape {array.shape}"
-        )
-    return array
-
-
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class ProportionRelease(Release):
     """A `Release` of proportions that add up to 1: the shares, or the noisy values that they are made of, with their law.
 
     `bayesdp.observe` takes it together with the confidential proportions of the records, such as ``counts / n``, written as a
-    function of the parameters of your model. Its frame has the categories, and its measurement is what was published: the shares
-    themselves (`RescaledProportions`), or noisy proportions or sums of them, from which everybody can make the shares. There is no
-    confidential value, no seed and no state of a generator in it.
+    function of the parameters of your model. Its measurement is what was published: the shares themselves (`RescaledProportions`), or
+    noisy proportions or sums of them, from which everybody can make the shares.
 
     Parameters
     ----------
@@ -401,8 +380,7 @@ class ProportionRelease(Release):
     Raises
     ------
     ValueError
-        If shares do not add up to 1 (to 1e-9), or there are not as many names; if they are not those of the noisy values, or the
-        mechanism is unknown, or what it or the guarantee says contradicts the law. The message names both sides.
+        If what is said of shares, noisy values, mechanism and guarantee does not fit together. The message names both sides.
     NotImplementedError
         If the mechanism publishes noisy values and these are missing.
 
@@ -439,7 +417,8 @@ class ProportionRelease(Release):
             )
         else:
             source = _source(mechanism)
-            measured = source._measured(_published(source, stated, names, noisy, simulated))
+            published = np.asarray(_published(source, stated, names, noisy, simulated), dtype=np.float64)
+            measured = Measured(source.query, published, source.law)
             super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
         self.check_stated()
         if stated is not None and not np.allclose(self.shares, stated, rtol=0.0, atol=1e-9):
@@ -467,27 +446,24 @@ class ProportionRelease(Release):
     @property
     def noisy(self) -> StatisticRelease | None:
         """The noisy values that the shares are made of, as a release of their own; None where only the shares are published."""
-        source, own, known = self._source, self.measurements[0], self.guarantee
+        source, part, stated = self._source, self.measurements[0], cast(Any, self.guarantee)
         if source._SHARES_ONLY:
             return None
-        if known is not None:
-            known = replace(known, caveats=tuple(caveat for caveat in known.caveats if caveat != source._STATED))
-        law: Any = own.law
-        noise = source.noise
-        return StatisticRelease(own.values, law, noise.names, noise.describe(), cast(Any, known), self.simulated)
+        if stated is not None:
+            stated = replace(stated, caveats=tuple(caveat for caveat in stated.caveats if caveat != source._STATED))
+        names, told = source.noise.names, source.noise.describe()
+        return StatisticRelease(part.values, part.law, names, told, stated, self.simulated)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> ProportionRelease:
         """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        own = Release.from_netcdf(path, max_cells=max_cells)
+        found = Release.from_netcdf(path, max_cells=max_cells)
         try:
-            _source(own.mechanism)
+            _source(found.mechanism)
         except ValueError:
-            raise ValueError(
-                f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
-            ) from None
-        parts: dict[str, Any] = own.__getstate__()
-        return cls(**parts)
+            other = f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
+            raise ValueError(other) from None
+        return cls(**found.__getstate__())
 
 
 def _source(description: Any) -> ProportionMechanism:
@@ -501,7 +477,7 @@ def _adding_up(shares: Any) -> Floats:
     array = np.asarray(finite_array(shares, "shares"), dtype=np.float64)
     if array.ndim != 1 or array.size < 2:
         raise ValueError(f"shares must be a vector of two or more, got an array of shape {array.shape}")
-    if abs(float(array.sum()) - 1.0) > 1e-9:
+    if abs(float(array.sum()) - 1.0) > EVEN:
         raise ValueError(f"shares must add up to 1, got {float(array.sum())!r}")
     return array
 
@@ -558,13 +534,18 @@ class ProportionMechanism(DescribedMechanism):
 
     @property
     @abstractmethod
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-
-    @property
-    @abstractmethod
     def query(self) -> Query:
         """What is measured of the proportions: each, all but one, or sums of them."""
+
+    @cached_property
+    def noise(self) -> LaplaceStatistics:
+        """The mechanism that publishes the noisy values, before they are made to add up."""
+        how: Any = {"names": self.query.names, "convention": self.convention, **self._sensitivity()}
+        return MECHANISMS[self.rule](self.epsilon, bounds=(0.0, 1.0), **how)
+
+    def _sensitivity(self) -> dict[str, Any]:
+        """What one record changes of the values. With two categories of which one is published, neighbours are 1/n apart."""
+        return {"sensitivity": proportion_sensitivity(self.n, self.query.rows)}
 
     @property
     def law(self) -> NoiseLaw:
@@ -590,11 +571,7 @@ class ProportionMechanism(DescribedMechanism):
         release : ProportionRelease or Release
             Of this mechanism.
         counts : array_like, shape (..., categories)
-            Confidential counts of n records.
-
-        Returns
-        -------
-        numpy.ndarray, shape (...)
+            Confidential counts of n records; the result has shape (...).
         """
         values = np.asarray(self._checked(release).values, dtype=np.float64)
         return self._log_density(values, self.statistics(counts))
@@ -605,10 +582,6 @@ class ProportionMechanism(DescribedMechanism):
     @property
     def _frame(self) -> Frame:
         return Frame.of({"category": list(self.names)})
-
-    def _noise(self, **parameters: Any) -> LaplaceStatistics:
-        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
-        return kind(self.epsilon, bounds=(0.0, 1.0), convention=self.convention, **parameters)
 
     @property
     def true_epsilon(self) -> float:
@@ -641,19 +614,9 @@ class ProportionMechanism(DescribedMechanism):
         if exact_total(table) != self.n:
             raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)
-        if not isinstance(noisy.guarantee, StatisticGuarantee):
-            raise RuntimeError("a release of a mechanism of statistics has a guarantee of them")
-        return ProportionRelease(
-            self.shares(noisy.values),
-            self.names,
-            None if self._SHARES_ONLY else noisy,
-            self.describe(),
-            self._extended(noisy.guarantee),
-            noisy.simulated,
-        )
-
-    def _measured(self, published: Any) -> Measured:
-        return Measured(self.query, np.asarray(published, dtype=np.float64), self.law)
+        shares, stated = self.shares(noisy.values), self._extended(cast(StatisticGuarantee, noisy.guarantee))
+        published = None if self._SHARES_ONLY else noisy
+        return ProportionRelease(shares, self.names, published, self.describe(), stated, noisy.simulated)
 
     def _shares_of(self, release: Release) -> Floats:
         """Shares of what a release of this mechanism has."""
@@ -669,7 +632,7 @@ class ProportionMechanism(DescribedMechanism):
         if not isinstance(release, Release):
             raise TypeError(f"release must be a ProportionRelease, or another Release, got {release!r}")
         if release.mechanism is None:
-            alike = [own.query == self.query and own.law == self.law for own in release.measurements] == [True]
+            alike = [part.query == self.query and part.law == self.law for part in release.measurements] == [True]
         else:
             alike = release.mechanism == self.describe() and len(release.measurements) == 1
         if not alike:
@@ -682,7 +645,7 @@ class ProportionMechanism(DescribedMechanism):
 
 @dataclass(frozen=True, eq=False)
 class RescaledProportions(ProportionMechanism):
-    """Publish noisy proportions divided by their sum, and nothing else.
+    """Publish noisy proportions divided by their sum, and nothing else (Section 4.2, the first approach).
 
     Where clipping makes them all 0, equal shares are published: a rule that does not look at the data, and costs nothing.
     Drawing again instead would condition on not having been there, whose probability depends on the data: the
@@ -705,10 +668,6 @@ class RescaledProportions(ProportionMechanism):
     --------
     bayesdp.papers.bounded_statistics.RescaledLaplace : the law of the shares.
 
-    References
-    ----------
-    Liu (2019), Section 4.2, the first approach.
-
     Examples
     --------
     >>> mechanism = RescaledProportions(1.0, 50, ["a", "b", "c"])
@@ -723,11 +682,6 @@ class RescaledProportions(ProportionMechanism):
     _SHARES_ONLY = True
     _STATED = Fixed("shares rescaled")
 
-    @cached_property
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-        return self._noise(sensitivity=proportion_sensitivity(self.n, len(self.names)), names=self.names)
-
     @property
     def law(self) -> RescaledLaplace:
         """The law of the shares."""
@@ -739,7 +693,7 @@ class RescaledProportions(ProportionMechanism):
         return Identity(self._frame)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """See `bayesdp.mechanisms.bounded.rules.rescale`."""
+        """Each divided by the sum of all; where all are 0, equal ones."""
         return rescale(noisy)
 
     def _log_density(self, values: Floats, location: Floats) -> Floats:
@@ -749,7 +703,7 @@ class RescaledProportions(ProportionMechanism):
 
 @dataclass(frozen=True, eq=False)
 class AllButOne(ProportionMechanism):
-    """Publish noisy proportions of all categories but one, and what is missing to 1 for that one.
+    """Publish noisy proportions of all categories but one, and what is missing to 1 for that one (Section 4.2; Remark 1).
 
     The missing share leaves its bounds where the others add up to more than 1. With ``outside="keep"`` it is published as
     it is, negative; ``"clip"`` publishes 0, and the others divided by their sum, beside the noisy values. Both are
@@ -764,10 +718,6 @@ class AllButOne(ProportionMechanism):
         The category that gets no noise of its own; the last one by default.
     outside : {"keep", "clip"}
         What is published where its share is outside its bounds.
-
-    References
-    ----------
-    Liu (2019), Section 4.2, the second approach, and Remark 1.
 
     Examples
     --------
@@ -787,7 +737,7 @@ class AllButOne(ProportionMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.outside, OUTSIDE, "outside")
+        choice(self.outside, _OUTSIDE, "outside")
         object.__setattr__(self, "last", self.names[-1] if self.last is None else choice(self.last, self.names, "last"))
 
     @property
@@ -795,26 +745,20 @@ class AllButOne(ProportionMechanism):
         return int(self.names.index(self.last))
 
     @cached_property
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-        # With two categories one proportion is published, and neighbours are 1/n apart.
-        return self._noise(sensitivity=proportion_sensitivity(self.n, self.query.rows), names=self.query.names)
-
-    @cached_property
     def query(self) -> Query:
         """The proportions of all categories but one."""
         others = [i for i in range(len(self.names)) if i != self._place]
-        picked = sp.coo_array((np.ones(len(others), int), (range(len(others)), others)), (len(others), len(self.names)))
+        picked = sp.eye_array(len(self.names), dtype=int, format="csr")[others]
         return LinearQuery(self._frame, picked, [self.names[i] for i in others])
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """See `bayesdp.mechanisms.bounded.rules.all_but_one`."""
+        """All others, and what is missing to 1."""
         return all_but_one(noisy, self._place, self.outside)
 
 
 @dataclass(frozen=True, eq=False)
 class UniversalHistogram(ProportionMechanism):
-    """Publish a tree of noisy sums of proportions, made consistent by least squares.
+    """Publish a tree of noisy sums of proportions, made consistent by least squares (Section 4.2, the third approach).
 
     One record counts once in each level of the tree, so that the scale of the noise is that of `RescaledProportions` times
     the number of levels. The release has the noisy sums, and inference conditions on them: the consistent tree is a function
@@ -829,7 +773,7 @@ class UniversalHistogram(ProportionMechanism):
 
     References
     ----------
-    Hay, Rastogi, Miklau and Suciu (2010); Liu (2019), Section 4.2, the third approach.
+    Hay, Rastogi, Miklau and Suciu (2010).
 
     Examples
     --------
@@ -852,35 +796,23 @@ class UniversalHistogram(ProportionMechanism):
         super().__post_init__()
         tree_levels(len(self.names), self.branches)
 
-    @cached_property
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-        levels = tree_levels(len(self.names), self.branches)
-        one = proportion_sensitivity(self.n, len(self.names))
-        return self._noise(
-            sensitivity=levels * one.l1,
-            largest=one.largest,
-            changed=2 * levels,
-            paper_sensitivity=levels * one.paper_l1,
-            names=self.query.names,
-        )
+    def _sensitivity(self) -> dict[str, Any]:
+        levels, one = tree_levels(len(self.names), self.branches), proportion_sensitivity(self.n, len(self.names))
+        changes = {"largest": one.largest, "changed": 2 * levels}
+        return {"sensitivity": levels * one.l1, "paper_sensitivity": levels * one.paper_l1, **changes}
 
     @cached_property
     def query(self) -> Query:
-        """The sums in all nodes under the root; see `bayesdp.mechanisms.bounded.rules.tree_sums`."""
+        """The sums in all nodes under the root, level by level from the top, the leaves last."""
         k, levels = len(self.names), tree_levels(len(self.names), self.branches)
-        nodes: list[str] = []
-        rows: list[int] = []
-        for depth in range(1, levels + 1):
-            size = self.branches ** (levels - depth)
-            for group in (self.names[i : i + size] for i in range(0, k, size)):
-                rows += [len(nodes)] * size
-                nodes.append(" + ".join(group) if size <= 4 else f"{group[0]} to {group[-1]}")
-        leaves = np.tile(np.arange(k), levels)
-        return LinearQuery(self._frame, sp.coo_array((np.ones(len(rows), int), (rows, leaves)), (len(nodes), k)), nodes)
+        sizes = [self.branches**height for height in reversed(range(levels))]
+        groups = [self.names[i : i + size] for size in sizes for i in range(0, k, size)]
+        labels = [" + ".join(group) if len(group) <= 4 else f"{group[0]} to {group[-1]}" for group in groups]
+        sums = [sp.kron(sp.eye_array(k // size, dtype=int), np.ones((1, size), dtype=int)) for size in sizes]
+        return LinearQuery(self._frame, sp.vstack(sums), labels)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """The leaves of the consistent tree; see `bayesdp.mechanisms.bounded.rules.consistent_tree`."""
+        """The leaves of the consistent tree: least squares, then no node below 0."""
         return consistent_tree(noisy, self.branches)[..., -len(self.names) :]
 
 
@@ -889,16 +821,10 @@ def proportion_interval(shares: npt.ArrayLike, n: int, level: float = 0.95) -> t
 
     It leaves out the noise: this is why the intervals of Liu (2019) cover too little. A share outside 0 to 1 counts as the
     nearer of the two in the width; the ends can lie outside, too.
-
-    >>> low, high = proportion_interval(0.5, 100)
-    >>> print(f"{low:.3f} {high:.3f}")
-    0.402 0.598
     """
     centre = np.asarray(finite_array(shares, "shares"), dtype=np.float64)
-    inner = np.clip(centre, 0.0, 1.0)
-    half = stats.norm.isf(0.5 - 0.5 * probability(level, "level")) * np.sqrt(
-        inner * (1 - inner) / positive_integer(n, "n")
-    )
+    inner, z = np.clip(centre, 0.0, 1.0), stats.norm.isf(0.5 - 0.5 * probability(level, "level"))
+    half = z * np.sqrt(inner * (1 - inner) / positive_integer(n, "n"))
     return centre - half, centre + half
 
 
@@ -910,21 +836,17 @@ def combine_syntheses(
     W is the mean of the variances that each release would have without noise, B the variance between the m estimates; the
     degrees of freedom are ``(m - 1)(1 + m W / B)^2``. B/m measures the noise, but no bias. Liu (2016); Reiter (2003), for
     partially synthetic data.
-
-    >>> centre, low, high = combine_syntheses([0.2, 0.3, 0.25], [0.002, 0.002, 0.002])
-    >>> print(f"{centre:.3f} {low:.3f} {high:.3f}")
-    0.250 0.140 0.360
     """
     each = np.asarray(finite_array(estimates, "estimates"), dtype=np.float64)
-    own = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
+    spread = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
     if each.ndim < 1 or each.shape[0] < 2:
         raise ValueError(f"estimates must hold two releases or more along the first axis, got shape {each.shape}")
-    if own.shape != each.shape:
-        raise ValueError(f"variances must have the shape of estimates, {each.shape}, got {own.shape}")
-    if np.any(own < 0.0):
-        raise ValueError(f"variances must be at least 0, got {own[own < 0.0][0]!r}")
+    if spread.shape != each.shape:
+        raise ValueError(f"variances must have the shape of estimates, {each.shape}, got {spread.shape}")
+    if np.any(spread < 0.0):
+        raise ValueError(f"variances must be at least 0, got {spread[spread < 0.0][0]!r}")
     m = each.shape[0]
-    between, within = each.var(axis=0, ddof=1), own.mean(axis=0)
+    between, within = each.var(axis=0, ddof=1), spread.mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = np.where(between > 0.0, (m - 1) * (1.0 + m * within / between) ** 2, math.inf)
     size = stats.t.isf(0.5 - 0.5 * probability(level, "level"), freedom)
@@ -934,7 +856,7 @@ def combine_syntheses(
 
 @dataclass(frozen=True)
 class MultipleSynthesis:
-    """Publish proportions several times; the losses add up.
+    """Publish proportions several times; the losses add up (Section 4.2, multiple synthesis).
 
     Each release has its share of the budget, and so more noise. `combine` is the rule of the paper; the Bayesian
     answer conditions on all releases: `log_likelihood` is the sum of theirs.
@@ -944,13 +866,8 @@ class MultipleSynthesis:
     mechanisms : sequence of ProportionMechanism
         Two or more, of the same records and categories.
 
-    References
-    ----------
-    Liu (2019), Section 4.2, multiple synthesis.
-
     Examples
     --------
-    >>> from bayesdp.papers.bounded_statistics import RescaledProportions
     >>> several = MultipleSynthesis.split(RescaledProportions, 1.0, 200, ["a", "b", "c"], parts=5)
     >>> print(f"{several.mechanisms[0].epsilon:.2f} {several.true_epsilon:.6f}")
     0.20 1.000000
@@ -964,18 +881,14 @@ class MultipleSynthesis:
 
     def __post_init__(self) -> None:
         given: Any = self.mechanisms
-        if not isinstance(given, Sequence) or not all(isinstance(own, ProportionMechanism) for own in given):
+        if not isinstance(given, Sequence) or not all(isinstance(each, ProportionMechanism) for each in given):
             raise TypeError(f"mechanisms must be a sequence of mechanisms for proportions, got {given!r}")
-        own = tuple(given)
-        if len(own) < 2:
-            raise ValueError(f"mechanisms must be two or more, got {len(own)}")
-        for other in own[1:]:
-            if (other.n, other.names) != (own[0].n, own[0].names):
-                raise ValueError(
-                    f"mechanisms must be for the same records and categories, got n = {own[0].n} of {list(own[0].names)} and "
-                    f"n = {other.n} of {list(other.names)}"
-                )
-        object.__setattr__(self, "mechanisms", own)
+        object.__setattr__(self, "mechanisms", tuple(given))
+        if len(given) < 2:
+            raise ValueError(f"mechanisms must be two or more, got {len(given)}")
+        about = list(dict.fromkeys(f"n = {each.n} of {list(each.names)}" for each in given))
+        if len(about) > 1:
+            raise ValueError(f"mechanisms must be for the same records and categories, got {' and '.join(about[:2])}")
 
     @classmethod
     def split(
@@ -993,53 +906,43 @@ class MultipleSynthesis:
         Parameters
         ----------
         kind : type
-            `RescaledProportions`, `AllButOne` or `UniversalHistogram`.
+            `RescaledProportions`, `AllButOne` or `UniversalHistogram`, which also takes `n`, `names` and `parameters`.
         epsilon : float
             The whole budget.
-        n, names
-            As for the mechanism.
         parts : int or sequence of float
             Number of equal parts, or the parts, which must add up to epsilon.
-        **parameters
-            Of the mechanism.
         """
         return cls(tuple(kind(part, n, names, **parameters) for part in split_budget(epsilon, parts)))
 
     @property
     def true_epsilon(self) -> float:
         """What all releases cost together."""
-        return math.fsum(own.true_epsilon for own in self.mechanisms)
+        return math.fsum(each.true_epsilon for each in self.mechanisms)
 
     def release(self, counts: npt.ArrayLike, rng: Seed = None) -> tuple[ProportionRelease, ...]:
         """Publish all; see `RescaledProportions.release`. The guarantee of each is that of one release."""
         generator = random_generator(rng)  # once: each release goes on where the last one stopped
-        return tuple(own.release(counts, generator) for own in self.mechanisms)
+        return tuple(each.release(counts, generator) for each in self.mechanisms)
 
     def combine(self, releases: Sequence[Release], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
-        """Estimate and t interval of every proportion, by `bayesdp.papers.bounded_statistics.combine_syntheses`.
+        """Estimate, lower and upper ends of a t interval, of every proportion, each of shape (categories,); see the class.
 
-        Returns
-        -------
-        tuple of numpy.ndarray, shape (categories,)
-            Estimate, lower and upper ends.
+        The variance is W + B/m for m releases, with W the mean of the variances that each would have without noise, and B the variance
+        between the m estimates; the degrees of freedom are ``(m - 1)(1 + m W / B)^2``.
         """
-        matched = self._matched(releases)
-        shares = np.stack([own._shares_of(release) for own, release in zip(self.mechanisms, matched, strict=True)])
+        shares = np.stack([mechanism._shares_of(release) for mechanism, release in self._matched(releases)])
         inner = np.clip(shares, 0.0, 1.0)
         return combine_syntheses(shares, inner * (1.0 - inner) / self.mechanisms[0].n, level)
 
     def log_likelihood(self, releases: Sequence[Release], counts: npt.ArrayLike) -> Floats:
         """Log-density of all releases given counts, shape (..., categories): the noise of each is independent."""
-        matched = self._matched(releases)
-        each = [own.log_likelihood(release, counts) for own, release in zip(self.mechanisms, matched, strict=True)]
+        each = [mechanism.log_likelihood(release, counts) for mechanism, release in self._matched(releases)]
         return np.asarray(np.sum(each, axis=0))
 
-    def _matched(self, releases: Sequence[Release]) -> Sequence[Release]:
+    def _matched(self, releases: Sequence[Release]) -> list[tuple[ProportionMechanism, Release]]:
         if len(releases) != len(self.mechanisms):
             raise ValueError(f"releases must be one for each of {len(self.mechanisms)} mechanisms, got {len(releases)}")
-        for own, release in zip(self.mechanisms, releases, strict=True):
-            own._checked(release)
-        return releases
+        return list(zip(self.mechanisms, releases, strict=True))
 
 
 _MOST = 2_000_000
@@ -1051,10 +954,8 @@ class ProportionPosterior:
 
     Attributes
     ----------
-    counts : numpy.ndarray of int, shape (tables, categories)
-        All tables of n records.
-    weights : numpy.ndarray, shape (tables,)
-        Posterior probabilities of the tables.
+    counts, weights : numpy.ndarray, shapes (tables, categories) and (tables,)
+        All tables of n records, and their posterior probabilities.
     prior : numpy.ndarray, shape (categories,)
         Parameters of the Dirichlet prior.
     """
@@ -1074,13 +975,7 @@ class ProportionPosterior:
         return self._of(self._marginal(category), np.asarray(values, dtype=np.float64))
 
     def interval(self, category: int | list[int], level: float = 0.95) -> tuple[float, float]:
-        """Equal-tailed interval of the proportion of a category, or of the sum of several.
-
-        Parameters
-        ----------
-        category : int or list of int
-        level : float
-        """
+        """Equal-tailed interval of the proportion of a category, or of the sum of several."""
         tail = 0.5 - 0.5 * probability(level, "level")
         marginal, goal = self._marginal(category), np.array([tail, 1.0 - tail])
         low, high = np.zeros(2), np.ones(2)
@@ -1101,9 +996,9 @@ class ProportionPosterior:
         chosen = np.unique(np.atleast_1d(np.asarray(category, dtype=np.int64)))
         x = self.counts[:, chosen].sum(axis=-1)
         weights = np.bincount(x, weights=self.weights, minlength=int(self.counts[0].sum()) + 1)
-        own, n = np.arange(len(weights), dtype=np.float64), float(self.counts[0].sum())
+        count, n = np.arange(len(weights), dtype=np.float64), float(self.counts[0].sum())
         inside = float(self.prior[chosen].sum())
-        return inside + own, float(self.prior.sum()) - inside + n - own, weights
+        return inside + count, float(self.prior.sum()) - inside + n - count, weights
 
     @staticmethod
     def _of(marginal: tuple[Floats, Floats, Floats], values: Floats) -> Floats:
@@ -1125,16 +1020,8 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
     prior : float or array_like, shape (categories,)
         Parameters of the Dirichlet prior.
 
-    Raises
-    ------
-    NotImplementedError
-        If there are too many tables.
-    ValueError
-        If the prior is not positive, or no table can have led to the release.
-
     Examples
     --------
-    >>> from bayesdp.papers.bounded_statistics import RescaledProportions
     >>> mechanism = RescaledProportions(0.5, 30, ["a", "b", "c"])
     >>> release = mechanism.release([3, 12, 15], rng=np.random.default_rng(2))
     >>> posterior = posterior_of_proportions(mechanism, release)
@@ -1169,10 +1056,7 @@ def _tables(n: int, categories: int) -> npt.NDArray[np.int64]:
             f"there are {count} tables of {n} records in {categories} categories, more than {_MOST} to enumerate: write a PyMC "
             "model with the distributions of bayesdp instead"
         )
-    tables = np.arange(n + 1, dtype=np.int64)[:, None]  # counts so far; what is left goes to the last category
-    for _ in range(categories - 2):
-        left = n - tables.sum(axis=-1)
-        repeated = np.repeat(tables, left + 1, axis=0)
-        starts = np.repeat(np.cumsum(left + 1) - (left + 1), left + 1)
-        tables = np.column_stack([repeated, np.arange(len(repeated)) - starts])
-    return np.column_stack([tables, n - tables.sum(axis=-1)])
+    # A table is n stars in a row with a bar after each category but the last.
+    places = n + categories - 1
+    bars = np.array(list(combinations(range(places), categories - 1)), dtype=np.int64)
+    return np.diff(bars, axis=1, prepend=-1, append=places) - 1

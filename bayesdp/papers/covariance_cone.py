@@ -14,17 +14,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate, noise
+from bayesdp import noise
 from bayesdp._text import printable
 from bayesdp._validate import (
     Seed,
     choice,
     finite_array,
+    generator_of,
     nonnegative_real,
     positive_integer,
     positive_real,
@@ -32,7 +33,7 @@ from bayesdp._validate import (
     shown,
 )
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
+from bayesdp.mechanisms.bounded.real import CONVENTIONS, LaplaceStatistics
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS, ROUNDING
@@ -41,6 +42,7 @@ from bayesdp.mechanisms.stated.statistics import alike
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
 from bayesdp.noise.namespace import special
+from bayesdp.papers.bounded_statistics import LAWS, MECHANISMS, RULES
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
     Guarantee,
@@ -64,6 +66,7 @@ __all__ = [
 ]  # fmt: skip
 
 type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,18 +120,14 @@ class BoxNorm(NoiseLaw):
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any) -> Any:
         """Log-density of vectors of the same length d, shape (..., d); see `bayesdp.noise.namespace` for xp."""
-        size = 1.0 * value.shape[-1]
-        return (
-            -xp.max(xp.abs(value - mu) / b, axis=-1)
-            - xp.sum(xp.log(2.0 * b), axis=-1)
-            - special(xp).gammaln(size + 1.0)
-        )
+        farthest = xp.max(xp.abs(value - mu) / b, axis=-1)
+        return -farthest - xp.sum(xp.log(2.0 * b), axis=-1) - special(xp).gammaln(1.0 * value.shape[-1] + 1.0)
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Log-density of all entries together; see `NoiseLaw.logp`."""
-        y, mu = (own.reshape(-1) for own in values_and_location(values, location))
-        scales = broadcast_scale(self.b, np.broadcast_shapes(np.shape(values), np.shape(location)), "b").reshape(-1)
-        return float(self.log_kernel(np, y, mu, scales))
+        y, mu = values_and_location(values, location)
+        scales = broadcast_scale(self.b, y.shape, "b")
+        return float(self.log_kernel(np, y.reshape(-1), mu.reshape(-1), scales.reshape(-1)))
 
     def _least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
         """The largest difference in scales: of one of a length in a norm, the least where all entries differ by equally many."""
@@ -138,14 +137,14 @@ class BoxNorm(NoiseLaw):
 
     def draw(
         self,
-        rng: _validate.Seed,
+        rng: Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,
         location: npt.ArrayLike | None = None,
     ) -> Floats:
         """Draw noise, or noisy vectors around a location, exactly. See `NoiseLaw.draw`."""
-        generator = _validate.generator_of(rng)
+        generator = generator_of(rng)
         centre, scales = located(location, shape), broadcast_scale(self.b, shape, "b")
         lead = () if size is None else (count_of(size),)
         radius = generator.standard_gamma(math.prod(shape) + 1.0, lead + (1,) * len(shape))
@@ -161,47 +160,30 @@ class BoxNorm(NoiseLaw):
         shape = np.shape(values)
         return "" if len(shape) == 1 else f"values of the law {self.name!r} must be one vector, got shape {shape}"
 
-    def model_parameters(self) -> dict[str, Any]:
-        """The scales; see `NoiseLaw.model_parameters`."""
-        return {"b": self.b}
 
-
-LAWS: Mapping[str, type[noise.BoundaryInflatedLaplace | noise.TruncatedLaplace]] = {
-    "truncated": noise.TruncatedLaplace,
-    "boundary-inflated": noise.BoundaryInflatedLaplace,
-}
-"""The law of each rule for bounds."""
-
-
-def covariance_edge(first: float, second: float) -> float:
-    """The largest covariance of two variables with these variances."""
-    return math.sqrt(first) * math.sqrt(second)
-
-
-def upper_triangle(matrix: npt.ArrayLike) -> Floats:
+def _upper_triangle(matrix: npt.ArrayLike) -> Floats:
     """Elements of matrices, shape (..., variables, variables), in the order of `element_frame`, shape (..., elements)."""
     array = np.asarray(matrix, dtype=np.float64)
     return np.asarray(array[(..., *np.triu_indices(array.shape[-1]))])
 
 
-def as_matrix(elements: npt.ArrayLike) -> Floats:
-    """The symmetric matrix of elements in the order of `element_frame`, shape (variables, variables)."""
+def _as_matrix(elements: npt.ArrayLike) -> Floats:
+    """The symmetric matrix of elements in the order of `element_frame`, which nobody can write to."""
     values = np.asarray(elements, dtype=np.float64)
     size = (math.isqrt(8 * len(values) + 1) - 1) // 2
     matrix = np.empty((size, size))
     rows, columns = np.triu_indices(size)
     matrix[rows, columns] = matrix[columns, rows] = values
+    matrix.flags.writeable = False
     return matrix
 
 
-def element_law(
-    rule: str, scales: Floats, variances: Floats, largest: Floats
-) -> tuple[noise.BoundedLaw, npt.NDArray[np.bool_]]:
+def _element_law(rule: str, scales: Floats, variances: Floats, largest: Floats) -> tuple[noise.BoundedLaw, Mask]:
     """The law of the elements given the released variances, and which covariances are 0 without noise."""
-    # `rule`: of `LAWS`. `scales`, shape (elements,): of the noise. `variances`, `largest`, shape (variables,): released variances
-    # and their upper bounds. A variance is within 0 and its upper bound, a covariance within plus and minus the root of the product
-    # of both released variances. Where a released variance is 0, so is the covariance, and nothing was measured. The law has no
-    # meaning there, but needs numbers: bounds and scale are the root of the product of both upper bounds.
+    # `scales`: of the noise of each element; `variances`, `largest`: released variances and their upper bounds. A variance is within 0
+    # and its upper bound, a covariance within plus and minus the root of the product of both released variances. Where one of these is
+    # 0, so is the covariance, and nothing was measured. The law has no meaning there, but needs numbers: bounds and scale are the root
+    # of the product of both upper bounds.
     rows, columns = np.triu_indices(len(variances))
     deviations, roots = np.sqrt(variances), np.sqrt(largest)
     diagonal = rows == columns
@@ -209,35 +191,24 @@ def element_law(
     hidden = edges == 0.0
     widest = roots[rows] * roots[columns]
     upper = np.where(hidden, widest, edges)
-    law = LAWS[rule](np.where(hidden, widest, scales), (np.where(diagonal, 0.0, -upper), upper))
-    return law, hidden
+    return LAWS[rule](np.where(hidden, widest, scales), (np.where(diagonal, 0.0, -upper), upper)), hidden
 
 
-def pairs_of_bounds(data_bounds: Any) -> tuple[tuple[Any, ...], ...]:
-    """Bounds of each variable; what they are is checked by the sensitivities."""
-    if not hasattr(data_bounds, "__len__") or len(data_bounds) < 1:
-        raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {data_bounds!r}")
-    return tuple(tuple(pair) for pair in data_bounds)
-
-
-def checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, n: int) -> Floats:
-    """Accept a confidential sample covariance matrix."""
-    # `covariance`, shape (variables, variables). `largest`, shape (variables,): upper bounds of the variances. `n`: number of
-    # records, for the message. Returns shape (variables, variables): variances that are beyond 0 or their upper bound by rounding
-    # are at it.
+def _checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, n: int) -> Floats:
+    """Accept a confidential sample covariance matrix; variances that are beyond 0 or their upper bound by rounding are at it."""
 
     def element_name(position: int) -> str:
         row, column = divmod(position, len(names))
         return f"the element of {' and '.join(names[i % len(names)] for i in (row, column))}"
 
     truth = np.array(finite_array(covariance, "covariance", element_name, confidential=True), dtype=np.float64)
-    size = len(names)
-    if truth.shape != (size, size):
-        raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, got shape {truth.shape}")
+    shape = (len(names), len(names))
+    if truth.shape != shape:
+        raise ValueError(f"covariance must be symmetric, of shape {shape}, got shape {truth.shape}")
     variances = np.diag(truth).copy()
     deviations = np.sqrt(np.maximum(variances, 0.0))
     if np.any(np.abs(truth - truth.T) > ROUNDING * np.outer(deviations, deviations)):
-        raise ValueError(f"covariance must be symmetric, of shape {(size, size)}, but it is not")
+        raise ValueError(f"covariance must be symmetric, of shape {shape}, but it is not")
     if np.linalg.eigvalsh(truth)[0] < -ROUNDING * max(float(np.trace(truth)), 0.0):
         raise ValueError("covariance must be positive semidefinite, as sample covariance matrices are")
     outside = np.flatnonzero((variances < -ROUNDING * largest) | (variances > largest * (1.0 + ROUNDING)))
@@ -261,13 +232,12 @@ class MatrixRelease(Release):
     of_mechanism: ClassVar[str]
 
     def _check_mechanism(self) -> None:
-        """Check that this is what the mechanism publishes, and that what is stated is true of the noise; ValueError otherwise."""
+        """Check that this is what the mechanism publishes, and that what is stated is true of the noise."""
         known = (self.mechanism or {}).get("mechanism")
         if known != self.of_mechanism or self.about != "statistics":
-            kind = type(self).__name__
             raise ValueError(
-                f"a {kind} needs a mechanism {self.of_mechanism!r}, got {known!r}: it says of how many records the matrix is; "
-                "for others there is Release"
+                f"a {type(self).__name__} needs a mechanism {self.of_mechanism!r}, got {known!r}: it says of how many records the "
+                "matrix is; for others there is Release"
             )
         self.check_stated()
 
@@ -285,10 +255,22 @@ class MatrixRelease(Release):
     def _law(self) -> Any:
         return self.measurements[0].law
 
+    @property
+    def _hidden(self) -> Mask:
+        return self.measurements[0].unmeasured
+
     @cached_property
     def matrix(self) -> Floats:
-        """The released matrix, shape (variables, variables)."""
-        raise NotImplementedError("each kind of release says which of its elements are known without noise")
+        """The released matrix, shape (variables, variables); eigenvalues may be negative.
+
+        0 for covariances of a variable whose released variance is 0; under joint noise, variances may be negative too.
+        """
+        return _as_matrix(np.where(self._hidden, 0.0, self.measurements[0].values))
+
+    @cached_property
+    def scales(self) -> Floats:
+        """Scales of the noise, shape (variables, variables); 0 where there was none."""
+        return _as_matrix(np.where(self._hidden, 0.0, self._law.b))
 
     @classmethod
     def of(cls, release: Release) -> Self:
@@ -311,25 +293,37 @@ class MatrixRelease(Release):
         """Read a release from a folder or a CSV file written by `to_csv`; see `bayesdp.Release.from_csv`."""
         return cls.of(Release.from_csv(folder, noise=noise, max_cells=max_cells))
 
-    def _elements_of(self, covariance: npt.ArrayLike) -> Floats:
-        """The upper triangles of confidential matrices of these variables, shape (..., elements)."""
+    def log_likelihood(self, covariance: npt.ArrayLike) -> Floats:
+        """Log-density of the released elements given sample covariance matrices.
+
+        With respect to Lebesgue measure plus point masses at the bounds, where there are bounds: for covariances those that the
+        released variances leave.
+
+        Parameters
+        ----------
+        covariance : array_like, shape (..., variables, variables)
+            Confidential sample covariance matrices, with divisor n - 1.
+
+        Returns
+        -------
+        numpy.ndarray, shape (...)
+        """
         truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
         size = len(self.names)
         if truth.shape[-2:] != (size, size):
             raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
-        return upper_triangle(truth)
+        elements = _upper_triangle(truth)[..., ~self._hidden]
+        return self._log_density(np.broadcast_to(self.measurements[0].values[~self._hidden], elements.shape), elements)
+
+    def _log_density(self, released: Floats, elements: Floats) -> Floats:
+        """Of the elements that were released, given the confidential ones."""
+        raise NotImplementedError
 
     @property
     def is_positive_definite(self) -> bool:
         """Whether all eigenvalues are positive, to rounding."""
         values = np.linalg.eigvalsh(self.matrix)
         return bool(values[0] > 1e-14 * max(values[-1], 0.0) and values[-1] > 0.0)
-
-
-def read_only(array: Floats) -> Floats:
-    """The same array, which nobody can write to from here on."""
-    array.flags.writeable = False
-    return array
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -359,8 +353,8 @@ class CovarianceRelease(MatrixRelease):
     Raises
     ------
     ValueError
-        If the matrix is not symmetric, or an element is outside its bounds; if the mechanism or the guarantee states another law or
-        loss than the noise of these scales has. The message names both sides.
+        If an element is outside its bounds, or the mechanism or the guarantee states another law or loss than the noise of these
+        scales has. The message names both sides.
 
     Examples
     --------
@@ -401,35 +395,19 @@ class CovarianceRelease(MatrixRelease):
             )
         else:
             measured = _measured(matrix, scales, largest, names, rule)
-            known = (
-                {"mechanism": "covariance-matrix", "n": positive_integer(n, "n")} if mechanism is None else mechanism
-            )
+            known = mechanism or {"mechanism": self.of_mechanism, "n": positive_integer(n, "n")}
             super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
         self._check_mechanism()
 
     @property
     def rule(self) -> str:
         """What was done at the bounds: "boundary-inflated" or "truncated"."""
-        return next(rule for rule, law in LAWS.items() if isinstance(self._law, law))
-
-    @cached_property
-    def matrix(self) -> Floats:
-        """The released matrix, shape (variables, variables); 0 for covariances of a variable whose released variance is 0."""
-        return read_only(as_matrix(np.where(self._hidden, 0.0, self.measurements[0].values)))
-
-    @cached_property
-    def scales(self) -> Floats:
-        """Scales of the noise, shape (variables, variables); 0 where there was none."""
-        return read_only(as_matrix(np.where(self._hidden, 0.0, self._law.scale)))
+        return _rule_of(self._law)
 
     @cached_property
     def largest(self) -> Floats:
         """Upper bounds of the variances, shape (variables,)."""
-        return read_only(np.diag(as_matrix(self._law.upper)).copy())
-
-    @property
-    def _hidden(self) -> npt.NDArray[np.bool_]:
-        return self.measurements[0].unmeasured
+        return np.diag(_as_matrix(self._law.upper))
 
     @property
     def correlation(self) -> Floats:
@@ -492,75 +470,92 @@ class CovarianceRelease(MatrixRelease):
             raise ValueError(f"no positive definite matrix was found with threshold {threshold!r}; take a larger one")
         return np.asarray(found)
 
-    def log_likelihood(self, covariance: npt.ArrayLike) -> Floats:
-        """Log-density of the released elements given sample covariance matrices.
-
-        Parameters
-        ----------
-        covariance : array_like, shape (..., variables, variables)
-            Confidential sample covariance matrices, with divisor n - 1.
-
-        Returns
-        -------
-        numpy.ndarray, shape (...)
-            The density refers to Lebesgue measure plus point masses at the bounds, given the released variances for
-            covariances.
-        """
-        truth = self._elements_of(covariance)
-        kept = ~self._hidden
-        law = LAWS[self.rule](self._law.scale[kept], (self._law.lower[kept], self._law.upper[kept]))
-        location = truth[..., kept]
-        return np.asarray(
-            law.log_each(np.broadcast_to(self.measurements[0].values[kept], location.shape), location).sum(-1)
-        )
+    def _log_density(self, released: Floats, elements: Floats) -> Floats:
+        scale, low, high = (side[~self._hidden] for side in (self._law.scale, self._law.lower, self._law.upper))
+        return np.asarray(LAWS[self.rule](scale, (low, high)).log_each(released, elements).sum(-1))
 
     def bounds(self, i: int, j: int) -> tuple[float, float]:
         """Bounds of an element: public for a variance, from the released variances for a covariance."""
         if i == j:
             return 0.0, float(self.largest[i])
-        edge = covariance_edge(self.matrix[i, i], self.matrix[j, j])
+        edge = _covariance_edge(self.matrix[i, i], self.matrix[j, j])
         return -edge, edge
+
+
+def _covariance_edge(first: float, second: float) -> float:
+    """The largest covariance of two variables with these variances."""
+    return math.sqrt(first) * math.sqrt(second)
+
+
+def _rule_of(law: Any) -> str:
+    return next(rule for rule, kind in LAWS.items() if isinstance(law, kind))
 
 
 def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> Measured:
     """The elements with their law, checked."""
     given = {"matrix": matrix, "scales": scales, "largest": largest}
-    own, noise, edges = (np.array(finite_array(value, key), float) for key, value in given.items())
+    released, widths, edges = (np.array(finite_array(value, key), float) for key, value in given.items())
     size = len(edges) if edges.ndim == 1 else 0
-    if size < 1 or own.shape != (size, size) or noise.shape != (size, size):
+    if size < 1 or released.shape != (size, size) or widths.shape != (size, size):
         raise ValueError(
-            f"matrix and scales must be square, with one upper bound for each variable, got shapes {own.shape}, {noise.shape} and "
-            f"{edges.shape}"
+            f"matrix and scales must be square, with one upper bound for each variable, got shapes {released.shape}, {widths.shape} "
+            f"and {edges.shape}"
         )
-    if not (np.array_equal(own, own.T) and np.array_equal(noise, noise.T)):
+    if not (np.array_equal(released, released.T) and np.array_equal(widths, widths.T)):
         raise ValueError("matrix and scales must be symmetric")
-    choice(rule, tuple(LAWS), "rule")
+    choice(rule, RULES, "rule")
     known = checked_names(names, (size,)) or ()
-    variances = np.diag(own)
-    wrong = np.flatnonzero((variances < 0.0) | (variances > edges))
-    if wrong.size:
-        bad = int(wrong[0])
+    variances = np.diag(released)
+    for i in np.flatnonzero((variances < 0.0) | (variances > edges)):
         raise ValueError(
-            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[bad])} is "
-            f"{float(variances[bad])!r}, and its bound is {float(edges[bad])!r}"
+            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[i])} is "
+            f"{float(variances[i])!r}, and its bound is {float(edges[i])!r}"
         )
     for i, j in zip(*np.triu_indices(size, 1), strict=True):
-        edge = covariance_edge(variances[i], variances[j])
-        one, other = printable(known[i]), printable(known[j])
-        if abs(own[i, j]) > edge:
+        edge, both = _covariance_edge(variances[i], variances[j]), f"{printable(known[i])} and {printable(known[j])}"
+        if abs(released[i, j]) > edge:
             raise ValueError(
-                f"matrix must have correlations within -1 and 1, but the covariance of {one} and {other} is "
-                f"{float(own[i, j])!r}, beyond {edge!r}"
+                f"matrix must have correlations within -1 and 1, but the covariance of {both} is "
+                f"{float(released[i, j])!r}, beyond {edge!r}"
             )
-        if (edge > 0.0) != (noise[i, j] > 0.0):
+        if (edge > 0.0) != (widths[i, j] > 0.0):
             raise ValueError(
-                f"scales must be positive where both variances are, and 0 elsewhere, got {float(noise[i, j])!r} for {one} and {other}"
+                f"scales must be positive where both variances are, and 0 elsewhere, got {float(widths[i, j])!r} for {both}"
             )
-    if not np.all(np.diag(noise) > 0.0):
+    if not np.all(np.diag(widths) > 0.0):
         raise ValueError("scales must be positive for every variance")
-    law, hidden = element_law(rule, upper_triangle(noise), variances, edges)
-    values = np.where(hidden, np.nan, upper_triangle(own))
+    law, hidden = _element_law(rule, _upper_triangle(widths), variances, edges)
+    values = np.where(hidden, np.nan, _upper_triangle(released))
     return Measured(Identity(element_frame(known)), values, law, unmeasured=hidden)
+
+
+class PublishedElements(NamedTuple):
+    """What follows from a mechanism for a covariance matrix, given what it has released: of its elements, named by their labels."""
+
+    query: Identity
+    law: noise.BoundedLaw | BoxNorm
+    guarantee: StatisticGuarantee
+    name: str
+    leaves_out: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Labels of the elements."""
+        return tuple(map(str, self.query.frame.labels[0]))
+
+    @property
+    def true_epsilon(self) -> float:
+        """What the release costs, or what is known of it: the loss at the released bounds."""
+        return float(self.guarantee.parameters["epsilon"])
+
+
+def _stated_guarantee(
+    epsilon: float, size: float, norm: str, *caveats: Statement, simulated: bool = False
+) -> StatisticGuarantee:
+    """Of data sets of which one record is another."""
+    loss = PureDP(epsilon)
+    row = PairLoss(Neighbours("substitution", "data"), size, norm, loss)
+    return StatisticGuarantee("pure", LossAt(loss, size), norm, (row,), simulated=simulated, caveats=caveats)
 
 
 @dataclass(frozen=True)
@@ -573,23 +568,24 @@ class _MatrixMechanism(DescribedMechanism):
     names: Any = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
+        put, given = object.__setattr__, self.data_bounds
         put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
         put(self, "n", positive_integer(self.n, "n"))
-        put(self, "data_bounds", pairs_of_bounds(self.data_bounds))
-        put(self, "names", checked_names(self.names, (len(self.data_bounds),)))
+        if not hasattr(given, "__len__") or len(given) < 1:
+            raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {given!r}")
+        put(self, "data_bounds", tuple(tuple(pair) for pair in given))  # what they are is checked by the sensitivities
+        put(self, "names", checked_names(self.names, (len(given),)))
         element_frame(self.names)  # that its elements can be named
 
     @cached_property
     def _sensitivities(self) -> dict[tuple[int, int], Sensitivity]:
         """Sensitivity of each element of the upper triangle, row by row, under substitution of one record."""
-        bounds, size = self.data_bounds, len(self.data_bounds)
+        bounds = self.data_bounds
         return {
-            (i, j): variance_sensitivity(self.n, bounds[i])
-            if i == j
-            else covariance_sensitivity(self.n, bounds[i], bounds[j])
-            for i in range(size)
-            for j in range(i, size)
+            (i, j): covariance_sensitivity(self.n, bounds[i], bounds[j])
+            if i < j
+            else variance_sensitivity(self.n, bounds[i])
+            for i, j in zip(*(side.tolist() for side in np.triu_indices(len(bounds))), strict=True)
         }
 
     @property
@@ -601,29 +597,56 @@ class _MatrixMechanism(DescribedMechanism):
     @property
     def guarantee(self) -> StatisticGuarantee:
         """What the mechanism protects: the same for all data and all noise, as a loss that varied would tell something itself."""
-        return self._guarantee(simulated=True, published=False)
+        return self._guarantee()
 
     @abstractmethod
-    def _stated(self) -> tuple[float, str, float, tuple[Statement, ...]]:
-        """Norm and length of the largest change, the loss, and reservations."""
+    def _stated(self) -> tuple[float, float, str, tuple[Statement, ...]]:
+        """The loss, length and norm of the largest change, and reservations."""
 
-    def _guarantee(self, simulated: bool, published: bool = True) -> StatisticGuarantee:
-        size, norm, epsilon, more = self._stated()
-        loss, drawn = PureDP(epsilon), () if simulated else (GENERATOR_CAVEAT,)
-        return StatisticGuarantee(
-            "pure",
-            LossAt(loss, size),
-            norm,
-            (PairLoss(Neighbours("substitution", "data"), size, norm, loss),),
-            simulated=simulated and published,
-            caveats=(FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more),
-        )
+    def _guarantee(self, drawn: tuple[Statement, ...] = (), simulated: bool = False) -> StatisticGuarantee:
+        epsilon, size, norm, more = self._stated()
+        caveats = (FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more)
+        return _stated_guarantee(epsilon, size, norm, *caveats, simulated=simulated)
+
+    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> Any:
+        """Publish a sample covariance matrix (divisor n - 1).
+
+        Released elements are multiples of a power of two that is at most a millionth of the element's scale.
+
+        Parameters
+        ----------
+        covariance : array_like, shape (variables, variables)
+            Confidential.
+        rng : int, numpy.random.Generator or None
+            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
+
+        Returns
+        -------
+        CovarianceRelease or JointCovarianceRelease
+
+        Raises
+        ------
+        ValueError
+            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
+            can have; each to 1e-9 of the variances, for what rounding does.
+        """
+        generator, simulated = random_generator(rng), rng is not None
+        truth = _checked_covariance(covariance, self.names, self.largest, self.n)
+        guarantee = self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated)
+        return self._published(truth, generator, guarantee)
+
+    @abstractmethod
+    def _published(
+        self, truth: Floats, rng: np.random.Generator | None, guarantee: StatisticGuarantee
+    ) -> MatrixRelease:
+        """The release of a checked matrix."""
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
         stated = {item.name: getattr(self, item.name) for item in fields(self)}
         pairs = [[float(side) for side in pair] for pair in self.data_bounds]
-        return {"mechanism": self.name, **stated, "data_bounds": pairs, "names": [*self.names]}
+        listed = {name: [*value] for name, value in stated.items() if name in ("names", "parts")}
+        return {"mechanism": self.name, **stated, "data_bounds": pairs, **listed}
 
 
 @dataclass(frozen=True)
@@ -665,14 +688,14 @@ class CovarianceMatrix(_MatrixMechanism):
     """
 
     rule: str = field(default="boundary-inflated", kw_only=True)
-    parts: Sequence[float] | None = field(default=None, kw_only=True)
+    parts: Any = field(default=None, kw_only=True)
     convention: str = field(default="exact", kw_only=True)
 
     name: ClassVar[str] = "covariance-matrix"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.rule, tuple(LAWS), "rule")
+        choice(self.rule, RULES, "rule")
         choice(self.convention, CONVENTIONS, "convention")
         elements = len(self._sensitivities)
         if self.parts is not None and len(self.parts) != elements:
@@ -692,154 +715,81 @@ class CovarianceMatrix(_MatrixMechanism):
         """
         if self.convention == "exact":
             return self.epsilon
-        return math.fsum(
-            self._element(pair, part, self._sensitivities[pair].bounds).true_epsilon
-            for pair, part in self._budget.items()
-        )
+        return math.fsum(self._element(pair, known.bounds).true_epsilon for pair, known in self._sensitivities.items())
 
-    @property
-    def _budget(self) -> dict[tuple[int, int], float]:
-        return dict(zip(self._sensitivities, self._parts, strict=True))
-
-    @property
-    def _parts(self) -> Sequence[float]:
-        return self.parts or ()  # never None once it is made
-
-    def _element(self, pair: tuple[int, int], part: float, bounds: Any) -> LaplaceStatistics:
+    def _element(self, pair: tuple[int, int], bounds: Any) -> LaplaceStatistics:
         """The mechanism for one element of the matrix."""
-        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
-        return kind(part, self._sensitivities[pair], bounds, convention=self.convention)
-
-    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> CovarianceRelease:
-        """Publish a sample covariance matrix (divisor n - 1).
-
-        Parameters
-        ----------
-        covariance : array_like, shape (variables, variables)
-            Confidential.
-        rng : int, numpy.random.Generator or None
-            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
-
-        Raises
-        ------
-        ValueError
-            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
-            can have; each to 1e-9 of the variances, for what rounding does.
-        """
-        rng = random_generator(rng)  # once: several draws follow
-        truth = checked_covariance(covariance, self.names, self.largest, self.n)
-        size = len(self.names)
-        matrix, scales = np.zeros((size, size)), np.zeros((size, size))
-        for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
-            mechanism = self._given((i, j), np.diag(matrix))
-            if mechanism is None:
-                continue  # a released variance of 0: the covariance is 0, and nothing is spent
-            # The same law as for the covariance itself under truncation; see bayesdp.noise.TruncatedLaplace.
-            drawn = mechanism._rounded(
-                np.asarray(mechanism.law.draw(rng, (), location=float(truth[i, j])), dtype=np.float64)
-            )
-            matrix[i, j] = matrix[j, i] = float(drawn)
-            scales[i, j] = scales[j, i] = mechanism.scale
-        simulated = rng is not None
-        guarantee = self._guarantee(simulated)
-        return CovarianceRelease(
-            matrix, scales, self.largest, self.n, self.names, self.rule, guarantee, simulated, self.describe()
-        )
-
-    @classmethod
-    def _that_published(
-        cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
-    ) -> PublishedElements:
-        """See `DescribedMechanism._that_published`."""
-        return published_elements(description, measured, stated)
+        part = dict(zip(self._sensitivities, self.parts, strict=True))[pair]
+        return MECHANISMS[self.rule](part, self._sensitivities[pair], bounds, convention=self.convention)
 
     def _given(self, pair: tuple[int, int], variances: Floats) -> LaplaceStatistics | None:
         """The mechanism for one element, given the released variances; None for a covariance that can only be 0."""
         i, j = pair
-        edge = self.largest[i] if i == j else covariance_edge(variances[i], variances[j])
-        return self._element(pair, self._budget[pair], (0.0 if i == j else -edge, edge)) if edge else None
+        edge = self.largest[i] if i == j else _covariance_edge(variances[i], variances[j])
+        return self._element(pair, (0.0 if i == j else -edge, edge)) if edge else None
 
-    def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, npt.NDArray[np.bool_]]:
+    def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, Mask]:
         """The law of the upper triangle, row by row, given the released variances, and which covariances are 0 without noise.
 
         These are of a variable whose released variance is 0. The law has no meaning there.
         """
         released = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
         elements = [self._given(pair, released) for pair in self._sensitivities]
-        scales = np.array([0.0 if own is None else own.scale for own in elements])
-        return element_law(self.rule, scales, released, self.largest)
+        scales = np.array([0.0 if element is None else element.scale for element in elements])
+        return _element_law(self.rule, scales, released, self.largest)
 
-    def _stated(self) -> tuple[float, str, float, tuple[Statement, ...]]:
-        l1 = math.fsum(own.l1 for own in self._sensitivities.values())
+    def _published(
+        self, truth: Floats, rng: np.random.Generator | None, guarantee: StatisticGuarantee
+    ) -> CovarianceRelease:
+        matrix, scales = np.zeros_like(truth), np.zeros_like(truth)
+        for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
+            mechanism = self._given((i, j), np.diag(matrix))
+            if mechanism is None:
+                continue  # a released variance of 0: the covariance is 0, and nothing is spent
+            # The same law as for the covariance itself under truncation; see bayesdp.noise.TruncatedLaplace.
+            drawn = np.asarray(mechanism.law.draw(rng, (), location=float(truth[i, j])), dtype=np.float64)
+            matrix[i, j] = matrix[j, i] = float(mechanism._rounded(drawn))
+            scales[i, j] = scales[j, i] = mechanism.scale
+        told = (self.names, self.rule, guarantee, guarantee.simulated, self.describe())
+        return CovarianceRelease(matrix, scales, self.largest, self.n, *told)
+
+    def _stated(self) -> tuple[float, float, str, tuple[Statement, ...]]:
+        l1 = math.fsum(known.l1 for known in self._sensitivities.values())
         paper = (PaperElements(self.true_epsilon),) if self.convention == "paper" else ()
-        return l1, "l1", self.true_epsilon, (*paper, Fixed("elements added up"))
+        return self.true_epsilon, l1, "l1", (*paper, Fixed("elements added up"))
 
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data: ``{"mechanism": "covariance-matrix", "epsilon": ..., ...}``."""
-        return {**super().describe(), "parts": [*self._parts]}
-
-
-@dataclass(frozen=True)
-class PublishedElements:
-    """A mechanism for a covariance matrix, given what it has released: one for its elements."""
-
-    query: Identity
-    law: noise.BoundedLaw | BoxNorm
-    guarantee: StatisticGuarantee
-    name: str = CovarianceMatrix.name
-
-    leaves_out: ClassVar[bool] = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Labels of the elements."""
-        return tuple(map(str, self.query.frame.labels[0]))
-
-    @property
-    def true_epsilon(self) -> float:
-        """What the release costs, or what is known of it: the loss at the released bounds."""
-        return float(self.guarantee.parameters["epsilon"])
-
-
-def published_elements(
-    description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
-) -> PublishedElements:
-    """The law and the guarantee that follow from the description of a mechanism and the released variances."""
-    # `description`: as `CovarianceMatrix.describe` gives it, or the number of records alone, for matrices that somebody else has
-    # published. `stated`: of the release.
-    variables, released = variables_of(measured.query.frame), measured.law
-    if (
-        variables is None
-        or not isinstance(released, noise.BoundedLaw)
-        or not isinstance(released, tuple(LAWS.values()))
-    ):
-        raise ValueError(
-            f"the mechanism {CovarianceMatrix.name!r} publishes elements named a:a, a:b and so on, with a law within bounds, but "
-            f"released are {shown(measured.query.names)} with the law {released.name}"
-        )
-    matrix = as_matrix(np.where(measured.unmeasured, 0.0, measured.values))
-    variances = np.diag(matrix)
-    if set(description) == {"mechanism", "n"}:
-        law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), released, variances, stated)
-    else:
-        mechanism = CovarianceMatrix.from_description(description)
-        if mechanism.names != variables:
+    @classmethod
+    def _that_published(
+        cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
+    ) -> PublishedElements:
+        """See `DescribedMechanism._that_published`; of matrices that others have published, n alone may be described."""
+        variables, released = variables_of(measured.query.frame), measured.law
+        if variables is None or not isinstance(released, tuple(LAWS.values())):
             raise ValueError(
-                f"its variables are {shown(mechanism.names)}, but released are those of {shown(variables)}"
+                f"the mechanism {cls.name!r} publishes elements named a:a, a:b and so on, with a law within bounds, but "
+                f"released are {shown(measured.query.names)} with the law {released.name}"
             )
-        (law, hidden), guarantee = mechanism.law_given(variances), mechanism.guarantee
-    odd = np.flatnonzero(hidden != measured.unmeasured)
-    if odd.size:
-        raise ValueError(
-            f"{measured.query.answer_name(int(odd[0]))} must be {'left out' if hidden[odd[0]] else 'published'}: covariances of a "
-            "variable whose released variance is 0 are left out, and no others"
-        )
-    return PublishedElements(Identity(measured.query.frame), law, guarantee)
+        variances = np.diag(_as_matrix(np.where(measured.unmeasured, 0.0, measured.values)))
+        if set(description) == {"mechanism", "n"}:
+            law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), released, variances, stated)
+        else:
+            mechanism = cls.from_description(description)
+            if mechanism.names != variables:
+                raise ValueError(
+                    f"its variables are {shown(mechanism.names)}, but released are those of {shown(variables)}"
+                )
+            (law, hidden), guarantee = mechanism.law_given(variances), mechanism.guarantee
+        for odd in np.flatnonzero(hidden != measured.unmeasured).tolist():
+            raise ValueError(
+                f"{measured.query.answer_name(odd)} must be {'left out' if hidden[odd] else 'published'}: covariances of a "
+                "variable whose released variance is 0 are left out, and no others"
+            )
+        return PublishedElements(Identity(measured.query.frame), law, guarantee, cls.name)
 
 
 def _from_scales(
-    n: int, released: noise.BoundedLaw, variances: npt.NDArray[np.float64], stated: Guarantee | None
-) -> tuple[noise.BoundedLaw, npt.NDArray[np.bool_], StatisticGuarantee]:
+    n: int, released: Any, variances: Floats, stated: Guarantee | None
+) -> tuple[noise.BoundedLaw, Mask, StatisticGuarantee]:
     """What follows from the number of records and the scales."""
     # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
     # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
@@ -847,35 +797,26 @@ def _from_scales(
     one, both = variance_sensitivity(n, (0.0, 1.0)), covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
     of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
     of_both: Any = both.bounds
-    rule = next(rule for rule, law in LAWS.items() if isinstance(released, law))
-    scales, upper = (
-        np.broadcast_to(side, (len(variances) * (len(variances) + 1) // 2,))
-        for side in (released.scale, released.upper)
-    )
-    largest = np.diag(as_matrix(upper))
-    law, hidden = element_law(rule, scales, variances, largest)
+    elements = (len(variances) * (len(variances) + 1) // 2,)
+    scales, upper = (np.broadcast_to(side, elements) for side in (released.scale, released.upper))
+    largest, rule = np.diag(_as_matrix(upper)), _rule_of(released)
+    law, hidden = _element_law(rule, scales, variances, largest)
     # Bounds of a variance are in proportion to the square of the range of the data.
-    ranges = upper_triangle(np.sqrt(np.outer(largest, largest)) / of_one[1])
-    diagonal = upper_triangle(np.eye(len(variances))) == 1.0
+    ranges = _upper_triangle(np.sqrt(np.outer(largest, largest)) / of_one[1])
+    diagonal = _upper_triangle(np.eye(len(variances))) == 1.0
     l1s = ranges * np.where(diagonal, one.l1, both.l1)
     far = np.where(diagonal, upper, ranges * (of_both[1] - of_both[0]))
     near = np.where(diagonal, upper, 2.0 * np.asarray(law.upper))
-    kept = np.flatnonzero(~hidden)
+
+    def loss(k: int, width: float) -> float:
+        exact = rule == "boundary-inflated"
+        return float(l1s[k] / scales[k]) if exact else truncated_epsilon(scales[k], width, float(l1s[k]))
+
     # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
-    least, most = (
-        math.fsum(
-            float(l1s[k] / scales[k])
-            if rule == "boundary-inflated"
-            else truncated_epsilon(scales[k], widths[k], float(l1s[k]))
-            for k in kept
-        )
-        for widths in (near, far)
-    )
+    least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden)) for widths in (near, far))
     claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
-    true = PureDP(claim if alike(claim, most) or (hidden.any() and claim >= least) else least)
-    l1 = math.fsum(l1s)
-    row = PairLoss(Neighbours("substitution", "data"), l1, "l1", true)
-    made = StatisticGuarantee("pure", LossAt(true, l1), "l1", (row,))
+    true = claim if alike(claim, most) or (hidden.any() and claim >= least) else least
+    made = _stated_guarantee(true, math.fsum(l1s), "l1")
     return law, hidden, made if stated is None else replace(made, person=stated.person)
 
 
@@ -898,14 +839,10 @@ class JointCovariance(_MatrixMechanism):
 
     Parameters
     ----------
-    epsilon : float
-        Loss for data sets of which one record is another, for all elements together.
+    epsilon, data_bounds, names
+        As for `CovarianceMatrix`.
     n : int
         Public number of records, at least 2. As it is public, nothing can be stated about adding or removing a record.
-    data_bounds : sequence of pairs of float
-        Public bounds of each variable.
-    names : sequence of str, optional
-        Names of the variables.
 
     See Also
     --------
@@ -941,54 +878,29 @@ class JointCovariance(_MatrixMechanism):
     @cached_property
     def sensitivities(self) -> Floats:
         """The largest change of each element by one record, shape (variables, variables)."""
-        return as_matrix([own.l1 for own in self._sensitivities.values()])
+        return _as_matrix([known.l1 for known in self._sensitivities.values()])
 
     @cached_property
     def law(self) -> BoxNorm:
         """The law of the released elements around the confidential ones."""
-        return BoxNorm(upper_triangle(self.sensitivities) / self.epsilon)
+        return BoxNorm(_upper_triangle(self.sensitivities) / self.epsilon)
 
     @property
     def error(self) -> float:
         """Expected squared Frobenius error of the matrix."""
-        each = as_matrix(self.law.variance((len(upper_triangle(self.sensitivities)),)))
-        return float(each.sum())
+        return float(_as_matrix(self.law.variance((len(self._sensitivities),))).sum())
 
-    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> JointCovarianceRelease:
-        """Publish a sample covariance matrix (divisor n - 1).
+    def _published(
+        self, truth: Floats, rng: np.random.Generator | None, guarantee: StatisticGuarantee
+    ) -> JointCovarianceRelease:
+        elements, scales = _upper_triangle(truth), np.asarray(self.law.b)
+        grid = np.ldexp(1.0, np.frexp(scales)[1] - 1 - _GRID_BITS)
+        values = np.rint(self.law.draw(rng, elements.shape, location=elements) / grid) * grid
+        measured, told = (Measured(self.query, values, self.law),), (self.describe(), guarantee, guarantee.simulated)
+        return JointCovarianceRelease(self.query.frame, measured, (), *told, "statistics")
 
-        Released elements are multiples of a power of two that is at most a millionth of the element's scale.
-
-        Parameters
-        ----------
-        covariance : array_like, shape (variables, variables)
-            Confidential.
-        rng : int, numpy.random.Generator or None
-            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
-
-        Raises
-        ------
-        ValueError
-            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
-            can have; each to 1e-9 of the variances, for what rounding does.
-        """
-        truth = upper_triangle(checked_covariance(covariance, self.names, self.largest, self.n))
-        drawn = self.law.draw(random_generator(rng), truth.shape, location=truth)
-        scales = np.broadcast_to(np.asarray(self.law.b), truth.shape)
-        grid = np.array([math.ldexp(1.0, math.frexp(own)[1] - 1 - _GRID_BITS) for own in scales.tolist()])
-        query, simulated = self.query, rng is not None
-        return JointCovarianceRelease(
-            query.frame,
-            (Measured(query, np.rint(drawn / grid) * grid, self.law),),
-            (),
-            self.describe(),
-            self._guarantee(simulated),
-            simulated,
-            "statistics",
-        )
-
-    def _stated(self) -> tuple[float, str, float, tuple[Statement, ...]]:
-        return float(self.sensitivities.max()), "linf", self.epsilon, ()
+    def _stated(self) -> tuple[float, float, str, tuple[Statement, ...]]:
+        return self.epsilon, float(self.sensitivities.max()), "linf", ()
 
     @classmethod
     def _that_published(
@@ -1009,18 +921,10 @@ class JointCovarianceRelease(MatrixRelease):
 
     Examples
     --------
-    >>> from bayesdp.papers.covariance_cone import JointCovariance
     >>> mechanism = JointCovariance(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"])
     >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
     >>> bool(release.values.sel(element="height:weight") == release.matrix[0, 1])
     True
-    >>> import pymc as pm
-    >>> from bayesdp.papers.models import observe_covariance
-    >>> with pm.Model() as model:
-    ...     chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.HalfNormal.dist(2.0))
-    ...     matrix = observe_covariance(release, chol)
-    >>> [variable.name for variable in model.observed_RVs]
-    ['noisy']
     """
 
     of_mechanism = "joint-covariance"
@@ -1028,16 +932,6 @@ class JointCovarianceRelease(MatrixRelease):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_mechanism()
-
-    @cached_property
-    def matrix(self) -> Floats:
-        """The released matrix, shape (variables, variables); its eigenvalues, and its variances, may be negative."""
-        return read_only(as_matrix(self.measurements[0].values))
-
-    @cached_property
-    def scales(self) -> Floats:
-        """Scales of the noise, shape (variables, variables): in these, all elements share one radius."""
-        return read_only(as_matrix(np.broadcast_to(np.asarray(self._law.b), self.frame.shape)))
 
     def repaired(self, smallest: float = 0.0) -> Floats:
         """The nearest positive semidefinite matrix: post-processing.
@@ -1068,18 +962,5 @@ class JointCovarianceRelease(MatrixRelease):
         found = (vectors * np.maximum(values, least)) @ vectors.T * np.outer(units, units)
         return np.asarray(0.5 * (found + found.T))
 
-    def log_likelihood(self, covariance: npt.ArrayLike) -> Floats:
-        """Log-density of the released elements given sample covariance matrices.
-
-        Parameters
-        ----------
-        covariance : array_like, shape (..., variables, variables)
-            Confidential sample covariance matrices, with divisor n - 1.
-
-        Returns
-        -------
-        numpy.ndarray, shape (...)
-        """
-        truth = self._elements_of(covariance)
-        released, scales = (np.asarray(own) for own in (self.measurements[0].values, upper_triangle(self.scales)))
-        return np.asarray(BoxNorm.log_kernel(np, released, truth, scales))
+    def _log_density(self, released: Floats, elements: Floats) -> Floats:
+        return np.asarray(BoxNorm.log_kernel(np, released, elements, _upper_triangle(self.scales)))
