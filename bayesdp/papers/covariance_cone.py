@@ -14,24 +14,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import noise
+from bayesdp import _validate, noise, privacy
 from bayesdp._text import printable
-from bayesdp._validate import (
-    Seed,
-    choice,
-    finite_array,
-    generator_of,
-    nonnegative_real,
-    positive_integer,
-    positive_real,
-    random_generator,
-    shown,
-)
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.bounded.real import CONVENTIONS, LaplaceStatistics
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
@@ -43,17 +33,7 @@ from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
 from bayesdp.noise.namespace import special
 from bayesdp.papers.bounded_statistics import LAWS, MECHANISMS, RULES
-from bayesdp.privacy import (
-    FLOATING_POINT_CAVEAT,
-    Guarantee,
-    PairLoss,
-    Sensitivity,
-    StatisticGuarantee,
-    covariance_sensitivity,
-    split_budget,
-    truncated_epsilon,
-    variance_sensitivity,
-)
+from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
 from bayesdp.privacy.pairs import Neighbours
@@ -67,6 +47,7 @@ __all__ = [
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
+type Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +55,8 @@ class BoxNorm(NoiseLaw):
     r"""Noise of a vector with density ``exp(-max_i |z_i| / b_i) / (d! prod_i 2 b_i)``: K-norm noise whose ball is a box.
 
     All d entries share one radius, a gamma variable of shape d + 1; divided by it and by their scales, they are independent and
-    uniform within -1 and 1. Two vectors are told apart with a loss of at most their largest difference in scales,
-    ``max_i |x_i - y_i| / b_i``. A release that keeps that below epsilon adds up nothing over the entries.
+    uniform within -1 and 1 (Hardt and Talwar, 2010). Two vectors are told apart with a loss of at most their largest difference in
+    scales, ``max_i |x_i - y_i| / b_i``. A release that keeps that below epsilon adds up nothing over the entries.
 
     ========  ==========================================================
     Support   real vectors
@@ -93,10 +74,6 @@ class BoxNorm(NoiseLaw):
     bayesdp.papers.models.BoxNorm : the same law as a PyMC distribution.
     bayesdp.papers.covariance_cone.JointCovariance : the mechanism that adds this noise; it takes privacy parameters.
     KNorm : the ball of any vertices, for tables whose invariants are kept.
-
-    References
-    ----------
-    Hardt and Talwar (2010), On the Geometry of Differential Privacy.
 
     Examples
     --------
@@ -137,14 +114,14 @@ class BoxNorm(NoiseLaw):
 
     def draw(
         self,
-        rng: Seed,
+        rng: _validate.Seed,
         shape: tuple[int, ...],
         size: int | None = None,
         invariants: Invariants | None = None,
         location: npt.ArrayLike | None = None,
     ) -> Floats:
         """Draw noise, or noisy vectors around a location, exactly. See `NoiseLaw.draw`."""
-        generator = generator_of(rng)
+        generator = _validate.generator_of(rng)
         centre, scales = located(location, shape), broadcast_scale(self.b, shape, "b")
         lead = () if size is None else (count_of(size),)
         radius = generator.standard_gamma(math.prod(shape) + 1.0, lead + (1,) * len(shape))
@@ -196,12 +173,9 @@ def _element_law(rule: str, scales: Floats, variances: Floats, largest: Floats) 
 
 def _checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, n: int) -> Floats:
     """Accept a confidential sample covariance matrix; variances that are beyond 0 or their upper bound by rounding are at it."""
-
-    def element_name(position: int) -> str:
-        row, column = divmod(position, len(names))
-        return f"the element of {' and '.join(names[i % len(names)] for i in (row, column))}"
-
-    truth = np.array(finite_array(covariance, "covariance", element_name, confidential=True), dtype=np.float64)
+    of = [f"the element of {first} and {second}" for first in names for second in names]
+    given = _validate.finite_array(covariance, "covariance", lambda i: of[i % len(of)], confidential=True)
+    truth = np.array(given, dtype=np.float64)
     shape = (len(names), len(names))
     if truth.shape != shape:
         raise ValueError(f"covariance must be symmetric, of shape {shape}, got shape {truth.shape}")
@@ -224,10 +198,7 @@ def _checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MatrixRelease(Release):
-    """A `Release` of the elements of the upper triangle of a noisy covariance matrix, labelled ``a:a``, ``a:b`` and so on.
-
-    `of_mechanism` is the name of the mechanism in descriptions and files.
-    """
+    """A `Release` of the elements of the upper triangle of a noisy covariance matrix, labelled ``a:a``, ``a:b`` and so on."""
 
     of_mechanism: ClassVar[str]
 
@@ -261,10 +232,7 @@ class MatrixRelease(Release):
 
     @cached_property
     def matrix(self) -> Floats:
-        """The released matrix, shape (variables, variables); eigenvalues may be negative.
-
-        0 for covariances of a variable whose released variance is 0; under joint noise, variances may be negative too.
-        """
+        """The released matrix; its eigenvalues may be negative, and its covariances are 0 where a released variance is."""
         return _as_matrix(np.where(self._hidden, 0.0, self.measurements[0].values))
 
     @cached_property
@@ -278,37 +246,28 @@ class MatrixRelease(Release):
         return cls(**release.__getstate__())
 
     @classmethod
-    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Self:
+    def from_netcdf(cls, path: Path, *, max_cells: int | None = None) -> Self:
         """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
         return cls.of(Release.from_netcdf(path, max_cells=max_cells))
 
     @classmethod
     def from_csv(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        max_cells: int | None = None,
+        cls, folder: Path, *, noise: Path | Mapping[str, Any] | None = None, max_cells: int | None = None
     ) -> Self:
         """Read a release from a folder or a CSV file written by `to_csv`; see `bayesdp.Release.from_csv`."""
         return cls.of(Release.from_csv(folder, noise=noise, max_cells=max_cells))
 
     def log_likelihood(self, covariance: npt.ArrayLike) -> Floats:
-        """Log-density of the released elements given sample covariance matrices.
+        """Log-density of the released elements given sample covariance matrices, with respect to Lebesgue measure.
 
-        With respect to Lebesgue measure plus point masses at the bounds, where there are bounds: for covariances those that the
-        released variances leave.
+        Where there are bounds, for covariances those that the released variances leave, plus point masses at them.
 
         Parameters
         ----------
         covariance : array_like, shape (..., variables, variables)
-            Confidential sample covariance matrices, with divisor n - 1.
-
-        Returns
-        -------
-        numpy.ndarray, shape (...)
+            Confidential sample covariance matrices, with divisor n - 1; the result has shape (...).
         """
-        truth = np.asarray(finite_array(covariance, "covariance"), dtype=np.float64)
+        truth = np.asarray(_validate.finite_array(covariance, "covariance"), dtype=np.float64)
         size = len(self.names)
         if truth.shape[-2:] != (size, size):
             raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
@@ -330,44 +289,29 @@ class MatrixRelease(Release):
 class CovarianceRelease(MatrixRelease):
     """A `Release` of a noisy covariance matrix: the elements of its upper triangle, labelled ``a:a``, ``a:b`` and so on.
 
-    `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model.
+    `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model;
+    `bayesdp.papers.models.observe_covariance` has the model of Gaussian records.
 
     Parameters
     ----------
-    matrix : array_like, shape (variables, variables)
-        Symmetric; every correlation is within -1 and 1, but the matrix may have negative eigenvalues.
-    scales : array_like, shape (variables, variables)
-        Scale of the noise on each element; 0 where the released variances leave no covariance but 0.
+    matrix, scales : array_like, shape (variables, variables)
+        Symmetric, every correlation within -1 and 1, but eigenvalues may be negative; and the scale of the noise on each element, 0
+        where the released variances leave no covariance but 0.
     largest : array_like, shape (variables,)
         Upper bounds of the variances.
-    n : int
-        Number of records.
-    names : sequence of str
-        Names of the variables.
+    n, names : int, sequence of str
+        Number of records, and names of the variables.
     rule : {"boundary-inflated", "truncated"}
-    guarantee : StatisticGuarantee, optional
-    simulated : bool
     mechanism : mapping, optional
         Description of the mechanism; where it is not known, that it published a covariance matrix of n records.
-
-    Raises
-    ------
-    ValueError
-        If an element is outside its bounds, or the mechanism or the guarantee states another law or loss than the noise of these
-        scales has. The message names both sides.
+    guarantee, simulated
+        As for `bayesdp.Release`.
 
     Examples
     --------
-    >>> import bayesdp as bdp
     >>> release = CovarianceRelease([[1.0, 0.4], [0.4, 2.0]], [[0.1, 0.2], [0.2, 0.3]], [9.0, 9.0], 200, ["height", "weight"])
     >>> float(release.values.sel(element="height:weight"))
     0.4
-    >>> import pymc as pm
-    >>> with pm.Model() as model:
-    ...     chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.HalfNormal.dist(2.0))
-    ...     bdp.observe(release, bdp.papers.models.sample_covariance("S", chol, release.n, 2))
-    >>> [variable.name for variable in model.observed_RVs]
-    ['noisy']
     """
 
     of_mechanism = "covariance-matrix"
@@ -385,17 +329,11 @@ class CovarianceRelease(MatrixRelease):
         mechanism: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> None:
-        # `dataclasses.replace` gives the fields of a Release in place of the matrix and what belongs to it.
-        if set(fields) == {"frame", "measurements", "exact", "about"}:
+        if fields:  # of a Release, which `dataclasses.replace` gives in place of the matrix and what belongs to it
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-        elif fields:
-            raise TypeError(
-                "CovarianceRelease takes matrix, scales, largest, n, names, rule, guarantee, simulated and mechanism, not "
-                f"{shown(fields)}"
-            )
         else:
             measured = _measured(matrix, scales, largest, names, rule)
-            known = mechanism or {"mechanism": self.of_mechanism, "n": positive_integer(n, "n")}
+            known = mechanism or {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
             super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
         self._check_mechanism()
 
@@ -419,33 +357,22 @@ class CovarianceRelease(MatrixRelease):
         return np.asarray(found)
 
     def repaired(self, threshold: float = 1e-6) -> Floats:
-        """A positive definite matrix near the released one, with the same variances: post-processing.
+        """A positive definite matrix near the released one, or that itself, with the same variances: post-processing.
 
-        Alternating projections of statsmodels (`corr_nearest`) on the correlations. For estimates only: the
-        likelihood is that of the released elements, and needs no repair.
+        Alternating projections on the correlations (Higham, 2002, Computing the nearest correlation matrix) of statsmodels, which must
+        be installed. For estimates only: the likelihood is that of the released elements, and needs no repair.
 
         Parameters
         ----------
         threshold : float
             Smallest eigenvalue of the correlations.
 
-        Returns
-        -------
-        numpy.ndarray, shape (variables, variables)
-            The released matrix itself where it is positive definite.
-
         Raises
         ------
-        ImportError
-            If a repair is needed and statsmodels is not installed.
         ValueError
             If a released variance is 0: no positive definite matrix has it.
-
-        References
-        ----------
-        Higham (2002), Computing the nearest correlation matrix; Liu (2019), Section 4.1.
         """
-        positive_real(threshold, "threshold")
+        _validate.positive_real(threshold, "threshold")
         variances = np.diag(self.matrix)
         if np.any(variances <= 0.0):
             name = printable(self.names[int(np.argmin(variances))])
@@ -494,7 +421,7 @@ def _rule_of(law: Any) -> str:
 def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> Measured:
     """The elements with their law, checked."""
     given = {"matrix": matrix, "scales": scales, "largest": largest}
-    released, widths, edges = (np.array(finite_array(value, key), float) for key, value in given.items())
+    released, widths, edges = (np.array(_validate.finite_array(value, key), float) for key, value in given.items())
     size = len(edges) if edges.ndim == 1 else 0
     if size < 1 or released.shape != (size, size) or widths.shape != (size, size):
         raise ValueError(
@@ -503,59 +430,34 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
         )
     if not (np.array_equal(released, released.T) and np.array_equal(widths, widths.T)):
         raise ValueError("matrix and scales must be symmetric")
-    choice(rule, RULES, "rule")
+    _validate.choice(rule, RULES, "rule")
     known = checked_names(names, (size,)) or ()
-    variances = np.diag(released)
-    for i in np.flatnonzero((variances < 0.0) | (variances > edges)):
+    variances = np.maximum(np.diag(released), 0.0)  # whether values are within their bounds is checked with their law
+    noisy = (np.outer(np.sqrt(variances), np.sqrt(variances)) > 0.0) | np.eye(size, dtype=bool)
+    wrong = np.argwhere((widths > 0.0) != noisy)
+    if wrong.size:
+        i, j = wrong[0]
         raise ValueError(
-            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[i])} is "
-            f"{float(variances[i])!r}, and its bound is {float(edges[i])!r}"
+            f"scales must be positive where both variances are, as for every variance, and 0 elsewhere, got {float(widths[i, j])!r} "
+            f"for {printable(known[i])} and {printable(known[j])}"
         )
-    for i, j in zip(*np.triu_indices(size, 1), strict=True):
-        edge, both = _covariance_edge(variances[i], variances[j]), f"{printable(known[i])} and {printable(known[j])}"
-        if abs(released[i, j]) > edge:
-            raise ValueError(
-                f"matrix must have correlations within -1 and 1, but the covariance of {both} is "
-                f"{float(released[i, j])!r}, beyond {edge!r}"
-            )
-        if (edge > 0.0) != (widths[i, j] > 0.0):
-            raise ValueError(
-                f"scales must be positive where both variances are, and 0 elsewhere, got {float(widths[i, j])!r} for {both}"
-            )
-    if not np.all(np.diag(widths) > 0.0):
-        raise ValueError("scales must be positive for every variance")
     law, hidden = _element_law(rule, _upper_triangle(widths), variances, edges)
     values = np.where(hidden, np.nan, _upper_triangle(released))
     return Measured(Identity(element_frame(known)), values, law, unmeasured=hidden)
 
 
-class PublishedElements(NamedTuple):
+def _published_elements(name: str, query: Identity, law: NoiseLaw, guarantee: StatisticGuarantee) -> Any:
     """What follows from a mechanism for a covariance matrix, given what it has released: of its elements, named by their labels."""
-
-    query: Identity
-    law: noise.BoundedLaw | BoxNorm
-    guarantee: StatisticGuarantee
-    name: str
-    leaves_out: bool = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Labels of the elements."""
-        return tuple(map(str, self.query.frame.labels[0]))
-
-    @property
-    def true_epsilon(self) -> float:
-        """What the release costs, or what is known of it: the loss at the released bounds."""
-        return float(self.guarantee.parameters["epsilon"])
+    labels, epsilon = tuple(map(str, query.frame.labels[0])), float(guarantee.parameters["epsilon"])
+    told: dict[str, Any] = {"names": labels, "true_epsilon": epsilon, "leaves_out": True}
+    return SimpleNamespace(name=name, query=query, law=law, guarantee=guarantee, **told)
 
 
-def _stated_guarantee(
-    epsilon: float, size: float, norm: str, *caveats: Statement, simulated: bool = False
-) -> StatisticGuarantee:
+def _guaranteed(epsilon: float, size: float, norm: str, **told: Any) -> StatisticGuarantee:
     """Of data sets of which one record is another."""
     loss = PureDP(epsilon)
-    row = PairLoss(Neighbours("substitution", "data"), size, norm, loss)
-    return StatisticGuarantee("pure", LossAt(loss, size), norm, (row,), simulated=simulated, caveats=caveats)
+    row = privacy.PairLoss(Neighbours("substitution", "data"), size, norm, loss)
+    return StatisticGuarantee("pure", LossAt(loss, size), norm, (row,), **told)
 
 
 @dataclass(frozen=True)
@@ -569,8 +471,8 @@ class _MatrixMechanism(DescribedMechanism):
 
     def __post_init__(self) -> None:
         put, given = object.__setattr__, self.data_bounds
-        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
-        put(self, "n", positive_integer(self.n, "n"))
+        put(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        put(self, "n", _validate.positive_integer(self.n, "n"))
         if not hasattr(given, "__len__") or len(given) < 1:
             raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {given!r}")
         put(self, "data_bounds", tuple(tuple(pair) for pair in given))  # what they are is checked by the sensitivities
@@ -578,13 +480,13 @@ class _MatrixMechanism(DescribedMechanism):
         element_frame(self.names)  # that its elements can be named
 
     @cached_property
-    def _sensitivities(self) -> dict[tuple[int, int], Sensitivity]:
+    def _sensitivities(self) -> dict[tuple[int, int], privacy.Sensitivity]:
         """Sensitivity of each element of the upper triangle, row by row, under substitution of one record."""
         bounds = self.data_bounds
         return {
-            (i, j): covariance_sensitivity(self.n, bounds[i], bounds[j])
+            (i, j): privacy.covariance_sensitivity(self.n, bounds[i], bounds[j])
             if i < j
-            else variance_sensitivity(self.n, bounds[i])
+            else privacy.variance_sensitivity(self.n, bounds[i])
             for i, j in zip(*(side.tolist() for side in np.triu_indices(len(bounds))), strict=True)
         }
 
@@ -605,10 +507,10 @@ class _MatrixMechanism(DescribedMechanism):
 
     def _guarantee(self, drawn: tuple[Statement, ...] = (), simulated: bool = False) -> StatisticGuarantee:
         epsilon, size, norm, more = self._stated()
-        caveats = (FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more)
-        return _stated_guarantee(epsilon, size, norm, *caveats, simulated=simulated)
+        caveats = (privacy.FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more)
+        return _guaranteed(epsilon, size, norm, simulated=simulated, caveats=caveats)
 
-    def release(self, covariance: npt.ArrayLike, rng: Seed = None) -> Any:
+    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> Any:
         """Publish a sample covariance matrix (divisor n - 1).
 
         Released elements are multiples of a power of two that is at most a millionth of the element's scale.
@@ -620,25 +522,18 @@ class _MatrixMechanism(DescribedMechanism):
         rng : int, numpy.random.Generator or None
             Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
 
-        Returns
-        -------
-        CovarianceRelease or JointCovarianceRelease
-
         Raises
         ------
         ValueError
-            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds
-            can have; each to 1e-9 of the variances, for what rounding does.
+            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds can have.
         """
-        generator, simulated = random_generator(rng), rng is not None
+        generator, simulated = _validate.random_generator(rng), rng is not None
         truth = _checked_covariance(covariance, self.names, self.largest, self.n)
         guarantee = self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated)
         return self._published(truth, generator, guarantee)
 
     @abstractmethod
-    def _published(
-        self, truth: Floats, rng: np.random.Generator | None, guarantee: StatisticGuarantee
-    ) -> MatrixRelease:
+    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> MatrixRelease:
         """The release of a checked matrix."""
 
     def describe(self) -> dict[str, Any]:
@@ -653,29 +548,21 @@ class _MatrixMechanism(DescribedMechanism):
 class CovarianceMatrix(_MatrixMechanism):
     """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
 
-    The bounds of a covariance are computed from released values and cost nothing. They need not contain the
-    confidential covariance: the noise is then as if it were at the nearer bound (truncated), or mostly at it (clipped).
+    Liu (2019), Section 4.1 and Table 1. The bounds of a covariance are computed from released values and cost nothing. They need not
+    contain the confidential covariance: the noise is then as if it were at the nearer bound (truncated), or mostly at it (clipped).
 
     Parameters
     ----------
     epsilon : float
         Loss for data sets of which one record is another, for all elements together.
-    n : int
-        Public number of records.
-    data_bounds : sequence of pairs of float
-        Public bounds of each variable.
-    names : sequence of str, optional
-        Names of the variables.
+    n, data_bounds, names : int, sequence of pairs of float, sequence of str
+        Public number of records, public bounds of each variable, and their names.
     rule : {"boundary-inflated", "truncated"}
     parts : sequence of float, optional
         Budget of each element of the upper triangle, row by row, adding up to epsilon; equal ones by default.
     convention : {"exact", "paper"}
         ``"paper"`` keeps the scale ``sensitivity / epsilon`` for truncated noise; the guarantee states the true epsilon,
         `true_epsilon`.
-
-    References
-    ----------
-    Liu (2019), Section 4.1 and Table 1.
 
     Examples
     --------
@@ -695,30 +582,28 @@ class CovarianceMatrix(_MatrixMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.rule, RULES, "rule")
-        choice(self.convention, CONVENTIONS, "convention")
+        _validate.choice(self.rule, RULES, "rule")
+        _validate.choice(self.convention, CONVENTIONS, "convention")
         elements = len(self._sensitivities)
         if self.parts is not None and len(self.parts) != elements:
             raise ValueError(
                 f"parts must be one for each of {elements} elements of the upper triangle, got {len(self.parts)}"
             )
-        parts = split_budget(self.epsilon, elements if self.parts is None else list(self.parts))
+        parts = privacy.split_budget(self.epsilon, elements if self.parts is None else list(self.parts))
         object.__setattr__(self, "parts", parts)
 
     @property
     def true_epsilon(self) -> float:
         """What a release costs at most, whatever variances it publishes.
 
-        Truncated noise of the paper's scale loses the more, the further its bounds are apart. Those of a covariance are the
-        furthest where the released variances are at their upper bounds: what was lost for these is stated. The loss for the
-        variances that were released instead depends on the data, and says nothing about what could have been published.
+        Truncated noise of the paper's scale loses the most for covariances where the released variances are at their upper bounds. The
+        loss for the variances that were released depends on the data, and says nothing about what could have been published.
         """
         if self.convention == "exact":
             return self.epsilon
         return math.fsum(self._element(pair, known.bounds).true_epsilon for pair, known in self._sensitivities.items())
 
     def _element(self, pair: tuple[int, int], bounds: Any) -> LaplaceStatistics:
-        """The mechanism for one element of the matrix."""
         part = dict(zip(self._sensitivities, self.parts, strict=True))[pair]
         return MECHANISMS[self.rule](part, self._sensitivities[pair], bounds, convention=self.convention)
 
@@ -729,18 +614,16 @@ class CovarianceMatrix(_MatrixMechanism):
         return self._element(pair, (0.0 if i == j else -edge, edge)) if edge else None
 
     def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, Mask]:
-        """The law of the upper triangle, row by row, given the released variances, and which covariances are 0 without noise.
+        """The law of the upper triangle, row by row, given the released variances, and which elements it is not meant for.
 
-        These are of a variable whose released variance is 0. The law has no meaning there.
+        These are covariances of a variable whose released variance is 0: they are 0 without noise.
         """
-        released = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
+        released = np.asarray(_validate.finite_array(variances, "variances"), dtype=np.float64)
         elements = [self._given(pair, released) for pair in self._sensitivities]
         scales = np.array([0.0 if element is None else element.scale for element in elements])
         return _element_law(self.rule, scales, released, self.largest)
 
-    def _published(
-        self, truth: Floats, rng: np.random.Generator | None, guarantee: StatisticGuarantee
-    ) -> CovarianceRelease:
+    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> CovarianceRelease:
         matrix, scales = np.zeros_like(truth), np.zeros_like(truth)
         for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
             mechanism = self._given((i, j), np.diag(matrix))
@@ -759,32 +642,33 @@ class CovarianceMatrix(_MatrixMechanism):
         return self.true_epsilon, l1, "l1", (*paper, Fixed("elements added up"))
 
     @classmethod
-    def _that_published(
-        cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
-    ) -> PublishedElements:
+    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
         """See `DescribedMechanism._that_published`; of matrices that others have published, n alone may be described."""
         variables, released = variables_of(measured.query.frame), measured.law
         if variables is None or not isinstance(released, tuple(LAWS.values())):
             raise ValueError(
                 f"the mechanism {cls.name!r} publishes elements named a:a, a:b and so on, with a law within bounds, but "
-                f"released are {shown(measured.query.names)} with the law {released.name}"
+                f"released are {_validate.shown(measured.query.names)} with the law {released.name}"
             )
         variances = np.diag(_as_matrix(np.where(measured.unmeasured, 0.0, measured.values)))
         if set(description) == {"mechanism", "n"}:
-            law, hidden, guarantee = _from_scales(positive_integer(description["n"], "n"), released, variances, stated)
+            law, hidden, guarantee = _from_scales(
+                _validate.positive_integer(description["n"], "n"), released, variances, stated
+            )
         else:
             mechanism = cls.from_description(description)
             if mechanism.names != variables:
                 raise ValueError(
-                    f"its variables are {shown(mechanism.names)}, but released are those of {shown(variables)}"
+                    f"its variables are {_validate.shown(mechanism.names)}, but released are those of {_validate.shown(variables)}"
                 )
             (law, hidden), guarantee = mechanism.law_given(variances), mechanism.guarantee
-        for odd in np.flatnonzero(hidden != measured.unmeasured).tolist():
+        odd = np.flatnonzero(hidden != measured.unmeasured)
+        if odd.size:
             raise ValueError(
-                f"{measured.query.answer_name(odd)} must be {'left out' if hidden[odd] else 'published'}: covariances of a "
-                "variable whose released variance is 0 are left out, and no others"
+                f"{measured.query.answer_name(int(odd[0]))} must be {'left out' if hidden[odd[0]] else 'published'}: covariances of "
+                "a variable whose released variance is 0 are left out, and no others"
             )
-        return PublishedElements(Identity(measured.query.frame), law, guarantee, cls.name)
+        return _published_elements(cls.name, Identity(measured.query.frame), law, guarantee)
 
 
 def _from_scales(
@@ -794,7 +678,7 @@ def _from_scales(
     # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
     # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
     # guarantee may state more.
-    one, both = variance_sensitivity(n, (0.0, 1.0)), covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
+    one, both = privacy.variance_sensitivity(n, (0.0, 1.0)), privacy.covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0))
     of_one: Any = one.bounds  # both sides are numbers, as they are of every moment
     of_both: Any = both.bounds
     elements = (len(variances) * (len(variances) + 1) // 2,)
@@ -810,13 +694,13 @@ def _from_scales(
 
     def loss(k: int, width: float) -> float:
         exact = rule == "boundary-inflated"
-        return float(l1s[k] / scales[k]) if exact else truncated_epsilon(scales[k], width, float(l1s[k]))
+        return float(l1s[k] / scales[k]) if exact else privacy.truncated_epsilon(scales[k], width, float(l1s[k]))
 
     # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
     least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden)) for widths in (near, far))
     claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
     true = claim if alike(claim, most) or (hidden.any() and claim >= least) else least
-    made = _stated_guarantee(true, math.fsum(l1s), "l1")
+    made = _guaranteed(true, math.fsum(l1s), "l1")
     return law, hidden, made if stated is None else replace(made, person=stated.person)
 
 
@@ -827,15 +711,14 @@ _GRID_BITS = 20
 class JointCovariance(_MatrixMechanism):
     """Publish a covariance matrix with noise of one radius for all elements: about half of the epsilon for the same error.
 
-    One record changes the element of variables with ranges R and R' by ``R R' / n`` at most, and can change all elements by that much
-    at once. Noise whose density falls with the largest of these changes, `bayesdp.papers.covariance_cone.BoxNorm` with scales
-    ``R R' / (n epsilon)``, hides it with a loss of exactly epsilon, and no part of epsilon is given to single elements, as
-    `CovarianceMatrix` does. Its mean squared error is ``(d + 1) (d + 2) / (6 d**2)`` times that of equal parts, d the number
-    of elements, before anything is kept within bounds: 0.37 for two variables, 0.20 for five.
+    One record changes the element of variables with ranges R and R' by ``R R' / n`` at most (Liu, 2019, Table 1), and can change all
+    by that much at once. Noise whose density falls with the largest of these changes, `bayesdp.papers.covariance_cone.BoxNorm` with
+    scales ``R R' / (n epsilon)``, hides it with a loss of exactly epsilon (Hardt and Talwar, 2010). Its mean squared error is
+    ``(d + 1) (d + 2) / (6 d**2)`` times that of equal parts for d elements, before bounds.
 
     Elements are published as they come out: a variance may be negative, and the matrix need not be positive semidefinite. To keep
-    them within bounds would be post-processing, and would hide from the likelihood how far outside they were. That the
-    confidential matrix is positive semidefinite is used by the posterior, whose model has no other matrices.
+    them within bounds would hide from the likelihood how far outside they were. That the confidential matrix is positive semidefinite
+    is used by the posterior, whose model has no other matrices.
 
     Parameters
     ----------
@@ -848,11 +731,6 @@ class JointCovariance(_MatrixMechanism):
     --------
     CovarianceMatrix : element by element, within bounds, with a part of epsilon for each.
     bayesdp.papers.models.observe_covariance : the posterior for Gaussian records.
-
-    References
-    ----------
-    Hardt and Talwar (2010), On the Geometry of Differential Privacy (K-norm noise); Liu (2019), Section 4.1 and Table 1 (the
-    changes of the elements).
 
     Examples
     --------
@@ -890,9 +768,7 @@ class JointCovariance(_MatrixMechanism):
         """Expected squared Frobenius error of the matrix."""
         return float(_as_matrix(self.law.variance((len(self._sensitivities),))).sum())
 
-    def _published(
-        self, truth: Floats, rng: np.random.Generator | None, guarantee: StatisticGuarantee
-    ) -> JointCovarianceRelease:
+    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> JointCovarianceRelease:
         elements, scales = _upper_triangle(truth), np.asarray(self.law.b)
         grid = np.ldexp(1.0, np.frexp(scales)[1] - 1 - _GRID_BITS)
         values = np.rint(self.law.draw(rng, elements.shape, location=elements) / grid) * grid
@@ -903,21 +779,17 @@ class JointCovariance(_MatrixMechanism):
         return self.epsilon, float(self.sensitivities.max()), "linf", ()
 
     @classmethod
-    def _that_published(
-        cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None
-    ) -> PublishedElements:
-        """See `DescribedMechanism._that_published`."""
+    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
         made = cls.from_description(description)
-        return PublishedElements(made.query, made.law, made.guarantee, made.name)
+        return _published_elements(made.name, made.query, made.law, made.guarantee)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointCovarianceRelease(MatrixRelease):
     """A `Release` of a noisy covariance matrix, as `bayesdp.papers.covariance_cone.JointCovariance` publishes it.
 
-    `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model;
-    `bayesdp.papers.models.observe_covariance` has the model of Gaussian records. Both have positive semidefinite matrices only, if
-    the model writes them as ``chol @ chol.T`` or by variances and correlations.
+    Observed as a `CovarianceRelease` is; models have positive semidefinite matrices only, if they write them as ``chol @ chol.T`` or
+    by variances and correlations.
 
     Examples
     --------
@@ -934,26 +806,17 @@ class JointCovarianceRelease(MatrixRelease):
         self._check_mechanism()
 
     def repaired(self, smallest: float = 0.0) -> Floats:
-        """The nearest positive semidefinite matrix: post-processing.
+        """The positive semidefinite matrix nearest to the released one, or that itself: post-processing.
 
-        Nearest in the Frobenius norm with each variable in units of its range: negative eigenvalues become `smallest`. For estimates
-        only: the likelihood is that of the released elements, and needs no repair.
+        Nearest in the Frobenius norm with each variable in units of its range (Higham, 1988, Computing a nearest symmetric positive
+        semidefinite matrix): negative eigenvalues become `smallest`. For estimates only: the likelihood needs no repair.
 
         Parameters
         ----------
         smallest : float
             Least eigenvalue in these units, times n and epsilon: one that is 1 stands for the scale of the noise.
-
-        Returns
-        -------
-        numpy.ndarray, shape (variables, variables)
-            The released matrix itself where no eigenvalue is below that.
-
-        References
-        ----------
-        Higham (1988), Computing a nearest symmetric positive semidefinite matrix.
         """
-        least = nonnegative_real(smallest, "smallest")
+        least = _validate.nonnegative_real(smallest, "smallest")
         # The scale of an element is the product of those of both variables.
         units = np.sqrt(np.diag(self.scales))
         values, vectors = np.linalg.eigh(self.matrix / np.outer(units, units))

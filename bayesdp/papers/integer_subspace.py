@@ -14,31 +14,12 @@ order, and mixes a little faster, but two such chains hardly meet. Along ``z + k
 
 `describe` fills a small array with what `draw` and `log_mass` then read: a maximal coupling needs masses and not only draws.
 
-**Coupled chains.** One chain X is run L sweeps ahead of another chain Y with the same start; then both are moved together by a
-coupling until ``X_t = Y_{t - L}``, at the time tau. Then (Biswas, Jacob and Vanetti, 2019, Theorem 2.5; X may meet Y as soon as
-``t = L``)
+**Coupled chains** bound the distance of such noise from its law (Biswas, Jacob and Vanetti, 2019, Theorem 2.5): one is L sweeps ahead
+of the other, and they meet at the time tau;
 
     TV(law of X_t, target) <= E[max(0, ceil((tau - L - t) / L))] = sum over j >= 1 of P(tau > t + j L).
 
-The average of the left hand side over independent pairs is an *estimate* of this bound, never a proof: no finite
-number of pairs shows that longer meeting times do not occur.
-
-A coordinate of the two chains is updated by a maximal coupling of its two conditional laws, by rejection: draw v from the first
-law p and keep it for both chains with probability ``min(1, q(v) / p(v))``; else draw w from the second law q until
-``U q(w) > p(w)`` (Jacob, O'Leary and Atchadé, 2020, Algorithm 2). Chains that agree in all coordinates stay together.
-
-**An upper confidence limit** of the sum needs an assumption, as finitely many meeting times say nothing about how it goes on:
-
-* **a time s**: one pair in five is used to choose it, so that about a tenth of all pairs are apart longer, and for nothing else;
-* **assumption**: after s, no block of L sweeps is passed unmet with a larger probability than the first one, ``P(tau >
-  u + L | tau > u) <= P(tau > s + L | tau > s) = r`` for u >= s. (Meeting times have geometric tails, and after s the
-  tail should have set in; a slower rate that only one pair in thousands would show cannot be seen);
-* then ``sum over j >= k of P(tau > t + j L) <= P(tau > t + k L) / (1 - r)`` for the first k with ``t + k L >= s``.
-
-The remaining four pairs in five are independent of s. The probabilities before that k, that at k, and r have upper limits by Clopper
-and Pearson: r at half of ``1 - confidence``, the k others together at the other half. A pair that was given up counts as one that
-never meets. The largest value at this or a later time is reported, so that the curve never increases: for the first time at which it
-is below a tolerance to be too early, it must be below the truth at one fixed time, the last one at which the truth is above that.
+An estimate, never a proof: what it and its upper confidence limit assume is in docs/papers/integer-subspace-dp.md.
 """
 
 from __future__ import annotations
@@ -54,17 +35,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import betaincinv
 
+from bayesdp import _validate
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
-from bayesdp._validate import (
-    Seed,
-    choice,
-    generator_of,
-    nonnegative_integer,
-    positive_integer,
-    positive_real,
-    probability,
-)
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.exact.gram_schmidt import centred_gaussian, mass_ratio
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace
@@ -86,11 +59,11 @@ L1, L2, GAUSSIAN = 0, 1, 2
 
 _CODES = {"l1": L1, "l2": L2, "gaussian": GAUSSIAN}
 
-_REACH = 2.0**29
-"""Noise beyond this could overflow 64-bit sums of squares."""
-
-_LONGEST = 1e5
-"""Lattice l2 noise: integers that one step would have to tabulate, at most."""
+_REACH = 2.0**29  # noise beyond this could overflow 64-bit sums of squares
+_LONGEST = 1e5  # lattice l2 noise: integers that one step would have to tabulate, at most
+_NEGLIGIBLE = 40.0  # masses of exp(-40) of the largest are left out
+_UPDATES = 2_000_000  # steps in one call of the kernel, about a second, which cannot be interrupted
+_AT_ONCE = 50  # pairs in one call of the kernel
 
 
 class Lines(NamedTuple):
@@ -116,8 +89,8 @@ class BasisLaw:
     scale: float
 
     def __post_init__(self) -> None:
-        choice(self.law, tuple(_CODES), "law")
-        object.__setattr__(self, "scale", positive_real(self.scale, "scale"))
+        _validate.choice(self.law, tuple(_CODES), "law")
+        object.__setattr__(self, "scale", _validate.positive_real(self.scale, "scale"))
         basis = sp.csr_array(self.basis, copy=True)
         if not np.issubdtype(basis.dtype, np.integer):
             raise TypeError(f"basis must hold integers, got {basis.dtype}")
@@ -185,8 +158,6 @@ def _moved(k: int, lines: Lines, j: int, z: Ints, norm: int) -> int:
 # Row 0 describes the whole law; l1 laws have one piece in each of the rows after it.
 TOTAL, LEAST, CENTRE, REST, PIECES = 0, 1, 2, 3, 4
 WEIGHT, FROM, SIGN, SLOPE, COUNT, KNOT = 0, 1, 2, 3, 4, 5
-
-_NEGLIGIBLE = 40.0
 
 
 def new_pieces(widest: int) -> Floats:
@@ -271,39 +242,23 @@ def _l2_weight(k: float, rate: float, square: float, pieces: Floats) -> float:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _describe_l2(rate: float, square: float, pieces: Floats) -> None:
-    mode, total = math.floor(pieces[0, CENTRE] + 0.5), 1.0
-    away = mode - pieces[0, CENTRE]
-    pieces[0, LEAST] = math.sqrt(square * away * away + pieces[0, REST])
-    for sign in (1.0, -1.0):
-        k = mode + sign
-        while True:
-            minus = _l2_weight(k, rate, square, pieces)
-            if minus > _NEGLIGIBLE:
-                break
-            total += math.exp(-minus)
-            k += sign
-    pieces[0, TOTAL] = total
-
-
-@nb.njit(cache=True, error_model="numpy")
-def _draw_l2(generator: Words, rate: float, square: float, pieces: Floats) -> int:
+def _walk_l2(limit: float, rate: float, square: float, pieces: Floats) -> tuple[int, float]:
+    """Add up masses in the order of the distance from the centre, until they are negligible or beyond a limit: where, and the sum."""
     centre = pieces[0, CENTRE]
-    mode = math.floor(centre + 0.5)
-    left = uniform(generator) * pieces[0, TOTAL] - 1.0
-    # In the order of the distance from the centre, so that most draws end soon.
+    mode, total, step = math.floor(centre + 0.5), 1.0, 1.0
+    pieces[0, LEAST] = math.sqrt(square * (mode - centre) * (mode - centre) + pieces[0, REST])
     sign = 1.0 if centre >= mode else -1.0
-    step = 1.0
-    while left >= 0.0:
+    while total <= limit:
         for side in (sign, -sign):
-            minus = _l2_weight(mode + side * step, rate, square, pieces)
+            k = mode + side * step
+            minus = _l2_weight(k, rate, square, pieces)
             if side == sign and minus > _NEGLIGIBLE:
-                return int(mode)  # rounding of the total: probability about 1e-16
-            left -= math.exp(-minus)
-            if left < 0.0:
-                return int(mode + side * step)
+                return int(mode), total
+            total += math.exp(-minus)
+            if total > limit:
+                return int(k), total
         step += 1.0
-    return int(mode)
+    return int(mode), total
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -322,7 +277,7 @@ def describe(lines: Lines, j: int, z: Ints, norm: int, pieces: Floats) -> None:
         pieces[0, TOTAL] = mass_ratio(pieces[0, CENTRE], sigma, math.exp(-2.0 * (math.pi * sigma) ** 2))
     else:
         pieces[0, REST] = max(norm - along * (along / square), 0.0)
-        _describe_l2(lines.scale, float(square), pieces)
+        _, pieces[0, TOTAL] = _walk_l2(math.inf, lines.scale, float(square), pieces)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -332,7 +287,7 @@ def draw(lines: Lines, j: int, pieces: Floats, generator: Words) -> int:
         return _draw_l1(generator, pieces)
     if lines.law == GAUSSIAN:
         return centred_gaussian(generator, pieces[0, CENTRE], lines.scale / math.sqrt(lines.squares[j]))
-    return _draw_l2(generator, lines.scale, float(lines.squares[j]), pieces)
+    return _walk_l2(uniform(generator) * pieces[0, TOTAL], lines.scale, float(lines.squares[j]), pieces)[0]
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -347,10 +302,6 @@ def log_mass(k: int, lines: Lines, j: int, z: Ints, pieces: Floats) -> float:
     else:
         minus += _l2_weight(k, lines.scale, float(lines.squares[j]), pieces)
     return -minus
-
-
-_UPDATES = 2_000_000
-"""Steps in one call of the kernel, about a second, which cannot be interrupted."""
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -382,8 +333,9 @@ def draw_basis_gibbs(
     `burn_in` sweeps come before the first draw, and `thin` sweeps before each: independent noise is the end of many chains,
     ``chains=size, draws=1, thin=sweeps``.
     """
-    out = np.empty((positive_integer(chains, "chains"), positive_integer(draws, "draws"), target.cells), dtype=np.int64)
-    skip, thin = nonnegative_integer(burn_in, "burn_in"), positive_integer(thin, "thin")
+    shape = _validate.positive_integer(chains, "chains"), _validate.positive_integer(draws, "draws")
+    out = np.empty((*shape, target.cells), dtype=np.int64)
+    skip, thin = _validate.nonnegative_integer(burn_in, "burn_in"), _validate.positive_integer(thin, "thin")
     pieces, generator = new_pieces(target.widest), seed_state(rng)
     # Short calls, between which the work can be interrupted.
     sweeps = max(1, _UPDATES // target.dimension)
@@ -397,14 +349,9 @@ def draw_basis_gibbs(
     return out
 
 
-_FIRST = 5
-"""One pair in so many chooses the time s."""
-
-_APART = 0.1
-"""Share of pairs that are still apart after s."""
-
-_BLOCKS = 50
-"""Times that are more blocks before s get the trivial limit 1: the lag is too short to say more."""
+_FIRST = 5  # one pair in so many chooses the time s
+_APART = 0.1  # share of pairs that are still apart after s
+_BLOCKS = 50  # times that are more blocks before s get the trivial limit 1: the lag is too short to say more
 
 
 def clopper_pearson(successes: npt.ArrayLike, trials: int, confidence: float) -> Floats:
@@ -422,11 +369,11 @@ def least_limit(pairs: int, confidence: float) -> float:
 
 
 def upper_limits(meetings: Ints, lag: int, horizon: int, times: Ints, confidence: float) -> Floats:
-    """Upper confidence limits of the bound at ascending times, as this module describes: never increasing, at most 1.
+    """Upper confidence limits of the bound at ascending times (docs/papers/integer-subspace-dp.md): never increasing, at most 1.
 
     `meetings` are the meeting times of independent pairs, 0 for a pair that was given up.
     """
-    alpha = 1.0 - probability(confidence, "confidence")
+    alpha = 1.0 - _validate.probability(confidence, "confidence")
     last = np.where(meetings == 0, np.iinfo(np.int64).max, meetings)
     first = np.sort(last[: len(last) // _FIRST])
     rest = np.sort(last[len(first) :])
@@ -493,11 +440,7 @@ type Meet = Callable[[Ints, int, int, BasisLaw, Words], None]
 """Runs pairs of chains that start at zero: fills an array with their meeting times, 0 for a pair that was given up. The
 other arguments are the lag, the horizon, the law, and the state of the generator."""
 
-_AT_ONCE = 50
-"""Pairs in one call of the kernel, which cannot be interrupted."""
-
-_SHOWN = 2000
-"""Most times at which a bound is evaluated."""
+_SHOWN = 2000  # most times at which a bound is evaluated
 
 
 @dataclass(frozen=True, eq=False)
@@ -505,9 +448,9 @@ class CouplingBound:
     """Estimated bound on the total variation distance between the noise after t sweeps and its law, by pairs of coupled chains.
 
     At `times`, ascending from 0: `bound` and its Monte Carlo `standard_error`, nan if one of the pairs, `censored` in all, was
-    given up after `horizon` sweeps; `upper`, the limit at level `confidence`, never increasing, with pairs that were given up
-    as if they never met. It holds for the first time at which it falls below a given number as well. One chain of a pair is
-    `lag` sweeps ahead, and `meetings` are the times tau in its sweeps, 0 for a pair that was given up.
+    given up; `upper`, the confidence limit, never increasing, with pairs that were given up as if they never met. It holds for the
+    first time at which it falls below a given number as well. One chain of a pair is `lag` sweeps ahead, and `meetings` are the
+    times tau in its sweeps, 0 for a pair that was given up.
     """
 
     lag: int
@@ -517,8 +460,6 @@ class CouplingBound:
     upper: Floats
     meetings: Ints
     censored: int
-    horizon: int
-    confidence: float
 
     def sweeps_to(self, tolerance: float, *, upper: bool = False) -> int | None:
         """First time at which the estimate (or its upper limit) is at most the tolerance; None if it never is."""
@@ -552,7 +493,7 @@ def meeting_times(
 ) -> Ints:
     """Times at which pairs of coupled chains that start at zero meet, in sweeps of the one that is `lag` ahead; 0 after `horizon`."""
     given = {"pairs": pairs, "lag": lag, "horizon": horizon}
-    pairs, lag, horizon = (positive_integer(value, name) for name, value in given.items())
+    pairs, lag, horizon = (_validate.positive_integer(value, name) for name, value in given.items())
     if horizon <= lag:
         raise ValueError(f"horizon must be more sweeps than the lag of {lag}, got {horizon}")
     generator, meetings = seed_state(rng), np.empty(pairs, dtype=np.int64)
@@ -604,14 +545,14 @@ def couple(
         bound = np.array([values.mean() for values in terms])
         error = np.array([values.std() for values in terms]) / math.sqrt(len(meetings))
     upper = upper_limits(meetings, lag, horizon, times, confidence)
-    return CouplingBound(lag, times, bound, error, upper, meetings, censored, horizon, confidence)
+    return CouplingBound(lag, times, bound, error, upper, meetings, censored)
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """An estimate of how far the noise of a chain is from its law, and a way to draw that noise.
 
-    It is an estimate from coupled chains, never a proof; see `bayesdp.papers.integer_subspace` for what it assumes.
+    It is an estimate from coupled chains, never a proof; docs/papers/integer-subspace-dp.md has what it assumes.
 
     Parameters
     ----------
@@ -661,20 +602,9 @@ class Certificate:
     def __str__(self) -> str:
         return self.text
 
-    def noise(self, rng: Seed = None, size: int = 1) -> npt.NDArray[np.int64]:
-        """Draw noise, each draw the end of a chain of its own of `sweeps` sweeps.
-
-        Parameters
-        ----------
-        rng : int, numpy.random.Generator or None
-            Without one, entropy of the operating system.
-        size : int
-
-        Returns
-        -------
-        int64 array, shape ``(size, *table)``
-        """
-        count, generator = count_of(size), generator_of(rng)
+    def noise(self, rng: _validate.Seed = None, size: int = 1) -> npt.NDArray[np.int64]:
+        """Draw noise, shape ``(size, *table)``, each draw the end of a chain of its own of `sweeps` sweeps; see `Mechanism.noise`."""
+        count, generator = count_of(size), _validate.generator_of(rng)
         target = BasisLaw.of(self.mechanism.invariants, *_law(self.mechanism))
         if not count:
             return np.zeros((0, *self.mechanism.frame.shape), dtype=np.int64)
@@ -692,40 +622,29 @@ def certify(
     largest: float | None = None,
     delta: float | None = None,
     horizon: int = 100_000,
-    rng: Seed = None,
+    rng: _validate.Seed = None,
 ) -> Certificate:
     """Find the number of sweeps after which noise by a chain is as close to its law as asked for.
 
-    Pairs of chains are coupled; the number of sweeps is the first one at which an upper confidence limit of the
-    estimated total variation distance is at most the tolerance. Noise that is within TV of its law is ``(epsilon, delta +
-    (1 + exp(epsilon)) TV)``-private where the law is ``(epsilon, delta)``-private: an event is TV more likely under the
-    one table, and ``exp(epsilon) TV`` under the other.
+    The number of sweeps is the first one at which an upper confidence limit of the estimated total variation distance is at most
+    the tolerance. Noise that is within TV of its law is ``(epsilon, delta + (1 + exp(epsilon)) TV)``-private where the law is
+    ``(epsilon, delta)``-private: an event is TV more likely under the one table, and ``exp(epsilon) TV`` under the other.
 
     Parameters
     ----------
-    mechanism : LatticeLaplace or LatticeGaussian
-    tolerance : float
+    mechanism, tolerance : LatticeLaplace or LatticeGaussian, float
         Total variation distance, in (0, 1).
     chains : int, default 10000
         Pairs of coupled chains. A tolerance takes about ``1.25 log(2 / (1 - confidence)) / tolerance`` of them, or more.
     lag : int, optional
         Sweeps that one chain of a pair is ahead; found from other pairs if not given.
-    confidence : float, default 0.99
     largest : float, optional
         Largest protected difference ``||u||``, in the norm of the mechanism (l2 for Gaussian noise). By default the
         largest of the smallest kinds of difference that keep the invariants (`Mechanism.differences`).
     delta : float, optional
-        Gaussian noise stated by rho: the delta at which the loss is converted to an epsilon, on top of which comes the
-        charge.
-    horizon : int, default 100000
-        Sweeps after which a pair is given up.
-    rng : int, numpy.random.Generator or None
-        Without one, entropy of the operating system.
-
-    References
-    ----------
-    Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy, Section 4; Biswas, Jacob and Vanetti
-    (2019), Theorem 2.5.
+        Gaussian noise stated by rho: the delta at which the loss is converted to an epsilon, on top of which comes the charge.
+    horizon, confidence, rng
+        Sweeps after which a pair is given up; of the limit; without a generator, entropy of the operating system.
 
     Examples
     --------
@@ -733,17 +652,20 @@ def certify(
     >>> table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "Mid", "High"]}
     >>> mechanism = LatticeLaplace(Margins(table, ["county"], ["education"]), epsilon=0.25)
     >>> certificate = certify(mechanism, 0.05, chains=1000, rng=np.random.default_rng(1))
-    >>> certificate.tv_upper <= 0.05
-    True
     >>> certificate.noise(np.random.default_rng(2), size=5).shape
     (5, 3, 3)
     >>> print(certificate)
     Estimate, not a proof: after ... sweeps of Gibbs from zero ...
     """
     law, scale = _law(mechanism)
-    tolerance = probability(tolerance, "tolerance")
-    chains, confidence = positive_integer(chains, "chains"), probability(confidence, "confidence")
-    size = _largest(mechanism, largest, law)
+    tolerance = _validate.probability(tolerance, "tolerance")
+    chains, confidence = _validate.positive_integer(chains, "chains"), _validate.probability(confidence, "confidence")
+    if largest is None:
+        norms = [kind.l1 if law == "l1" else kind.l2 for kind in mechanism.differences]
+        if not norms:
+            raise ValueError("largest must be given: no difference that keeps these invariants is known")
+        largest = max(norms)
+    size = _validate.positive_real(largest, "largest")
     epsilon, stated_delta = _loss(mechanism, size, delta)
     pairs = (
         f"tolerance={tolerance:g} cannot be supported by {chains} pairs of chains at {100 * confidence:g}% confidence"
@@ -755,7 +677,7 @@ def certify(
             f"{pairs}: even if none stayed apart, the upper limit would be {least:.3g}; use at least chains={needed}"
         )
     target = BasisLaw.of(mechanism.invariants, law, scale)
-    bound = couple(target, generator_of(rng), pairs=chains, lag=lag, horizon=horizon, confidence=confidence)
+    bound = couple(target, _validate.generator_of(rng), pairs=chains, lag=lag, horizon=horizon, confidence=confidence)
     if bound.censored:
         raise ValueError(
             f"{bound.censored} of {chains} pairs of chains have not met within {horizon} sweeps: the bound is unknown, and "
@@ -785,15 +707,6 @@ def _law(mechanism: LatticeLaplace | LatticeGaussian) -> tuple[str, float]:
     )
 
 
-def _largest(mechanism: LatticeLaplace | LatticeGaussian, largest: float | None, law: str) -> float:
-    if largest is not None:
-        return positive_real(largest, "largest")
-    known = [difference.l1 if law == "l1" else difference.l2 for difference in mechanism.differences]
-    if not known:
-        raise ValueError("largest must be given: no difference that keeps these invariants is known")
-    return max(known)
-
-
 def _loss(mechanism: LatticeLaplace | LatticeGaussian, size: float, delta: float | None) -> tuple[float, float]:
     """Epsilon and delta for two tables at the largest protected difference."""
     if isinstance(mechanism, LatticeLaplace):
@@ -805,5 +718,5 @@ def _loss(mechanism: LatticeLaplace | LatticeGaussian, size: float, delta: float
             "delta must be given for Gaussian noise that is stated by rho, and only for that: the charge is for a loss "
             f"epsilon at a delta; got delta={delta!r} for {mechanism.delta!r} of the mechanism"
         )
-    stated = probability(delta if delta is not None else mechanism.delta, "delta")
+    stated = _validate.probability(delta if delta is not None else mechanism.delta, "delta")
     return rho_to_epsilon(gaussian_rho(mechanism.sigma, size), stated), stated

@@ -62,12 +62,11 @@ class RescaledLaplaceRV(VectorRV):
 
     def drawn(self, rng: Any, centre: Any, spread: Any, shape: tuple[int, ...]) -> Any:
         """Shares for each vector of proportions."""
-        law = bounded_statistics.RescaledLaplace(np.broadcast_to(spread, shape), self.rule)
-        return law.draw(rng, shape, location=centre)
+        return self.law_type(np.broadcast_to(spread, shape), self.rule).draw(rng, shape, location=centre)
 
     def log_density(self, value: Any, mu: Any, b: Any) -> Any:
         """That of the law; ``-inf`` for what are no shares."""
-        return bounded_statistics.RescaledLaplace._log_density(pt, value, mu, b, self.rule)
+        return self.law_type._log_density(pt, value, mu, b, self.rule)
 
 
 class RescaledLaplace(pm.Continuous):
@@ -80,10 +79,8 @@ class RescaledLaplace(pm.Continuous):
     ----------
     mu : tensor_like of float, shape (..., categories)
         The confidential proportions, for example counts divided by n.
-    b : tensor_like of float, shape () or (categories,)
-        Scale of the noise before the division (b > 0).
-    rule : {"boundary-inflated", "truncated"}
-        How the noisy values are kept between 0 and 1.
+    b, rule : tensor_like of float, shape () or (categories,); {"boundary-inflated", "truncated"}
+        Scale of the noise before the division (b > 0), and how the noisy values are kept between 0 and 1.
 
     See Also
     --------
@@ -124,10 +121,8 @@ def rescaled_logp(law: bounded_statistics.RescaledLaplace, shares: npt.ArrayLike
 
     Parameters
     ----------
-    law : bayesdp.papers.bounded_statistics.RescaledLaplace
-        Its `log_kernel` is returned, a scalar.
-    shares : array_like, shape (categories,)
-        Published: numbers. They decide on which face of the simplex the density is.
+    law, shares : bayesdp.papers.bounded_statistics.RescaledLaplace; array_like, shape (categories,)
+        Published shares are numbers: they decide on which face of the simplex the density is.
     mu : tensor, shape (categories,)
         Confidential proportions, for example counts divided by n.
 
@@ -159,7 +154,7 @@ class BoxNormRV(VectorRV):
 
     def log_density(self, value: Any, mu: Any, b: Any) -> Any:
         """That of the law."""
-        return covariance_cone.BoxNorm.log_kernel(pt, value, mu, b)
+        return self.law_type.log_kernel(pt, value, mu, b)
 
 
 class BoxNorm(pm.Continuous):
@@ -217,10 +212,8 @@ def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
         Name of the matrix; the variables are ``<name>_squares`` and, for two or more, ``<name>_normals``.
     chol : tensor, shape (size, size)
         Cholesky factor of the covariance of the population, for example of `pymc.LKJCholeskyCov`.
-    n : int
-        Number of records, more than `size`.
-    size : int
-        Number of variables.
+    n, size : int
+        Numbers of records and of variables, which are fewer.
     """
     records, width = positive_integer(n, "n"), positive_integer(size, "size")
     if records <= width:
@@ -246,10 +239,8 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
 
     Parameters
     ----------
-    release : CovarianceRelease, JointCovarianceRelease or Release
-        Of a covariance matrix, as its mechanism or a file gives it.
-    chol : tensor, shape (variables, variables)
-        Cholesky factor of the covariance of the population.
+    release, chol : Release; tensor, shape (variables, variables)
+        Of a covariance matrix, as its mechanism or a file gives it; Cholesky factor of the covariance of the population.
     name, sample : str
         Names of the observed elements, and of the confidential matrix; see `sample_covariance`.
 
@@ -261,8 +252,7 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
 
     Examples
     --------
-    >>> from bayesdp.papers.covariance_cone import CovarianceMatrix
-    >>> mechanism = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
+    >>> mechanism = covariance_cone.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
     >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
     >>> with pm.Model() as model:
     ...     chol, correlations, deviations = pm.LKJCholeskyCov("chol", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(3.0))
@@ -283,9 +273,6 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
     return matrix
 
 
-_NAMES = {"epsilon": "ε", "rho": "ρ of zCDP", "mu": "μ of GDP"}
-
-
 def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]) -> Figure:
     """Draw what is left of a guarantee about tables with the same exact answers, against the number of known records.
 
@@ -295,18 +282,15 @@ def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]
 
     Parameters
     ----------
-    curve : SideInformationCurve
-        Made by `bayesdp.papers.semi_dp.side_information_curve`.
-    loss : mapping
-        Of one substituted record, such as ``{"rho": 2.56}``; its first parameter is drawn.
+    curve, loss : SideInformationCurve, mapping
+        `bayesdp.papers.semi_dp.side_information_curve`; the loss of one substituted record, such as ``{"rho": 2.56}``.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.papers.semi_dp import side_information_curve
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
-    >>> curve = side_information_curve([Exact(margins, margins.apply([[4, 1], [2, 3]]))], [[4, 1], [2, 3]], orders=5, rng=1)
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> exact, table = [bdp.Exact(margins, margins.apply([[4, 1], [2, 3]]))], [[4, 1], [2, 3]]
+    >>> curve = bdp.papers.semi_dp.side_information_curve(exact, table, orders=5, rng=1)
     >>> draw_side_information(curve, {"epsilon": 0.5}).axes[1].get_xlabel()
     'number of known records'
     """
@@ -330,6 +314,8 @@ def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]
         above.set(ylim=(-0.03, 1.03), ylabel="share", title="What is left when some records are known")
         above.legend(frameon=False, loc="center left")
         top = 1.1 * float(np.nanmax(losses[:, left], initial=0.0)) or 1.0
-        words = {"xlabel": "number of known records", "ylabel": f"{_NAMES.get(name, name)} of the rest"}
-        below.set(ylim=(0.0, top), xlim=(0, curve.records), **words)
+        rest = {"epsilon": "ε", "rho": "ρ of zCDP", "mu": "μ of GDP"}.get(name, name)
+        below.set(
+            ylim=(0.0, top), ylabel=f"{rest} of the rest", xlim=(0, curve.records), xlabel="number of known records"
+        )
     return picture

@@ -6,9 +6,8 @@
 - Lemma 34, whether a test is private: `private_test`;
 - Section 6, the census of 2020: `census_analysis`, and query by query `census_queries`;
 - Section 7, an adversary who knows some records: `side_information`, `side_information_curve`;
-- conversions of Renyi differential privacy: a mechanism is (alpha, r)-RDP if ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x'
-  (Mironov, 2017); rho-zCDP is (alpha, rho alpha)-RDP for all alpha > 1 (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_delta`,
-  `renyi_to_rho`.
+- conversions of Renyi differential privacy, ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x' (Mironov, 2017), which is r =
+  rho alpha for rho-zCDP (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`.
 """
 
 from __future__ import annotations
@@ -61,23 +60,20 @@ __all__ = [
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+type Table = npt.ArrayLike
+type Test = Callable[[Ints], float]
+type Exacts = Fiber | Iterable[ExactAnswers]
 
 _CONVENTIONS = {"tight": "tight", "paper": "bun-steinke"}
 
 
 @dataclass(frozen=True)
 class CensusRow:
-    """The loss between two tables that agree on the invariants and differ in up to `a` records.
+    """The zCDP loss `rho` between two tables that agree on the invariants and differ in up to `a` records; made by `census_analysis`.
 
     At a = 1 it is the loss as stated: that of a record which changes alone, as one within its state can. One that leaves it needs
-    another that moves the other way, and is at distance 2. Made by `census_analysis`.
-
-    Attributes
-    ----------
-    rho : float
-        zCDP loss at that distance.
-    epsilon, epsilon_tight : float
-        At `delta`, by the conversion that was asked for, and by the tight one, which is never larger.
+    another that moves the other way, and is at distance 2. `epsilon` at `delta` is by the conversion that was asked for,
+    `epsilon_tight` by the tight one, which is never larger.
     """
 
     a: int
@@ -87,10 +83,8 @@ class CensusRow:
     epsilon_tight: float
 
     def __str__(self) -> str:
-        return (
-            f"a = {self.a}: rho = {self.rho:.6g}, epsilon = {self.epsilon:.5f} (tight: {self.epsilon_tight:.5f}) "
-            f"at delta = {self.delta:g}"
-        )
+        epsilons = f"epsilon = {self.epsilon:.5f} (tight: {self.epsilon_tight:.5f})"
+        return f"a = {self.a}: rho = {self.rho:.6g}, {epsilons} at delta = {self.delta:g}"
 
 
 def census_analysis(
@@ -108,9 +102,7 @@ def census_analysis(
         zCDP loss for one record; 2.56 was spent on the person tables of the 2020 redistricting data.
     a : int or iterable of int, default (1, 2)
         Distances, usually 1 and the semi-adjacent parameter of the invariants.
-    delta : float, default 1e-10
-        For the conversion to (epsilon, delta).
-    convention : {"tight", "paper"}
+    delta, convention : float, {"tight", "paper"}
         Conversion of `CensusRow.epsilon`: the tight one, or that of Bun and Steinke, which the paper prints. Both are valid.
 
     Examples
@@ -125,29 +117,22 @@ def census_analysis(
     distances = [_validate.positive_integer(each, "a") for each in (a if isinstance(a, Iterable) else [a])]
     if not distances:
         raise ValueError("a must hold at least one distance")
-    of_groups = [(steps, steps**2 * loss) for steps in distances]
-    return tuple(
-        CensusRow(steps, group, slack, rho_to_epsilon(group, slack, method=method), rho_to_epsilon(group, slack))
-        for steps, group in of_groups
-    )
+    rows = []
+    for steps in distances:
+        group = steps**2 * loss
+        rows.append(
+            CensusRow(steps, group, slack, *(rho_to_epsilon(group, slack, method=way) for way in (method, "tight")))
+        )
+    return tuple(rows)
 
 
 @dataclass(frozen=True)
 class CensusQuery:
-    """The loss of one query at one level of geography. Made by `census_queries`.
+    """The loss of one query at one level of geography, both ``"all"`` in the last row; made by `census_queries`.
 
-    Attributes
-    ----------
-    level, query : str
-        ``"all"`` in the last row, the sum of all.
-    rho : float
-        zCDP loss as stated: of one record that changes alone.
-    semi_rho, a : float, int
-        zCDP loss between tables that agree on the totals of the states and differ in up to `a` records: the largest there is.
-    group_rho : float
-        ``a**2 rho``, as Section 6 of the paper has it for all queries together.
-    epsilon, semi_epsilon : float
-        Epsilons of `rho` and of `semi_rho` at the delta that was asked for, by the tight conversion.
+    `rho` is the zCDP loss as stated, of one record that changes alone, and `semi_rho` the largest between tables that agree on the
+    totals of the states and differ in up to `a` records; `epsilon` and `semi_epsilon` are those at the delta that was asked for, by
+    the tight conversion. `group_rho` is ``a**2 rho``, as Section 6 has it for all queries together.
     """
 
     level: str
@@ -160,40 +145,26 @@ class CensusQuery:
     semi_epsilon: float
 
     def __str__(self) -> str:
-        return (
-            f"{self.level}, {self.query}: rho = {self.rho:.6f}, with state totals at a = {self.a}: {self.semi_rho:.6f} "
-            f"(a**2 rho: {self.group_rho:.6f})"
-        )
+        changed = f"with state totals at a = {self.a}: {self.semi_rho:.6f} (a**2 rho: {self.group_rho:.6f})"
+        return f"{self.level}, {self.query}: rho = {self.rho:.6f}, {changed}"
 
 
 def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False) -> tuple[CensusQuery, ...]:
-    """The loss of every measured query of the 2020 redistricting file (persons), with the totals of the states exact.
+    """The loss of every measured query and level of the 2020 redistricting file (persons), all last, with exact state totals.
 
-    Section 6 multiplies the loss of all queries, 2.56, by ``a**2 = 4``. Query by query the factor is ``a**2`` too: a records of
-    one state can all make the same change of block and of attributes, which moves every query as far as it can be. The exception are
-    the *totals of the states*, measured with noise as well, nearly a third of the loss, and published exactly; between tables that
-    agree on them, the noise says nothing. But a state with legal American Indian or Alaska Native areas is two units of the census's
-    spine, these areas and the rest, whose totals are not published: the loss of records that change between these two is multiplied
-    like every other. Housing units and group quarters, which were exact too, are not about persons (Section 6.1).
+    Section 6 multiplies the loss of all queries, 2.56, by ``a**2 = 4``. Query by query (`datasets.nmf.allocation`) the factor is
+    ``a**2`` too: a records of one state can all make the same change of block and of attributes, which moves every query as far as it
+    can be. Noisy *totals of the states*, nearly a third of the loss, say nothing between tables that agree on the exact ones; but a
+    state with legal American Indian or Alaska Native areas is two units of the census's spine, whose totals are not published
+    (docs/CORRECTIONS.md). Housing units and group quarters, which were exact too, are not about persons (Section 6.1).
 
     Parameters
     ----------
-    a : int, default 2
+    a, delta : int, float
         Distance of the tables, in substituted records; 2 is the semi-adjacent parameter of the totals of the states.
-    delta : float, default 1e-10
-        For the epsilons.
     undivided : bool, default False
         The losses of records in states that are one unit, for which the exact total leaves nothing of the noisy one. By default
         those of all records, the largest.
-
-    Returns
-    -------
-    tuple of CensusQuery
-        One for each measured query and level, and a last one for all together.
-
-    References
-    ----------
-    Cho and Awan, Section 6; for the allocation see `bayesdp.datasets.nmf.allocation`.
 
     Examples
     --------
@@ -219,6 +190,7 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
 
 
 _RENYI_CONVERSIONS = ("tight", "mironov")
+_CURVE = ("alpha must be finite and greater than 1", "divergence must be zero or greater")
 
 
 def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: float, method: str = "tight") -> float:
@@ -226,10 +198,8 @@ def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: flo
 
     Parameters
     ----------
-    alpha : float or array_like
-        Orders greater than 1.
-    divergence : float or array_like
-        Bound on the Renyi divergence at each order, zero or greater.
+    alpha, divergence : float or array_like
+        Orders greater than 1, and a bound on the Renyi divergence at each order, zero or greater.
     delta : float
         Strictly between 0 and 1.
     method : {"tight", "mironov"}
@@ -258,10 +228,8 @@ def renyi_to_delta(alpha: npt.ArrayLike, divergence: npt.ArrayLike, epsilon: flo
 
     Parameters
     ----------
-    alpha, divergence, method
-        As in `renyi_to_epsilon`.
-    epsilon : float
-        Zero or greater.
+    alpha, divergence, epsilon, method
+        As in `renyi_to_epsilon`; epsilon is zero or greater.
 
     Examples
     --------
@@ -280,12 +248,7 @@ def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
     """Give the smallest rho for which a curve of Renyi divergences stays below ``rho alpha``.
 
     That is rho-zCDP only if the curve covers *all* orders: at the orders between and beyond those that are given, nothing has
-    been looked at.
-
-    Parameters
-    ----------
-    alpha, divergence
-        As in `renyi_to_epsilon`.
+    been looked at. `alpha` and `divergence` are as in `renyi_to_epsilon`.
 
     Examples
     --------
@@ -302,13 +265,10 @@ def _curve(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> tuple[Floats, Flo
         raise ValueError(
             f"alpha and divergence must list the same orders, at least one, but hold {order.size} and {bound.size}"
         )
-    for values, name, bad, valid in (
-        (order, "alpha", ~((order > 1.0) & np.isfinite(order)), "finite and greater than 1"),
-        (bound, "divergence", ~(bound >= 0.0), "zero or greater"),
-    ):
-        if bad.any():
-            where = int(np.flatnonzero(bad)[0])
-            raise ValueError(f"{name} must be {valid}, but entry {where} is {float(values[where])!r}")
+    known = (order > 1.0) & np.isfinite(order), bound >= 0.0
+    for values, valid, rule in zip((order, bound), known, _CURVE, strict=True):
+        if not valid.all():
+            raise ValueError(f"{rule}, but entry {valid.argmin()} is {float(values[valid.argmin()])!r}")
     return order, bound
 
 
@@ -319,16 +279,10 @@ _VAGUE = 0.01  # a function that is known no better than this is not compared: w
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one guarantee compares with another.
+    """What one guarantee is, compared with another: "stronger", "weaker", "equal" or "not comparable".
 
-    Attributes
-    ----------
-    answer : {"stronger", "weaker", "equal", "not comparable"}
-        What the first is, compared with the second.
-    reasons : tuple of str
-        What decides: invariants, adjacency, and the trade-off functions.
-    tolerance : float
-        Differences of trade-off functions up to this were taken for equality.
+    `reasons` says what decides: invariants, adjacency, and the trade-off functions, whose differences up to `tolerance` were taken
+    for equality.
     """
 
     answer: str
@@ -469,18 +423,13 @@ def _levels(f: TradeOff, g: TradeOff) -> Floats:
 
 
 def full_characterization(
-    tradeoff: TradeOff,
-    table: npt.ArrayLike,
-    other: npt.ArrayLike,
-    neighbours: str = "substitution",
-    *,
-    exact: Fiber | Iterable[ExactAnswers] | None = None,
+    tradeoff: TradeOff, table: Table, other: Table, neighbours: str = "substitution", *, exact: Exacts | None = None
 ) -> TradeOff:
     """How well an f-DP mechanism hides which of two tables it was given (Proposition 11): at least ``f`` as often as they are apart.
 
     A mechanism that is f-DP for tables one record apart has ``T(M(x), M(x')) >= f^{o d(x, x')}`` for tables d(x, x') records
-    apart. The steps between them need not keep the exact answers, so that these do not enter the bound; they say
-    which pairs are still in question.
+    apart, and ``1 - alpha`` for equal ones. The steps between them need not keep the exact answers, so that these do not enter the
+    bound; they say which pairs are still in question.
 
     Parameters
     ----------
@@ -492,11 +441,6 @@ def full_characterization(
         The metric.
     exact : Fiber, or iterable of Exact, optional
         If given, both tables must have these answers.
-
-    Returns
-    -------
-    TradeOff
-        ``1 - alpha`` for equal tables.
 
     Examples
     --------
@@ -519,29 +463,22 @@ def full_characterization(
     return tradeoff.group(distance) if distance else approximate_dp(0.0)
 
 
-def semi_guarantee(
-    tradeoff: TradeOff, exact: Fiber | Iterable[ExactAnswers], convention: str = "worst", *, limit: int = 1000
-) -> SemiGuarantee:
+def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst", *, limit: int = 1000) -> SemiGuarantee:
     """What an f-DP mechanism promises together with exact answers t (Proposition 15): ``f^{o a(t)}`` for tables a(t) records apart.
 
-    Where only an upper bound of the semi-adjacent parameter is known, that is used in its place: more pairs, a larger loss,
-    and still true.
+    Where only an upper bound of the semi-adjacent parameter is known, that is used in its place: more pairs, a larger loss, and still
+    true. f, `tradeoff`, is for one substituted record.
 
     Parameters
     ----------
-    tradeoff : TradeOff
-        f, for one substituted record.
     exact, convention, limit
         As for `bayesdp.privacy.semi_adjacency`.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.privacy import gaussian_dp
-    >>> from bayesdp.queries import Margins
-    >>> table = {"sex": ["F", "M"], "admitted": ["no", "yes"]}
-    >>> margins = [Exact(Margins(table, ["sex"]), [4, 5]), Exact(Margins(table, ["admitted"]), [3, 6])]
-    >>> found = semi_guarantee(gaussian_dp(0.5), margins)
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> found = semi_guarantee(bdp.privacy.gaussian_dp(0.5), [bdp.Exact(margins, margins.apply([[2, 2], [1, 4]]))])
     >>> found.tradeoff, found.adjacency
     (GaussianTradeOff(mu=1.5), 3)
     """
@@ -550,9 +487,7 @@ def semi_guarantee(
     return _guarantee(tradeoff, fiber, semi_adjacency(fiber, convention, limit=limit))
 
 
-def margin_guarantee(
-    tradeoff: TradeOff, exact: Fiber | Iterable[ExactAnswers], convention: str = "worst"
-) -> SemiGuarantee:
+def margin_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst") -> SemiGuarantee:
     """What an f-DP mechanism promises together with one-way margins of p features (Corollary 18): ``f^{o (p + 1)}``.
 
     For tables a(t) records apart, where a(t) is at most p + 1 (Theorem 16). `semi_guarantee` states ``f^{o a(t)}``
@@ -560,22 +495,16 @@ def margin_guarantee(
 
     Parameters
     ----------
-    tradeoff : TradeOff
-        f, for one substituted record.
-    exact : Fiber, or iterable of Exact
-        One-way margins: sums over features of a record that share no dimension (Remark 17).
-    convention : {"worst", "infimum"}
-        Of a(t).
+    tradeoff, exact, convention
+        As for `semi_guarantee`; one-way margins: sums over features of a record that share no dimension (Remark 17).
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.privacy import gaussian_dp
-    >>> from bayesdp.queries import Margins
-    >>> table = {"sex": ["F", "M"], "admitted": ["no", "yes"]}
-    >>> margins = Exact(Margins(table, ["sex"], ["admitted"]), Margins(table, ["sex"], ["admitted"]).apply([[5, 5], [5, 5]]))
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
     >>> for state in (margin_guarantee, semi_guarantee):
-    ...     print(state(gaussian_dp(0.5), [margins]).tradeoff, state(gaussian_dp(0.5), [margins]).adjacency)
+    ...     found = state(bdp.privacy.gaussian_dp(0.5), [bdp.Exact(margins, margins.apply([[5, 5], [5, 5]]))])
+    ...     print(found.tradeoff, found.adjacency)
     GaussianTradeOff(mu=1.5) 2
     GaussianTradeOff(mu=1.0) 2
     """
@@ -594,13 +523,11 @@ def _guarantee(tradeoff: TradeOff, fiber: Fiber, found: SemiAdjacency, steps: in
     if found.upper is None:
         raise ValueError(f"exact has no known semi-adjacent parameter, nor an upper bound of it: {found.reason}")
     if not found.upper:
-        raise ValueError(
-            "exact leaves every record one possible cell (a(t) = 0), so that there is nothing left to protect"
-        )
+        raise ValueError("exact leaves every record one possible cell (a(t) = 0): there is nothing left to protect")
     return SemiGuarantee(tradeoff.group(steps or found.upper), found.upper, fiber.invariants)
 
 
-def _fiber(exact: Fiber | Iterable[ExactAnswers]) -> Fiber:
+def _fiber(exact: Exacts) -> Fiber:
     return exact if isinstance(exact, Fiber) else Fiber.of(exact)
 
 
@@ -609,19 +536,12 @@ def _checked(tradeoff: TradeOff) -> None:
         raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
 
 
-_ROUNDING = 1e-12
-
-
 @dataclass(frozen=True)
 class PrivateTest:
     """Lemma 34 in numbers. Made by `private_test`.
 
-    Attributes
-    ----------
-    excess : float
-        The largest ``phi(X) - (1 - f(phi(X')))`` of the pairs: above 0 if the test is not private. ``-inf`` where there is no pair.
-    pair, pairs : tuple of two int64 arrays, each ``(*table)``, or None; int
-        The X and X' at which it is that large, and how many ordered pairs were compared.
+    `excess` is the largest ``phi(X) - (1 - f(phi(X')))`` of all ordered `pairs`, above 0 if the test is not private, ``-inf`` where
+    there is no pair; `pair` are the X and X' at which it is that large.
     """
 
     excess: float
@@ -631,19 +551,13 @@ class PrivateTest:
     @property
     def private(self) -> bool:
         """Whether the test is f-DP for these pairs, up to rounding errors of 1e-12."""
-        return self.excess <= _ROUNDING
+        return self.excess <= 1e-12
 
 
 def private_test(
-    test: Callable[[Ints], float],
-    tradeoff: TradeOff,
-    fiber: Fiber,
-    adjacency: int,
-    neighbours: str = "substitution",
-    *,
-    limit: int = 2000,
+    test: Test, tradeoff: TradeOff, fiber: Fiber, adjacency: int, neighbours: str = "substitution", *, limit: int = 2000
 ) -> PrivateTest:
-    """Whether publishing the outcome of a test is ``(D_t, A_a, f)``-DP (Lemma 34).
+    """Whether publishing the outcome of a test is ``(D_t, A_a, f)``-DP (Lemma 34; Awan and Vadhan, 2023, Lemma 4.1).
 
     A test rejects a table X with probability phi(X). Its outcome is private just if ``phi(X) <= 1 - f(phi(X'))`` for all X and X'
     that are adjacent, in both orders. f is a function of the type I error here; in the paper, of its complement.
@@ -655,27 +569,18 @@ def private_test(
     tradeoff : TradeOff
         f. Adjacency is mutual, so that a trade-off function that is not symmetric promises ``max(f, f^-1)``, and that is what is asked
         for: the lemma as printed is right for symmetric f only.
-    fiber : Fiber
-        Tables that share the exact answers; without exact answers, none are shared.
-    adjacency : int
+    fiber, limit : Fiber, int
+        Tables that share the exact answers, so many at most; without exact answers, none are shared.
+    adjacency, neighbours : int, {"substitution", "add-remove"}
         a: pairs of tables up to so many records apart are adjacent.
-    neighbours : {"substitution", "add-remove"}
-    limit : int
-        Largest number of tables.
-
-    References
-    ----------
-    Cho and Awan, Lemma 34; Awan and Vadhan (2023), Lemma 4.1.
 
     Examples
     --------
     A test on 2 x 2 tables with given margins that always rejects at x11 = 3 is no private one; randomised response is.
 
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.privacy import approximate_dp
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"group": ["a", "b"], "success": ["yes", "no"]}, ["group"], ["success"])
-    >>> fiber = Fiber.of([Exact(margins, margins.apply([[2, 1], [1, 2]]))])
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"group": ["a", "b"], "success": ["yes", "no"]}, ["group"], ["success"])
+    >>> fiber = Fiber.of([bdp.Exact(margins, margins.apply([[2, 1], [1, 2]]))])
     >>> private_test(lambda x: float(x[0, 0] == 3), approximate_dp(1.0), fiber, 3).private
     False
     >>> private_test(lambda x: 0.7 if x[0, 0] == 3 else 0.3, approximate_dp(1.0), fiber, 3).private
@@ -741,19 +646,19 @@ class SideInformation:
         return np.where(others == np.iinfo(np.int64).max, IMPOSSIBLE, others)
 
     @property
+    def _alternatives(self) -> Ints:
+        """For each of `cells`, how many others a record there can say with at most a records changed."""
+        return ((self.distances > 0) & (self.distances <= self.adjacency)).sum(axis=1)
+
+    @property
     def unprotected(self) -> float:
         """Share of the remaining records without any alternative within a records: the guarantee says nothing of them."""
-        alone = (self.nearest == IMPOSSIBLE) | (self.nearest > self.adjacency)
-        return float(self.counts[alone].sum()) / self.remaining
+        return float(self.counts[self._alternatives == 0].sum()) / self.remaining
 
     @property
     def claims(self) -> float:
-        """Share of what remaining records could claim by the exact answers alone that is still protected.
-
-        Of all pairs of a remaining record and a `claimable` cell not its own, those at most a records away.
-        """
-        good = ((self.distances > 0) & (self.distances <= self.adjacency)).sum(axis=1)
-        return float(self.counts @ good) / (self.remaining * (int(self.claimable.sum()) - 1))
+        """Share of all pairs of a remaining record and a `claimable` cell not its own that are at most a records away."""
+        return float(self.counts @ self._alternatives) / (self.remaining * (int(self.claimable.sum()) - 1))
 
     @cached_property
     def parameter(self) -> SemiAdjacency:
@@ -789,12 +694,7 @@ class SideInformation:
 
 
 def side_information(
-    exact: Fiber | Iterable[ExactAnswers],
-    table: npt.ArrayLike,
-    known: npt.ArrayLike,
-    adjacency: int | None = None,
-    *,
-    limit: int = 1000,
+    exact: Exacts, table: npt.ArrayLike, known: npt.ArrayLike, adjacency: int | None = None, *, limit: int = 1000
 ) -> SideInformation:
     """What Semi-DP still protects if an adversary knows some of the records (Section 7, where the question is put).
 
@@ -806,31 +706,21 @@ def side_information(
     ----------
     exact : Fiber, or iterable of Exact
         The published exact answers. They must fix the number of records.
-    table : array_like of int, shape ``(*table)``
-        The confidential table, or a made-up one.
-    known : array_like of int, shape ``(*table)``
-        How many of its records the adversary knows, cell by cell; fewer than all.
+    table, known : array_like of int, shape ``(*table)``
+        The confidential table, or a made-up one, and how many of its records the adversary knows, cell by cell; fewer than all.
     adjacency : int, optional
         a of the guarantee; by default the semi-adjacent parameter of the exact answers, or its upper bound.
     limit : int
-        Fibers of more tables are not listed.
-
-    Raises
-    ------
-    ValueError
-        If the table does not have the answers, or these leave nothing to protect.
-    NotImplementedError
-        If the exact answers are neither margins that form a junction tree nor have few enough tables to be listed.
+        Fibers of more tables are not listed; then the exact answers must be margins that form a junction tree.
 
     Examples
     --------
     Five records; four are known, and the margins give the last one away.
 
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
     >>> table = [[1, 1], [1, 2]]
-    >>> exact = [Exact(margins, margins.apply(table))]
+    >>> exact = [bdp.Exact(margins, margins.apply(table))]
     >>> for known in ([[0, 0], [0, 0]], [[1, 0], [1, 1]], [[1, 1], [1, 1]]):
     ...     left = side_information(exact, table, known)
     ...     print(left.remaining, left.unprotected, round(left.claims, 3), left.loss({"epsilon": 0.5}))
@@ -842,9 +732,7 @@ def side_information(
     return start._knowing(integer_array(known, "known", start.residual.frame.exact_cell_name, minimum=0))
 
 
-def _nothing_known(
-    exact: Fiber | Iterable[ExactAnswers], table: npt.ArrayLike, adjacency: int | None, limit: int
-) -> SideInformation:
+def _nothing_known(exact: Exacts, table: npt.ArrayLike, adjacency: int | None, limit: int) -> SideInformation:
     """Check the arguments of `side_information`, and work out what records can say as long as none is known."""
     fiber = _fiber(exact)
     counts = integer_array(table, "table", fiber.frame.exact_cell_name, minimum=0, confidential=True)
@@ -878,22 +766,12 @@ def _distances(fiber: Fiber, table: Ints, limit: int) -> tuple[Ints, Ints]:
     return distances_of_tables(table, tables)
 
 
-_STEPS = 13
-"""Numbers of known records of a curve, unless they are given."""
-
-
 @dataclass(frozen=True, eq=False)
 class SideInformationCurve:
     """How a guarantee decays with the number of known records. Made by `side_information_curve`; depends on the table.
 
-    Attributes
-    ----------
-    known : int64 array, shape (k,)
-        Numbers of known records, of all `records`.
-    adjacency : int
-        a of the guarantee.
-    unprotected, claims, parameter : arrays, shape (orders, k)
-        See `SideInformation`; the upper bound of the parameter.
+    `unprotected`, `claims` and the upper bound of `parameter`, of shape (orders, k), are as in `SideInformation`, for the k numbers
+    `known` of all `records`.
     """
 
     known: Ints
@@ -912,7 +790,7 @@ class SideInformationCurve:
 
 
 def side_information_curve(
-    exact: Fiber | Iterable[ExactAnswers],
+    exact: Exacts,
     table: npt.ArrayLike,
     known: Iterable[int] | None = None,
     *,
@@ -929,25 +807,22 @@ def side_information_curve(
         As for `side_information`.
     known : iterable of int, optional
         Numbers of known records, each less than all; by default about thirteen, from none to all but one.
-    orders : int
-        Random orders in which records become known, all equally probable.
-    rng : numpy.random.Generator, int or None
-        Of the orders.
+    orders, rng : int; numpy.random.Generator, int or None
+        Random orders in which records become known, all equally probable, and their generator.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
     >>> table = [[4, 1], [2, 3]]
-    >>> curve = side_information_curve([Exact(margins, margins.apply(table))], table, [0, 4, 9], orders=50, rng=1)
+    >>> curve = side_information_curve([bdp.Exact(margins, margins.apply(table))], table, [0, 4, 9], orders=50, rng=1)
     >>> curve.unprotected.mean(axis=0).tolist(), (curve.claims.mean(axis=0) > [0.99, 0.8, -1]).tolist()
     ([0.0, 0.0, 1.0], [True, True, True])
     """
     start = _nothing_known(exact, table, adjacency, limit)
     records, shape = start.remaining, start.residual.frame.shape
     if known is None:
-        numbers = np.unique(np.linspace(0, records - 1, _STEPS).astype(np.int64))
+        numbers = np.unique(np.linspace(0, records - 1, 13).astype(np.int64))
     else:
         numbers = integer_array(list(known), "known", minimum=0)
         if numbers.ndim != 1 or not numbers.size or np.any(numbers >= records):
@@ -1002,10 +877,9 @@ def semi_project(
 ) -> SemiProjectedMechanism:
     r"""Project any additive noise onto what the invariants leave free, and state what that protects within Semi-DP (Proposition 26).
 
-    If ``W x + e`` has a loss for tables that share the invariants and are at most `adjacency` records apart, then
-    ``W x + P e`` has it too, with P the orthogonal projection onto all differences of the answers of such tables, or any
-    larger space: here all that the invariants leave free. So calibrate e to the sensitivity space,
-    `bayesdp.privacy.SensitivitySpace.semi`, and let the projection make it smaller.
+    If ``W x + e`` has a loss for tables that share the invariants and are at most `adjacency` records apart, then ``W x + P e`` has
+    it too, with P the orthogonal projection onto all differences of the answers of such tables, or any larger space: here all that
+    the invariants leave free. So calibrate e to the sensitivity space, and let the projection make it smaller.
 
     Parameters
     ----------
@@ -1018,24 +892,18 @@ def semi_project(
     adjacency : int, optional
         Left out, the number that is safe whatever the published totals are, as for `SemiGaussian`.
 
-    Returns
-    -------
-    SemiProjectedMechanism
-        With `noise`, `release_values` and `guarantee`; values, without a likelihood.
-
     Examples
     --------
     Noise of the l-infinity mechanism (Algorithm 6), for a 2 x 3 table with both margins:
 
-    >>> from bayesdp.privacy import SensitivitySpace
-    >>> from bayesdp.queries import Identity, Margins
+    >>> import bayesdp as bdp
     >>> table = {"sex": ["F", "M"], "age": ["young", "middle", "old"]}
-    >>> margins = Margins(table, ["sex"], ["age"])
-    >>> delta = SensitivitySpace.semi(margins, 3).delta("linf")
+    >>> margins = bdp.Margins(table, ["sex"], ["age"])
+    >>> delta = bdp.privacy.SensitivitySpace.semi(margins, 3).delta("linf")
     >>> def cube(rng, size):
     ...     radius = rng.gamma(7.0, delta / 1.0, (size, 1, 1))
     ...     return radius * rng.uniform(-1.0, 1.0, (size, 2, 3))
-    >>> mechanism = semi_project(cube, Identity(table), margins, loss={"epsilon": 1.0})
+    >>> mechanism = semi_project(cube, bdp.Identity(table), margins, loss={"epsilon": 1.0})
     >>> drawn = mechanism.noise(np.random.default_rng(1))[0]
     >>> float(np.abs(drawn.sum(axis=0)).max()), mechanism.guarantee.pairs[0].loss
     (0.0, PureDP(epsilon=1.0))

@@ -35,17 +35,9 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.measurements.exact import answers_stated
-from bayesdp.mechanisms.base import (
-    AdditiveMechanism,
-    Mechanism,
-    add_noise,
-    answers_of,
-    confidential_counts,
-    grid_caveat,
-    one_statement,
-)
+from bayesdp.mechanisms import base
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.one_person import with_person
-from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
@@ -69,9 +61,6 @@ __all__ = [
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
-
-_STEPS = 4.0
-"""``x**2 exp(x) / (1 + exp(x))**2`` is largest at x = 2.4; more steps than up to here cannot help."""
 
 
 def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0.0) -> float:
@@ -109,8 +98,15 @@ def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0
         raise ValueError(f"delta must be less than 1, got {chance!r}")
     # Pivots take the vector that is longest in what is left; any order gives a bound.
     triangle = scipy.linalg.qr(array.T, mode="r", pivoting=True)[0]
-    most = max(1, math.ceil(_STEPS / rate))
-    return _of_one_bit(rate, chance, most) * float(np.sum(np.diagonal(triangle) ** 2))
+    # x**2 exp(x) / (1 + exp(x))**2 is largest at x = 2.4: more steps than up to x = 4 cannot help.
+    steps = np.arange(1.0, min(max(1, math.ceil(4.0 / rate)), 1_000_000) + 1)
+    loss = steps * rate
+    small = np.exp(-loss)  # exp(x) / (1 + exp(x))**2 without overflow
+    # Of k neighbours in a row: delta (exp(k epsilon) - 1) / (exp(epsilon) - 1), at most 1.
+    with np.errstate(over="ignore"):
+        group = np.minimum(1.0, chance * np.expm1(np.minimum(loss, 700.0)) / np.expm1(rate)) if chance else 0.0 * loss
+    of_one_bit = float(np.max((1.0 - group) * steps**2 * small / (1.0 + small) ** 2))
+    return of_one_bit * float(np.sum(np.diagonal(triangle) ** 2))
 
 
 def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, method: str = "factorization") -> float:
@@ -152,17 +148,6 @@ def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, metho
     return one * 4.0 * size.bit_length() ** 2  # bit_length is 1 + floor(log2), exactly
 
 
-def _of_one_bit(epsilon: float, delta: float, most: int) -> float:
-    """The largest error, over numbers of steps up to `most`, of an unknown bit times the number of steps."""
-    steps = np.arange(1.0, min(most, 1_000_000) + 1)
-    loss = steps * epsilon
-    small = np.exp(-loss)  # exp(x) / (1 + exp(x))**2 without overflow
-    # Of k neighbours in a row: delta (exp(k epsilon) - 1) / (exp(epsilon) - 1), at most 1.
-    with np.errstate(over="ignore"):
-        group = np.minimum(1.0, delta * np.expm1(np.minimum(loss, 700.0)) / np.expm1(epsilon)) if delta else 0.0 * loss
-    return float(np.max((1.0 - group) * steps**2 * small / (1.0 + small) ** 2))
-
-
 _WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
 
 
@@ -171,7 +156,6 @@ class GivenGuarantee(Guarantee):
     """A guarantee whose loss and sampler are as the author of the mechanism states them; nothing here has checked them."""
 
     def _noise(self) -> str:
-        """Nothing is said about a law: none is known."""
         return "drawn by the function that was handed in; that it has the stated loss is not checked here"
 
 
@@ -180,15 +164,14 @@ def checked_loss(loss: Any) -> Loss:
     named = dict(loss) if isinstance(loss, Mapping) else {}
     if "sensitivity" not in named:  # which is that of the neighbours
         named = stated_loss(loss).parameters
-    one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
+    base.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
     return stated_loss(loss)
 
 
 GRID = 2.0**-20
 """Released values are multiples of this, unless another power of two is asked for: a millionth of a count."""
 
-_LARGEST = 2.0**52
-"""Noise of more grid steps than this could not be added to a count in float64 without an error."""
+_LARGEST = 2.0**52  # noise of more grid steps than this could not be added to a count in float64 without an error
 
 
 @dataclass(frozen=True)
@@ -323,7 +306,13 @@ class FrameworkMechanism:
 
     def _caveats(self) -> tuple[Statement, ...]:
         depends = () if self.additive else (Fixed("depends on the table"),)
-        return Fixed("stated by the author"), *depends, FLOATING_POINT_CAVEAT, grid_caveat(self.grid), Fixed("subspace")
+        return (
+            Fixed("stated by the author"),
+            *depends,
+            FLOATING_POINT_CAVEAT,
+            base.grid_caveat(self.grid),
+            Fixed("subspace"),
+        )
 
     def _for_one_person(self, stated: Guarantee) -> Guarantee:
         return with_person(stated, self.invariants, self.neighbours)
@@ -362,17 +351,12 @@ class FrameworkMechanism:
         rng : int, numpy.random.Generator or None
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one: do that
             to publish. With one the values are marked as simulated.
-
-        Raises
-        ------
-        ValueError
-            If an answer is 2**53 steps of the grid or more, or the mechanism does not return finite numbers of the right shape.
         """
         frame: Frame = self.query.frame
-        counts = confidential_counts(table, frame)
-        answers = answers_of(self.query, counts)
+        counts = base.confidential_counts(table, frame)
+        answers = base.answers_of(self.query, counts)
         parts = [Query(frame, (part,)) for part in self.invariants.query.parts]
-        exact = tuple(Exact(query, answers_of(query, counts)) for query in parts)
+        exact = tuple(Exact(query, base.answers_of(query, counts)) for query in parts)
         if self.additive:
             noise = self.noise(rng)[0]
         else:
@@ -383,7 +367,7 @@ class FrameworkMechanism:
             noise = self._rounded(self._to_answers((noisy - reference)[None]))[0]
         fiber = Fiber.of(exact, frame)
         stated = self._guarantee(fiber.determined_names(), simulated=rng is not None)
-        noisy_answers = add_noise(answers, noise, self.grid, self.query.answer_name)
+        noisy_answers = base.add_noise(answers, noise, self.grid, self.query.answer_name)
         values = xr.DataArray(noisy_answers, dims=self.query.dims, coords=self.query.coords, name="noisy")
         return ReleasedValues(values, exact, replace(stated, determined_complete=fiber.determined_is_complete))
 
@@ -456,46 +440,33 @@ def project(
 
     Parameters
     ----------
-    mechanism : callable or NoiseLaw
+    mechanism, additive, takes : callable or NoiseLaw, bool, {"answers", "table"}
         ``(answers, rng) -> noisy answers``, both of shape ``query.shape``; with ``takes="table"``, ``(table, rng) -> noisy
-        answers``. With ``additive=True``: a noise law of independent integers, or ``(rng, size) -> noise`` of shape
-        ``(size, *query.shape)``, such as the `noise` method of a mechanism of this package. All randomness should
-        come from `rng`.
-    query : Query
-        What is answered.
-    invariants : Query, iterable of Query, or Invariants
-        What is published exactly, of the same table.
+        answers``. With ``additive=True``, noise that is drawn without looking at the table: a noise law of independent integers, or
+        ``(rng, size) -> noise`` of shape ``(size, *query.shape)``, such as the `noise` method of a mechanism of this package. All
+        randomness should come from `rng`.
+    query, invariants : Query; Query, iterable of Query, or Invariants
+        What is answered, and what is published exactly, of the same table.
     loss : mapping
         What `mechanism` loses for neighbouring tables: ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``,
         ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken on your word.
-    additive : bool
-        Whether `mechanism` is noise, drawn without looking at the table.
     unbiased : bool, optional
         Your statement that the noise of `mechanism` has mean zero at every table. Known for noise laws.
-    takes : {"answers", "table"}
-        What a mechanism that is not additive is handed.
     neighbours : {"substitution", "add-remove"}
         Neighbouring tables that `loss` is for: one record changes its cell, or one comes or goes.
     grid : float
         A power of two of at most 1, far below the noise: released values are moved to multiples of it, by less than a few
         grid steps, so that exact answers are met exactly and the last digits of floating-point numbers tell nothing.
 
-    Returns
-    -------
-    FrameworkMechanism
-        With `release_values`, `guarantee`, and `noise` where it is additive.
-
     Examples
     --------
     Student noise, which keeps the total once it is projected:
 
-    >>> from bayesdp.queries import Identity, Totals
-    >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> import bayesdp as bdp
     >>> def student(rng, size):
     ...     return 3.0 * rng.standard_t(5, size=(size, 3))
-    >>> mechanism = project(
-    ...     student, Identity(counties), Totals(counties), loss={"epsilon": 1.0, "delta": 1e-6}, additive=True, unbiased=True
-    ... )
+    >>> cells, total = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]}), bdp.Totals({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> mechanism = project(student, cells, total, loss={"epsilon": 1.0, "delta": 1e-6}, additive=True, unbiased=True)
     >>> released = mechanism.release_values([20, 10, 5], rng=np.random.default_rng(1))
     >>> float(released.values.sum())
     35.0
@@ -533,18 +504,13 @@ def extend(
     query, invariants, additive, unbiased, neighbours, grid
         As in `project`.
 
-    Returns
-    -------
-    ExtendedMechanism
-        As for `project`, and with `coordinate_rule`.
-
     Examples
     --------
-    >>> from bayesdp.queries import Identity, Totals
-    >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> import bayesdp as bdp
     >>> def laplace(coordinates, rng):
     ...     return coordinates + rng.laplace(scale=2.0, size=coordinates.shape)
-    >>> mechanism = extend(laplace, Identity(counties), Totals(counties), loss={"epsilon": 1.0})
+    >>> cells, total = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]}), bdp.Totals({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> mechanism = extend(laplace, cells, total, loss={"epsilon": 1.0})
     >>> released = mechanism.release_values([20, 10, 5], rng=np.random.default_rng(1))
     >>> float(released.values.sum()), mechanism.coordinate_rule
     (35.0, 'helmert-1')
@@ -674,23 +640,20 @@ class Agent:
 
     Parameters
     ----------
-    description : mapping
-        ``mechanism.describe()``, of a mechanism whose noise is on the cells of the table.
-    frame : object
-        Labels of the table, in the same order for all agents: DataArray, mapping, Frame.
+    description, frame : mapping, object
+        ``mechanism.describe()``, of a mechanism whose noise is on the cells of the table, and the labels of the table, in the same
+        order for all agents: DataArray, mapping, Frame.
     seed : int
         Common secret of at least 96 bits: ``secrets.randbits(128)``, made once and handed to all agents over a safe channel.
         The values of a smaller seed could be tried one by one.
     cells : str, tuple, or list of these
-        What this agent holds: names of cells (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``),
-        a single one or a list.
+        What this agent holds: names of cells (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``).
 
     Examples
     --------
-    >>> from bayesdp.mechanisms import LatticeLaplace
-    >>> from bayesdp.queries import Totals
+    >>> import bayesdp as bdp
     >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
-    >>> mechanism = LatticeLaplace(Totals(counties), epsilon=0.5)
+    >>> mechanism = bdp.LatticeLaplace(bdp.Totals(counties), epsilon=0.5)
     >>> seed = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
     >>> agents = [Agent(mechanism.describe(), counties, seed, county) for county in counties["county"]]
     >>> pieces = [agent.privatize(count, 0) for agent, count in zip(agents, [20, 10, 5], strict=True)]
@@ -736,7 +699,6 @@ class Agent:
             Number of the release, 0 or greater, the same for all agents, and never used again with this seed: from two
             releases with the same noise everybody sees by how much each count changed. An agent refuses a number that it
             has used itself; across processes and restarts you have to see to it.
-
         """
         number = _validate.nonnegative_integer(round_number, "round_number")
         if number in self._used:
@@ -752,15 +714,13 @@ class Agent:
             )
         noise = self.mechanism.noise(np.random.default_rng([self._seed, number]), 1)[0]
         digest, step = _digest(self.mechanism), self.mechanism._noise_step
-        noisy = add_noise(held, noise.reshape(-1)[self._positions], step, self.cells.__getitem__)
+        noisy = base.add_noise(held, noise.reshape(-1)[self._positions], step, self.cells.__getitem__)
         # Packages whose other versions may draw other noise from the same seed.
-        packages = [
-            "bayesdp " + bayesdp.__version__,
-            *(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba")),
-        ]
+        drawing = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+        packages = f"bayesdp {bayesdp.__version__}, {drawing}"
         self._used.add(number)
         check = noise_check(self._seed, number, digest, noise)
-        return Piece(self.cells, tuple(noisy.tolist()), number, digest, ", ".join(packages), check)
+        return Piece(self.cells, tuple(noisy.tolist()), number, digest, packages, check)
 
     def __reduce_ex__(self, protocol: Any) -> Never:
         # All of pickle, cloudpickle, copy.copy and copy.deepcopy come here, and Dask and multiprocessing with them.
@@ -782,24 +742,16 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
 
     Parameters
     ----------
-    mechanism : Mechanism
-        Of the description that the agents have.
-    pieces : iterable of Piece
-        Of all agents, in any order.
+    mechanism, pieces : Mechanism, iterable of Piece
+        Of the description that the agents have; of all agents, in any order.
 
     Returns
     -------
     Release
         With the values of ``mechanism.release(table, rng=np.random.default_rng([seed, round_number]))``. It is not marked as
         simulated, because the seed is a secret; the guarantee states against whom it does not protect.
-
-    Raises
-    ------
-    ValueError
-        If the pieces do not fit together: cells are missing or there twice, a seed is another one, or a value was changed.
     """
-    _adding_to_cells(mechanism)
-    listed = list(pieces)
+    adding, listed = _adding_to_cells(mechanism), list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
             raise TypeError(f"pieces must hold what Agent.privatize returns, got {type(piece).__name__}")
@@ -808,10 +760,8 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     _check_alike(listed, mechanism)
     frame = mechanism.frame
     noisy = _values_by_cell(listed, frame)
-    # The unit of the noise, which values too large for float64 are measured against.
-    grid = mechanism.grid if isinstance(mechanism, SubspaceMechanism) else 1.0
     parts = [Query(frame, (part,)) for part in mechanism.invariants.query.parts]
-    exact = tuple(Exact(query, _exact_answers(query, noisy, grid)) for query in parts)
+    exact = tuple(Exact(query, _exact_answers(query, noisy, adding._noise_step)) for query in parts)
     fiber = Fiber.of(exact, frame)
     # Without the sentence on the system's entropy: the noise is not from there.
     stated = mechanism._for_one_person(mechanism._guarantee("auto"))
