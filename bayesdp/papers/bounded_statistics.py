@@ -142,14 +142,8 @@ class RescaledLaplace(NoiseLaw):
         # 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors above 1 for the share that is 1.
         return {"l1": (2.0, 2.0 * float(np.max(self.b)))}
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
+    def draw(self, rng: _validate.Seed, shape: tuple[int, ...], size: int | None = None, invariants: Invariants | None = None,
+             location: npt.ArrayLike | None = None) -> Floats:  # fmt: skip
         """Draw shares around confidential proportions, categories last; equal ones by default. See `NoiseLaw.draw`."""
         centre = proportions(located(1.0 / shape[-1] if location is None else location, shape), "location")
         return rescale(self.raw.draw(rng, shape, size, location=centre))
@@ -367,16 +361,9 @@ class ProportionRelease(Release):
     ['noisy']
     """
 
-    def __init__(
-        self,
-        shares: Any = None,
-        names: Any = None,
-        noisy: StatisticRelease | None = None,
-        mechanism: Mapping[str, Any] | None = None,
-        guarantee: StatisticGuarantee | None = None,
-        simulated: bool = False,
-        **fields: Any,
-    ) -> None:
+    def __init__(self, shares: Any = None, names: Any = None, noisy: StatisticRelease | None = None,
+                 mechanism: Mapping[str, Any] | None = None, guarantee: StatisticGuarantee | None = None,
+                 simulated: bool = False, **fields: Any) -> None:  # fmt: skip
         if fields:  # of a Release, which `dataclasses.replace` gives in place of shares, names and noisy values
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
             self.check_stated()
@@ -460,9 +447,7 @@ def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any,
     if not isinstance(noisy, StatisticRelease):
         raise TypeError(f"noisy must be a StatisticRelease, got {noisy!r}")
     if noisy.simulated != simulated:
-        raise ValueError(
-            f"simulated of the release is {simulated}, but simulated of its noisy values is {noisy.simulated}"
-        )
+        raise ValueError(f"simulated of the release is {simulated}, but that of its noisy values is {noisy.simulated}")
     if noisy.names != source.noise.names or noisy.law != source.law:
         mine, given = _validate.shown(source.noise.names or ()), _validate.shown(noisy.names or ())
         raise ValueError(
@@ -592,9 +577,7 @@ class ProportionMechanism(DescribedMechanism):
         else:
             alike = release.mechanism == self.describe() and len(release.measurements) == 1
         if not alike:
-            raise ValueError(
-                f"release must come from this mechanism, {self.describe()}, got one of {release.mechanism}"
-            )
+            raise ValueError(f"release must come from this mechanism, {self.describe()}, not from {release.mechanism}")
         release.check_stated()
         return release.measurements[0]
 
@@ -835,16 +818,8 @@ class MultipleSynthesis:
             raise ValueError(f"mechanisms must be for the same records and categories, got {' and '.join(about[:2])}")
 
     @classmethod
-    def split(
-        cls,
-        kind: type[ProportionMechanism],
-        epsilon: float,
-        n: int,
-        names: Sequence[str],
-        *,
-        parts: int | Sequence[float] = 5,
-        **parameters: Any,
-    ) -> Self:
+    def split(cls, kind: type[ProportionMechanism], epsilon: float, n: int, names: Sequence[str], *,
+              parts: int | Sequence[float] = 5, **parameters: Any) -> Self:  # fmt: skip
         """Make mechanisms of one kind, which takes `n`, `names` and `parameters`, that share a budget.
 
         Parameters

@@ -41,9 +41,7 @@ from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
-__all__ = [
-    "BoxNorm", "CovarianceMatrix", "CovarianceRelease", "JointCovariance", "JointCovarianceRelease",
-]  # fmt: skip
+__all__ = ["BoxNorm", "CovarianceMatrix", "CovarianceRelease", "JointCovariance", "JointCovarianceRelease"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -112,14 +110,8 @@ class BoxNorm(NoiseLaw):
         norms = {"l1": float(scales.sum()), "l2": float(np.linalg.norm(scales)), "linf": float(scales.max())}
         return {norm: (math.inf, unit) for norm, unit in norms.items()}
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
+    def draw(self, rng: _validate.Seed, shape: tuple[int, ...], size: int | None = None, invariants: Invariants | None = None,
+             location: npt.ArrayLike | None = None) -> Floats:  # fmt: skip
         """Draw noise, or noisy vectors around a location, exactly. See `NoiseLaw.draw`."""
         generator = _validate.generator_of(rng)
         centre, scales = located(location, shape), broadcast_scale(self.b, shape, "b")
@@ -316,19 +308,9 @@ class CovarianceRelease(MatrixRelease):
 
     of_mechanism = "covariance-matrix"
 
-    def __init__(
-        self,
-        matrix: Any = None,
-        scales: Any = None,
-        largest: Any = None,
-        n: Any = None,
-        names: Any = None,
-        rule: str = "boundary-inflated",
-        guarantee: StatisticGuarantee | None = None,
-        simulated: bool = False,
-        mechanism: Mapping[str, Any] | None = None,
-        **fields: Any,
-    ) -> None:
+    def __init__(self, matrix: Any = None, scales: Any = None, largest: Any = None, n: Any = None, names: Any = None,
+                 rule: str = "boundary-inflated", guarantee: StatisticGuarantee | None = None, simulated: bool = False,
+                 mechanism: Mapping[str, Any] | None = None, **fields: Any) -> None:  # fmt: skip
         if fields:  # of a Release, which `dataclasses.replace` gives in place of the matrix and what belongs to it
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
         else:
@@ -718,7 +700,7 @@ class JointCovariance(_MatrixMechanism):
 
     Elements are published as they come out: a variance may be negative, and the matrix need not be positive semidefinite. To keep
     them within bounds would hide from the likelihood how far outside they were. That the confidential matrix is positive semidefinite
-    is used by the posterior, whose model has no other matrices.
+    is used by the posterior, whose model has no other matrices: `bayesdp.papers.models.observe_covariance`, for Gaussian records.
 
     Parameters
     ----------
@@ -726,11 +708,6 @@ class JointCovariance(_MatrixMechanism):
         As for `CovarianceMatrix`.
     n : int
         Public number of records, at least 2. As it is public, nothing can be stated about adding or removing a record.
-
-    See Also
-    --------
-    CovarianceMatrix : element by element, within bounds, with a part of epsilon for each.
-    bayesdp.papers.models.observe_covariance : the posterior for Gaussian records.
 
     Examples
     --------

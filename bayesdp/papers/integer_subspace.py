@@ -45,9 +45,7 @@ from bayesdp.moves.basis import kernel_basis
 from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
-__all__ = [
-    "Certificate", "certify",
-]  # fmt: skip
+__all__ = ["Certificate", "certify"]
 
 
 type Floats = npt.NDArray[np.float64]
@@ -242,23 +240,34 @@ def _l2_weight(k: float, rate: float, square: float, pieces: Floats) -> float:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _walk_l2(limit: float, rate: float, square: float, pieces: Floats) -> tuple[int, float]:
-    """Add up masses in the order of the distance from the centre, until they are negligible or beyond a limit: where, and the sum."""
-    centre = pieces[0, CENTRE]
-    mode, total, step = math.floor(centre + 0.5), 1.0, 1.0
-    pieces[0, LEAST] = math.sqrt(square * (mode - centre) * (mode - centre) + pieces[0, REST])
-    sign = 1.0 if centre >= mode else -1.0
-    while total <= limit:
-        for side in (sign, -sign):
-            k = mode + side * step
+def _describe_l2(rate: float, square: float, pieces: Floats) -> None:
+    mode, total = math.floor(pieces[0, CENTRE] + 0.5), 1.0
+    away = mode - pieces[0, CENTRE]
+    pieces[0, LEAST] = math.sqrt(square * away * away + pieces[0, REST])
+    for sign in (1.0, -1.0):
+        k, minus = mode, 0.0
+        while minus <= _NEGLIGIBLE:
+            k += sign
             minus = _l2_weight(k, rate, square, pieces)
+            total += math.exp(-minus) if minus <= _NEGLIGIBLE else 0.0
+    pieces[0, TOTAL] = total
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _draw_l2(generator: Words, rate: float, square: float, pieces: Floats) -> int:
+    # In the order of the distance from the centre, so that most draws end soon.
+    left, mode, step = uniform(generator) * pieces[0, TOTAL] - 1.0, math.floor(pieces[0, CENTRE] + 0.5), 1.0
+    sign = 1.0 if pieces[0, CENTRE] >= mode else -1.0
+    while left >= 0.0:
+        for side in (sign, -sign):
+            minus = _l2_weight(mode + side * step, rate, square, pieces)
             if side == sign and minus > _NEGLIGIBLE:
-                return int(mode), total
-            total += math.exp(-minus)
-            if total > limit:
-                return int(k), total
+                return int(mode)  # rounding of the total: probability about 1e-16
+            left -= math.exp(-minus)
+            if left < 0.0:
+                return int(mode + side * step)
         step += 1.0
-    return int(mode), total
+    return int(mode)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -277,7 +286,7 @@ def describe(lines: Lines, j: int, z: Ints, norm: int, pieces: Floats) -> None:
         pieces[0, TOTAL] = mass_ratio(pieces[0, CENTRE], sigma, math.exp(-2.0 * (math.pi * sigma) ** 2))
     else:
         pieces[0, REST] = max(norm - along * (along / square), 0.0)
-        _, pieces[0, TOTAL] = _walk_l2(math.inf, lines.scale, float(square), pieces)
+        _describe_l2(lines.scale, float(square), pieces)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -287,7 +296,7 @@ def draw(lines: Lines, j: int, pieces: Floats, generator: Words) -> int:
         return _draw_l1(generator, pieces)
     if lines.law == GAUSSIAN:
         return centred_gaussian(generator, pieces[0, CENTRE], lines.scale / math.sqrt(lines.squares[j]))
-    return _walk_l2(uniform(generator) * pieces[0, TOTAL], lines.scale, float(lines.squares[j]), pieces)[0]
+    return _draw_l2(generator, lines.scale, float(lines.squares[j]), pieces)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -519,16 +528,8 @@ def suggest_lag(target: BasisLaw, rng: np.random.Generator, *, meet: Meet = gibb
     return max(lag, 1)
 
 
-def couple(
-    target: BasisLaw,
-    rng: np.random.Generator,
-    *,
-    pairs: int = 1000,
-    lag: int | None = None,
-    meet: Meet = gibbs,
-    horizon: int = 100_000,
-    confidence: float = 0.99,
-) -> CouplingBound:
+def couple(target: BasisLaw, rng: np.random.Generator, *, pairs: int = 1000, lag: int | None = None, meet: Meet = gibbs,
+           horizon: int = 100_000, confidence: float = 0.99) -> CouplingBound:  # fmt: skip
     """Estimate how many sweeps a chain that starts at zero needs, from independent pairs of coupled chains.
 
     Any lag gives a bound, larger ones tighter bounds; `suggest_lag` if none is given.
@@ -552,22 +553,11 @@ def couple(
 class Certificate:
     """An estimate of how far the noise of a chain is from its law, and a way to draw that noise.
 
-    It is an estimate from coupled chains, never a proof; docs/papers/integer-subspace-dp.md has what it assumes.
-
-    Parameters
-    ----------
-    mechanism, tolerance, chains, lag, confidence
-        As `certify` was asked for, or found them.
-    sweeps : int
-        First number of sweeps at which `tv_upper` is at most the tolerance.
-    tv_estimate, tv_upper : float
-        Estimate of the bound on the total variation distance after so many sweeps, and its upper confidence limit.
-    largest, epsilon : float
-        Largest protected ``||u||``, in the mechanism's norm, and the loss between two tables with that difference.
-    delta_charge, delta : float
-        ``(1 + exp(epsilon)) tv_upper``, what not having converged adds to delta; and the mechanism's delta, zero for Laplace noise.
-    bound : CouplingBound
-        The whole curve.
+    It is an estimate from coupled chains, never a proof; docs/papers/integer-subspace-dp.md has what it assumes. `sweeps` is the first
+    number of sweeps at which `tv_upper`, the upper confidence limit of the bound on the total variation distance, is at most the
+    tolerance, `tv_estimate` the estimate of that, and `bound` the whole curve. `largest` is the largest protected ``||u||``, in the
+    mechanism's norm, `epsilon` the loss between two tables with that difference. `delta_charge`, ``(1 + exp(epsilon)) tv_upper``, is
+    what not having converged adds to the mechanism's `delta`, zero for Laplace noise.
     """
 
     mechanism: LatticeLaplace | LatticeGaussian
@@ -612,18 +602,9 @@ class Certificate:
         return draws.reshape(count, *self.mechanism.frame.shape)
 
 
-def certify(
-    mechanism: LatticeLaplace | LatticeGaussian,
-    tolerance: float,
-    *,
-    chains: int = 10_000,
-    lag: int | None = None,
-    confidence: float = 0.99,
-    largest: float | None = None,
-    delta: float | None = None,
-    horizon: int = 100_000,
-    rng: _validate.Seed = None,
-) -> Certificate:
+def certify(mechanism: LatticeLaplace | LatticeGaussian, tolerance: float, *, chains: int = 10_000,
+            lag: int | None = None, confidence: float = 0.99, largest: float | None = None, delta: float | None = None,
+            horizon: int = 100_000, rng: _validate.Seed = None) -> Certificate:  # fmt: skip
     """Find the number of sweeps after which noise by a chain is as close to its law as asked for.
 
     The number of sweeps is the first one at which an upper confidence limit of the estimated total variation distance is at most

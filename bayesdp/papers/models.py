@@ -235,7 +235,9 @@ def _product(a: Any, b: Any) -> Any:
 def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample: str = "sample_covariance") -> Any:
     """Condition the model on the stack on a released covariance matrix of Gaussian records; returns the confidential matrix.
 
-    `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix.
+    `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix. The
+    records are taken to be Gaussian although they are bounded: with bounds that are many standard deviations wide the difference is
+    small. A covariance between variables of which one has a released variance of 0 is 0 without noise, and tells nothing.
 
     Parameters
     ----------
@@ -243,12 +245,6 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
         Of a covariance matrix, as its mechanism or a file gives it; Cholesky factor of the covariance of the population.
     name, sample : str
         Names of the observed elements, and of the confidential matrix; see `sample_covariance`.
-
-    Notes
-    -----
-    The model takes the records to be Gaussian although they are bounded, as the bounds of the mechanism need: with bounds
-    that are many standard deviations wide the difference is small. A covariance between variables of which one has a
-    released variance of 0 is 0 without noise, whatever the data are, and tells nothing.
 
     Examples
     --------

@@ -189,7 +189,7 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
     return tuple(rows)
 
 
-_RENYI_CONVERSIONS = ("tight", "mironov")
+_CONVERSIONS = ("tight", "mironov")
 _CURVE = ("alpha must be finite and greater than 1", "divergence must be zero or greater")
 
 
@@ -216,7 +216,7 @@ def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: flo
     """
     order, bound = _curve(alpha, divergence)
     log_delta = math.log(_validate.probability(delta, "delta"))
-    if _validate.choice(method, _RENYI_CONVERSIONS, "method") == "mironov":
+    if _validate.choice(method, _CONVERSIONS, "method") == "mironov":
         found = bound - log_delta / (order - 1.0)
     else:
         found = bound + np.log1p(-1.0 / order) - (log_delta + np.log(order)) / (order - 1.0)
@@ -239,7 +239,7 @@ def renyi_to_delta(alpha: npt.ArrayLike, divergence: npt.ArrayLike, epsilon: flo
     order, bound = _curve(alpha, divergence)
     budget = _validate.nonnegative_real(epsilon, "epsilon")
     log_delta = (order - 1.0) * (bound - budget)
-    if _validate.choice(method, _RENYI_CONVERSIONS, "method") == "tight":
+    if _validate.choice(method, _CONVERSIONS, "method") == "tight":
         log_delta = log_delta + (order - 1.0) * np.log1p(-1.0 / order) - np.log(order)
     return math.exp(min(0.0, float(np.min(log_delta))))
 
@@ -467,12 +467,7 @@ def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst",
     """What an f-DP mechanism promises together with exact answers t (Proposition 15): ``f^{o a(t)}`` for tables a(t) records apart.
 
     Where only an upper bound of the semi-adjacent parameter is known, that is used in its place: more pairs, a larger loss, and still
-    true. f, `tradeoff`, is for one substituted record.
-
-    Parameters
-    ----------
-    exact, convention, limit
-        As for `bayesdp.privacy.semi_adjacency`.
+    true. f is for one substituted record; the other parameters are those of `bayesdp.privacy.semi_adjacency`.
 
     Examples
     --------
@@ -490,13 +485,9 @@ def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst",
 def margin_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst") -> SemiGuarantee:
     """What an f-DP mechanism promises together with one-way margins of p features (Corollary 18): ``f^{o (p + 1)}``.
 
-    For tables a(t) records apart, where a(t) is at most p + 1 (Theorem 16). `semi_guarantee` states ``f^{o a(t)}``
-    for the same tables, which is never less; the corollary needs no knowledge of the counts for its loss.
-
-    Parameters
-    ----------
-    tradeoff, exact, convention
-        As for `semi_guarantee`; one-way margins: sums over features of a record that share no dimension (Remark 17).
+    For tables a(t) records apart, where a(t) is at most p + 1 (Theorem 16). `semi_guarantee`, which takes the same parameters, states
+    ``f^{o a(t)}`` for the same tables, which is never less; the corollary needs no knowledge of the counts for its loss. One-way
+    margins are sums over features of a record that share no dimension (Remark 17).
 
     Examples
     --------
@@ -618,10 +609,8 @@ class SideInformation:
     ----------
     known, remaining, adjacency : int
         Number of records that the adversary knows, and does not know; the guarantee is about tables up to `adjacency` records apart.
-    residual : Fiber
-        Where the table of the remaining records lies, for all that the adversary knows.
-    counts, cells : int64 arrays, shape (k,)
-        Number of remaining records in each cell that has any, and these cells.
+    residual, counts, cells : Fiber; int64 arrays, shape (k,)
+        Where the table of the remaining records lies, for all that the adversary knows; its counts that are not 0, and their cells.
     distances : int64 array, shape (k, cells)
         How many of the remaining records change if one of them says another cell and all exact answers stay; 0 for its own
         cell, -1 where the adversary would know better: no table with these answers and the known records has a record there.
@@ -789,16 +778,9 @@ class SideInformationCurve:
         return found
 
 
-def side_information_curve(
-    exact: Exacts,
-    table: npt.ArrayLike,
-    known: Iterable[int] | None = None,
-    *,
-    orders: int = 20,
-    rng: np.random.Generator | int | None = None,
-    adjacency: int | None = None,
-    limit: int = 1000,
-) -> SideInformationCurve:
+def side_information_curve(exact: Exacts, table: npt.ArrayLike, known: Iterable[int] | None = None, *, orders: int = 20,
+                           rng: np.random.Generator | int | None = None, adjacency: int | None = None,
+                           limit: int = 1000) -> SideInformationCurve:  # fmt: skip
     """How a guarantee decays as an adversary comes to know more records, in random orders.
 
     Parameters
@@ -865,16 +847,9 @@ class SemiProjectedMechanism(FrameworkMechanism):
         return with_person(stated, self.invariants, adjacency=self.adjacency)
 
 
-def semi_project(
-    noise: Callable[..., Any] | NoiseLaw,
-    query: Query,
-    invariants: Any,
-    *,
-    loss: Mapping[str, float],
-    adjacency: int | None = None,
-    unbiased: bool | None = None,
-    grid: float = GRID,
-) -> SemiProjectedMechanism:
+def semi_project(noise: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
+                 adjacency: int | None = None, unbiased: bool | None = None,
+                 grid: float = GRID) -> SemiProjectedMechanism:  # fmt: skip
     r"""Project any additive noise onto what the invariants leave free, and state what that protects within Semi-DP (Proposition 26).
 
     If ``W x + e`` has a loss for tables that share the invariants and are at most `adjacency` records apart, then ``W x + P e`` has
@@ -886,9 +861,8 @@ def semi_project(
     noise, query, invariants, unbiased, grid
         As for `bayesdp.papers.subspace.project`, of additive noise.
     loss : mapping
-        What the unprojected noise loses for tables that share the invariants and are at most `adjacency` substituted records
-        apart: ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``, ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken
-        on your word.
+        What the unprojected noise loses for tables that share the invariants and are at most `adjacency` substituted records apart:
+        ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``, ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken on your word.
     adjacency : int, optional
         Left out, the number that is safe whatever the published totals are, as for `SemiGaussian`.
 

@@ -54,9 +54,7 @@ from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS
 
-__all__ = [
-    "Agent", "Piece", "assemble", "extend", "gaussian_error_factor", "private_error_bound", "project",
-]  # fmt: skip
+__all__ = ["Agent", "Piece", "assemble", "extend", "gaussian_error_factor", "private_error_bound", "project"]
 
 
 type Floats = npt.NDArray[np.float64]
@@ -66,23 +64,18 @@ type Ints = npt.NDArray[np.int64]
 def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0.0) -> float:
     """Bound from below the expected total squared error of every (epsilon, delta)-private mechanism, for its worst table.
 
-    ``(largest over k of (1 - delta_k) k**2 exp(k epsilon) / (1 + exp(k epsilon))**2) * sum_j <v_j, q_j>**2``, with ``delta_k`` that of
-    k neighbouring steps and ``q_j`` the orthonormal directions of Gram and Schmidt; docs/papers/subspace-dp.md has the proof. In
-    squared units of the vectors. It holds for mechanisms that are biased, too, and for noise that depends on the table, as long as
-    tables with several records for each move are among those that are protected.
+    ``(largest over k of (1 - delta_k) k**2 exp(k epsilon) / (1 + exp(k epsilon))**2) * sum_j <v_j, q_j>**2``, with ``delta_k`` that
+    of k neighbouring steps and ``q_j`` the orthonormal directions of Gram and Schmidt; docs/papers/subspace-dp.md has the proof
+    (Kairouz, Oh and Viswanath, 2015; Yu, 1997, Assouad, Fano, and Le Cam). In squared units of the vectors. It holds for mechanisms
+    that are biased, too, and for noise that depends on the table, as long as tables with several records for each move are among
+    those that are protected.
 
     Parameters
     ----------
     vectors : array_like, shape (m, n)
         Differences of neighbours in coordinates, one of each pair v, -v; they span the space.
-    epsilon : float
+    epsilon, delta : float
         Loss for neighbouring tables.
-    delta : float
-        0 for pure differential privacy.
-
-    References
-    ----------
-    Kairouz, Oh and Viswanath (2015), The Composition Theorem for Differential Privacy; Yu (1997), Assouad, Fano, and Le Cam.
 
     Examples
     --------
@@ -112,10 +105,11 @@ def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0
 def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, method: str = "factorization") -> float:
     """How many times the least possible error correlated Gaussian noise has at most, for any answers and invariants (Theorem 3.11).
 
-    ``sigma**2 / c`` times ``1 + 1/2 + .. + 1/dimension``, or ``4 (1 + floor(log2 dimension))**2`` for the theorem's mechanism: sigma
-    the scale of normal noise for a difference of 1, c the bound for one answer of sensitivity 1. The proofs are in
-    docs/papers/subspace-dp.md. For one set of answers the ratio of the error of the noise and `private_error_bound` is smaller, and
-    never above this factor (but for the relative gap of 1e-6, or 1e-3, to which the least Gaussian noise is found).
+    ``sigma**2 / c`` times ``1 + 1/2 + .. + 1/dimension``, or ``4 (1 + floor(log2 dimension))**2`` for the theorem's mechanism:
+    sigma the scale of normal noise for a difference of 1, c the bound for one answer of sensitivity 1. The proofs are in
+    docs/papers/subspace-dp.md (after Nikolov, Talwar and Zhang, 2013; Edmonds, Nikolov and Ullman, 2020). For one set of answers
+    the ratio of the error of the noise and `private_error_bound` is smaller, and never above this factor (but for the relative gap
+    of 1e-6, or 1e-3, to which the least Gaussian noise is found).
 
     Parameters
     ----------
@@ -125,10 +119,6 @@ def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, metho
         Loss for neighbouring tables; delta greater than zero.
     method : {"factorization", "ellipsoid"}
         That of `CorrelatedGaussian`: the least Gaussian noise, or the mechanism of the theorem, for at most 300 dimensions.
-
-    References
-    ----------
-    Nikolov, Talwar and Zhang (2013); Edmonds, Nikolov and Ullman (2020).
 
     Examples
     --------
@@ -168,10 +158,16 @@ def checked_loss(loss: Any) -> Loss:
     return stated_loss(loss)
 
 
-GRID = 2.0**-20
-"""Released values are multiples of this, unless another power of two is asked for: a millionth of a count."""
-
+GRID = (
+    2.0**-20
+)  # released values are multiples of this, a millionth of a count, unless another power of two is asked for
 _LARGEST = 2.0**52  # noise of more grid steps than this could not be added to a count in float64 without an error
+
+
+_OR = "or a function rng, size -> noise"
+_BOUNDED = "is a law of bounded values, not of noise that is added to any answer"
+_VECTORS = "is noise of a vector of statistics; hand in a function rng, size -> noise that draws it"
+_UNFIT = {"bounded": _BOUNDED, "simplex": _BOUNDED, "vectors": _VECTORS}
 
 
 @dataclass(frozen=True)
@@ -233,18 +229,12 @@ class FrameworkMechanism:
             if not callable(law):
                 raise TypeError(f"mechanism must be a function or a noise law, got {type(law).__name__}")
             return
-        wrong = {
-            "is a noise law, not a function of answers: hand it in with additive=True": not self.additive,
-            "is a law of bounded values, not of noise that is added to any answer": law.support
-            in ("bounded", "simplex"),
-            "is noise of a vector of statistics; hand in a function rng, size -> noise that draws it": law.support
-            == "vectors",
-            f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, or a function "
-            "rng, size -> noise": not law.independent,
-        }
-        for why, is_so in wrong.items():
-            if is_so:
-                raise ValueError(f"{law!r} {why}")
+        kept = f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, {_OR}"
+        why = _UNFIT.get(law.support, "" if law.independent else kept)
+        if not self.additive:
+            why = "is a noise law, not a function of answers: hand it in with additive=True"
+        if why:
+            raise ValueError(f"{law!r} {why}")
         if self.unbiased is None:
             object.__setattr__(self, "unbiased", True)  # its laws are symmetric about zero
 
@@ -306,13 +296,8 @@ class FrameworkMechanism:
 
     def _caveats(self) -> tuple[Statement, ...]:
         depends = () if self.additive else (Fixed("depends on the table"),)
-        return (
-            Fixed("stated by the author"),
-            *depends,
-            FLOATING_POINT_CAVEAT,
-            base.grid_caveat(self.grid),
-            Fixed("subspace"),
-        )
+        stated = (Fixed("stated by the author"), *depends)
+        return *stated, FLOATING_POINT_CAVEAT, base.grid_caveat(self.grid), Fixed("subspace")
 
     def _for_one_person(self, stated: Guarantee) -> Guarantee:
         return with_person(stated, self.invariants, self.neighbours)
@@ -419,18 +404,9 @@ class ExtendedMechanism(FrameworkMechanism):
         return coordinates, coordinates
 
 
-def project(
-    mechanism: Callable[..., Any] | NoiseLaw,
-    query: Query,
-    invariants: Any,
-    *,
-    loss: Mapping[str, float],
-    additive: bool = False,
-    unbiased: bool | None = None,
-    takes: str = "answers",
-    neighbours: str = "substitution",
-    grid: float = GRID,
-) -> FrameworkMechanism:
+def project(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
+            additive: bool = False, unbiased: bool | None = None, takes: str = "answers",
+            neighbours: str = "substitution", grid: float = GRID) -> FrameworkMechanism:  # fmt: skip
     r"""Make any private mechanism keep the invariants, by projecting what it adds to the answers.
 
     With answers ``A(x)``, a private mechanism ``M`` and the space ``N`` that the invariants leave free,
@@ -475,17 +451,9 @@ def project(
     return FrameworkMechanism(mechanism, query, invariants, loss, takes=takes, **how)
 
 
-def extend(
-    mechanism: Callable[..., Any] | NoiseLaw,
-    query: Query,
-    invariants: Any,
-    *,
-    loss: Mapping[str, float],
-    additive: bool = False,
-    unbiased: bool | None = None,
-    neighbours: str = "substitution",
-    grid: float = GRID,
-) -> ExtendedMechanism:
+def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
+           additive: bool = False, unbiased: bool | None = None, neighbours: str = "substitution",
+           grid: float = GRID) -> ExtendedMechanism:  # fmt: skip
     r"""Make a private mechanism for the free coordinates of the answers one for the answers, which keeps the invariants.
 
     With an orthonormal basis ``Q`` of the space that the invariants leave free, the mechanism sees ``c = Q^T A(x)`` only
@@ -532,19 +500,10 @@ _ALIKE = {
 class Piece:
     """What one agent publishes: noisy values of its own cells, and what is needed to see that all agents drew the same noise.
 
-    Plain data, for whatever way it is sent: ``Piece.from_dict(piece.to_dict())``.
-
-    Attributes
-    ----------
-    cells, values : tuple of str, tuple of int or float
-        Names of the cells, and their noisy values.
-    round_number : int
-        Which release of the agents this belongs to.
-    mechanism, versions : str
-        SHA-256 digest of the mechanism's description and of the labels; versions of the packages that drew the noise.
-    check : str
-        SHA-256 code of the whole noise, keyed by the common seed (HMAC). Two agents have the same one just when they
-        drew the same noise with the same seed; without the seed it tells nothing.
+    Plain data, for whatever way it is sent: ``Piece.from_dict(piece.to_dict())``. Beside the names of the cells and their noisy values
+    it has the number of the release of the agents, the SHA-256 digest `mechanism` of its description and of the labels, the versions
+    of the packages that drew the noise, and `check`, a SHA-256 code of the whole noise, keyed by the common seed (HMAC). Two agents
+    have the same one just when they drew the same noise with the same seed; without the seed it tells nothing.
     """
 
     cells: tuple[str, ...]
