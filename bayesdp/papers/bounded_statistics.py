@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -23,18 +24,6 @@ from scipy import stats
 from scipy.special import betainc, gammaln, logsumexp
 
 from bayesdp import _validate, noise
-from bayesdp._validate import (
-    Seed,
-    choice,
-    exact_total,
-    finite_array,
-    integer_array,
-    positive_integer,
-    positive_real,
-    probability,
-    random_generator,
-    shown,
-)
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
@@ -54,23 +43,26 @@ __all__ = [
 
 type Floats = npt.NDArray[np.float64]
 
-RULES = ("truncated", "boundary-inflated")
-"""How noisy proportions are kept between 0 and 1 before they are divided by their sum."""
+LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
+MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
+"""Law and mechanism of each rule by which noisy values are kept within their bounds (Definition 2)."""
+
+RULES = tuple(LAWS)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-_FAR = 45.0
-"""exp(-45) is 3e-20: what is left out on one side of a maximum."""
-_TIE = 1.0 - 1e-13
-"""Shares of equal values are equal floats; those that came through a file may have lost a digit."""
-EVEN = 1e-9
-"""The sum of shares may be so far from 1: they may come from text with nine digits."""
+_FAR = 45.0  # exp(-45) is 3e-20: what is left out on one side of a maximum
+_TIE = 1.0 - 1e-13  # shares of equal values are equal floats; those that came through a file may have lost a digit
+_EVEN = 1e-9  # the sum of shares may be so far from 1: they may come from text with nine digits
+_MOST = 2_000_000  # tables that are enumerated
+_OUTSIDE = ("keep", "clip")
 
 
 @dataclass(frozen=True, eq=False)
 class RescaledLaplace(NoiseLaw):
     r"""Shares ``y / sum(y)`` of independent Laplace values y around the confidential proportions, kept within 0 and 1.
 
-    Where y has no value at a bound, the shares r have the density, in all of them but one,
+    What Liu (2019, Section 4.2) publishes; the law is derived here. Where y has no value at a bound, the shares r have the density,
+    in all of them but one,
 
     .. math:: f(r) = \int_0^{1/\max r} s^{k-1} \prod_j f_j(s r_j)\, ds
 
@@ -80,7 +72,8 @@ class RescaledLaplace(NoiseLaw):
     bound are ties: where t shares tie at the largest share m, with t >= 2, those values were all 1, the sum was 1/m, and
     the density in the i other positive shares is ``m^-(i+1) / t`` times the probabilities of the atoms and the densities of
     ``r / m``; i = 0 leaves a probability. Where one share is the largest, the same with t = 1 is added to the integral.
-    All values 0 have no shares: equal ones are published, and their probability is added to that of all values 1.
+    All values 0 have no shares: equal ones are published, and their probability is added to that of all values 1. (Two values that
+    agree on the grid of a release between the bounds, and are the largest, are read as a tie: probability below 1e-5.)
 
     The integrand is a power times an exponential between kinks at ``mu / r``: Gauss-Legendre quadrature in each piece, on
     the part of it that matters, has errors near 1e-14 relative to the result.
@@ -94,17 +87,9 @@ class RescaledLaplace(NoiseLaw):
     Parameters
     ----------
     b : float or array_like, shape (categories,)
-        Scale of the noise.
+        Scale of the noise before the division.
     rule : {"truncated", "boundary-inflated"}
-
-    Notes
-    -----
-    Two values that agree on the grid of a release between the bounds are read as a tie at the bound if they are also the
-    largest: an event of probability below 1e-5 at the grids that mechanisms use.
-
-    References
-    ----------
-    Liu (2019), Section 4.2; the law is derived here.
+        How the noisy values are kept between 0 and 1.
 
     Examples
     --------
@@ -127,13 +112,12 @@ class RescaledLaplace(NoiseLaw):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", positive_scale(self.b, "b"))
-        choice(self.rule, RULES, "rule")
+        _validate.choice(self.rule, RULES, "rule")
 
     @cached_property
     def raw(self) -> noise.TruncatedLaplace | noise.BoundaryInflatedLaplace:
         """The law of the values before they are divided by their sum."""
-        kind = noise.TruncatedLaplace if self.rule == "truncated" else noise.BoundaryInflatedLaplace
-        return kind(self.b, (0.0, 1.0))
+        return LAWS[self.rule](self.b, (0.0, 1.0))
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -146,7 +130,7 @@ class RescaledLaplace(NoiseLaw):
         total = float(shares.sum())
         if shares.ndim != 1:
             return f"values of the law {self.name!r} must be one vector of shares, got shape {shares.shape}"
-        if abs(total - 1.0) >= EVEN:
+        if abs(total - 1.0) >= _EVEN:
             return f"values must add up to 1 under the law {self.name!r}, as shares do, but add up to {total!r}"
         if self.rule == "truncated" and not np.all(shares > 0.0):
             return f"values must be greater than 0 under the law {self.name!r} with the rule 'truncated', which has no atom at 0"
@@ -158,19 +142,11 @@ class RescaledLaplace(NoiseLaw):
         # 0, ...), which are d apart, by exp(d / (2 b)) for the share that is 0, and by factors above 1 for the share that is 1.
         return {"l1": (2.0, 2.0 * float(np.max(self.b)))}
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats:
+    def draw(self, rng: _validate.Seed, shape: tuple[int, ...], size: int | None = None, invariants: Invariants | None = None,
+             location: npt.ArrayLike | None = None) -> Floats:  # fmt: skip
         """Draw shares around confidential proportions, categories last; equal ones by default. See `NoiseLaw.draw`."""
         centre = proportions(located(1.0 / shape[-1] if location is None else location, shape), "location")
-        drawn = np.asarray(self.raw.draw(rng, shape, size, location=centre), dtype=np.float64)
-        total = drawn.sum(axis=-1, keepdims=True)
-        return np.where(total > 0.0, drawn / np.where(total > 0.0, total, 1.0), 1.0 / shape[-1])
+        return rescale(self.raw.draw(rng, shape, size, location=centre))
 
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
         """Log-density of shares on their face of the simplex, of several vectors the sum; see `log_density`."""
@@ -183,10 +159,15 @@ class RescaledLaplace(NoiseLaw):
         1e-9), and for zeros under truncation.
         """
         r, mu = np.broadcast_arrays(proportions(shares, "shares"), proportions(location, "location"))
-        valid = np.all(r >= 0.0, axis=-1) & (np.abs(r.sum(axis=-1) - 1.0) < EVEN)
-        r = np.where(valid[..., None], r, 1.0 / r.shape[-1])
         with np.errstate(divide="ignore"):
-            return np.asarray(np.where(valid, self.log_kernel(np, r, mu, self.b, self.rule), -np.inf))
+            return np.asarray(self._log_density(np, r, mu, self.b, self.rule))
+
+    @classmethod
+    def _log_density(cls, xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
+        """`log_kernel` of shares; ``-inf`` for what are none."""
+        valid = xp.all(value >= 0.0, axis=-1) & (xp.abs(xp.sum(value, axis=-1) - 1.0) < _EVEN)
+        shares = xp.where(valid[..., None], value, 1.0 / value.shape[-1])
+        return xp.where(valid, cls.log_kernel(xp, shares, mu, b, rule), -np.inf)
 
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
@@ -250,27 +231,17 @@ def _that_matters(xp: Any, low: Any, high: Any, c: Any, power: Any) -> tuple[Any
     return xp.maximum(low, peak - left), xp.minimum(high, peak + right)
 
 
-def proportions(values: Any, argument: str) -> Floats:
-    """Accept finite numbers with two categories or more along the last axis."""
-    array = np.asarray(finite_array(values, argument), dtype=np.float64)
-    if array.ndim < 1 or array.shape[-1] < 2:
-        raise ValueError(
-            f"{argument} must have two categories or more along the last axis, got an array of shape {array.shape}"
-        )
+def proportions(values: Any, argument: str, least: int = 2) -> Floats:
+    """Accept finite numbers with so many entries or more along the last axis."""
+    array = np.asarray(_validate.finite_array(values, argument), dtype=np.float64)
+    if array.ndim < 1 or array.shape[-1] < least:
+        raise ValueError(f"{argument} must have {least} entries or more along the last axis, got shape {array.shape}")
     return array
 
 
-OUTSIDE = ("keep", "clip")
-"""What to do with a last share outside its bounds: publish it as it is, or move all shares onto the simplex."""
-
-
 def rescale(noisy: npt.ArrayLike) -> Floats:
-    """Divide noisy proportions, at least 0, by their sum (the first approach); where all are zero, all shares are equal.
-
-    This is post-processing and costs nothing, the rule for zeros included: it does not look at the data. Drawing again
-    until one is positive would be conditioning on the data having led there, which changes the law and epsilon.
-    """
-    array = _vectors(noisy, "noisy", 2)
+    """Divide noisy proportions, at least 0, by their sum (the first approach); where all are zero, all shares are equal."""
+    array = proportions(noisy, "noisy")
     if np.any(array < 0.0):
         raise ValueError(f"noisy must be at least 0 to be divided by its sum, got {array[array < 0.0][0]!r}")
     total = array.sum(axis=-1, keepdims=True)
@@ -281,27 +252,23 @@ def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep")
     """Put what is missing to 1 at a position of noisy shares of all other categories (the second approach).
 
     What is outside 0 to 1 then is kept, or clipped at 0 and the others divided by their sum (Remark 1).
-
-    >>> all_but_one([0.5, 0.75]).tolist(), all_but_one([0.5, 0.75], 0, "clip").tolist()
-    ([0.5, 0.75, -0.25], [0.0, 0.4, 0.6])
     """
-    array = _vectors(noisy, "noisy", 1)
-    choice(outside, OUTSIDE, "outside")
+    array = proportions(noisy, "noisy", 1)
+    _validate.choice(outside, _OUTSIDE, "outside")
     size = array.shape[-1] + 1
     if not -size <= position < size:
         raise ValueError(f"position must be one of the {size} categories, got {position!r}")
     last = 1.0 - array.sum(axis=-1)
     full = np.insert(array, position % size, last, axis=-1)
-    if outside == "keep":
-        return full
-    # Of the others, at least one is positive where the last is negative, so the sum is at least 1.
-    inner = np.clip(full, 0.0, None)
-    return np.asarray(inner / inner.sum(axis=-1, keepdims=True))
+    return full if outside == "keep" else rescale(np.clip(full, 0.0, None))
 
 
 def tree_levels(categories: int, branches: int = 2) -> int:
     """How many levels there are under the root of a full tree whose leaves are the categories."""
-    leaves, each = positive_integer(categories, "categories"), positive_integer(branches, "branches")
+    leaves, each = (
+        _validate.positive_integer(categories, "categories"),
+        _validate.positive_integer(branches, "branches"),
+    )
     if each < 2:
         raise ValueError(f"branches must be at least 2, got {branches!r}")
     levels, size = 0, 1
@@ -316,16 +283,15 @@ def tree_levels(categories: int, branches: int = 2) -> int:
 
 
 def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
-    """All nodes under the root of the tree of sums, level by level from the top, the leaves last.
+    """All nodes under the root of the tree of sums, level by level from the top, the leaves last."""
+    array = proportions(leaves, "leaves")
+    sizes = _leaves_under(array.shape[-1], branches)
+    return np.concatenate([array.reshape(*array.shape[:-1], -1, size).sum(axis=-1) for size in sizes], axis=-1)
 
-    >>> tree_sums([1.0, 2.0, 3.0, 4.0]).tolist()
-    [3.0, 7.0, 1.0, 2.0, 3.0, 4.0]
-    """
-    array = _vectors(leaves, "leaves", 2)
-    parts = [array]
-    for _ in range(tree_levels(array.shape[-1], branches) - 1):
-        parts.insert(0, parts[0].reshape(*array.shape[:-1], -1, branches).sum(axis=-1))
-    return np.concatenate(parts, axis=-1)
+
+def _leaves_under(categories: int, branches: int) -> list[int]:
+    """How many leaves are under a node of each level, from the top."""
+    return [branches**height for height in reversed(range(tree_levels(categories, branches)))]
 
 
 def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1.0, nonnegative: bool = True) -> Floats:
@@ -335,23 +301,20 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
     (k^l - 1)``, for k branches and l levels from the leaves (1); the pass downwards shares what is missing equally. Unless
     `nonnegative` is False, a negative node is set to 0 and its siblings scaled to their parent, from the top, so that every level
     adds up. Hay, Rastogi, Miklau and Suciu (2010), Theorem 3; Liu (2019), Section 4.2, steps 3 to 5 and footnote 3.
-
-    >>> consistent_tree([0.4, 0.7, 0.1, 0.2, 0.3, 0.4]).round(4).tolist()
-    [0.3333, 0.6667, 0.1167, 0.2167, 0.2833, 0.3833]
     """
-    array = _vectors(nodes, "nodes", 2)
-    k = positive_integer(branches, "branches")
-    lead, levels, size, filled = array.shape[:-1], [], k, 0
-    while k >= 2 and filled < array.shape[-1]:
-        levels.append(array[..., filled : filled + size])
-        filled, size = filled + size, size * k
-    if filled != array.shape[-1] or levels[-1].shape[-1] * k != size:
+    array = proportions(nodes, "nodes")
+    k = _validate.positive_integer(branches, "branches")
+    lead, sizes = array.shape[:-1], [k]
+    while sum(sizes) < array.shape[-1]:
+        sizes.append(sizes[-1] * k)
+    if k < 2 or sum(sizes) != array.shape[-1]:
         raise ValueError(f"nodes must be all of a full tree with {k} branches under the root, got {array.shape[-1]}")
+    levels = np.split(array, np.cumsum(sizes)[:-1], axis=-1)
     upward = [levels[-1]]
     for height, level in enumerate(reversed(levels[:-1]), start=2):
-        own, below = k**height - k ** (height - 1), k ** (height - 1) - 1
+        of_node, of_sum = k**height - k ** (height - 1), k ** (height - 1) - 1
         sums = upward[0].reshape(*lead, -1, k).sum(axis=-1)
-        upward.insert(0, (own * level + below * sums) / (k**height - 1))
+        upward.insert(0, (of_node * level + of_sum * sums) / (k**height - 1))
     parent, done = np.full((*lead, 1), float(total)), []
     for level in upward:
         family = level.reshape(*lead, -1, k)
@@ -365,46 +328,25 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
     return np.concatenate(done, axis=-1)
 
 
-def _vectors(values: Any, argument: str, least: int) -> Floats:
-    array = np.asarray(finite_array(values, argument), dtype=np.float64)
-    if array.ndim < 1 or array.shape[-1] < least:
-        raise ValueError(
-            f"{argument} must have {least} entries or more along the last axis, got an array of shape {array.shape}"
-        )
-    return array
-
-
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class ProportionRelease(Release):
     """A `Release` of proportions that add up to 1: the shares, or the noisy values that they are made of, with their law.
 
     `bayesdp.observe` takes it together with the confidential proportions of the records, such as ``counts / n``, written as a
-    function of the parameters of your model. Its frame has the categories, and its measurement is what was published: the shares
-    themselves (`RescaledProportions`), or noisy proportions or sums of them, from which everybody can make the shares. There is no
-    confidential value, no seed and no state of a generator in it.
+    function of the parameters of your model. Its measurement is what was published: the shares themselves (`RescaledProportions`), or
+    noisy proportions or sums of them, from which everybody can make the shares.
 
     Parameters
     ----------
-    shares : array_like, shape (categories,)
-        They add up to 1.
-    names : sequence of str
-        Names of the categories.
+    shares, names : array_like, sequence of str, shape (categories,)
+        They add up to 1; names of the categories.
     noisy : StatisticRelease, optional
         The noisy values with their law, on which inference conditions; None where only the shares are published.
     mechanism : mapping
         Description of the mechanism, from which the law follows, and how shares are made of noisy values. Proportions with a
         law of your own are a `Release`.
-    guarantee : StatisticGuarantee, optional
-    simulated : bool
-        Whether the noise came from a generator whose seed somebody may know.
-
-    Raises
-    ------
-    ValueError
-        If shares do not add up to 1 (to 1e-9), or there are not as many names; if they are not those of the noisy values, or the
-        mechanism is unknown, or what it or the guarantee says contradicts the law. The message names both sides.
-    NotImplementedError
-        If the mechanism publishes noisy values and these are missing.
+    guarantee, simulated
+        As for `bayesdp.Release`.
 
     Examples
     --------
@@ -419,43 +361,27 @@ class ProportionRelease(Release):
     ['noisy']
     """
 
-    def __init__(
-        self,
-        shares: Any = None,
-        names: Any = None,
-        noisy: StatisticRelease | None = None,
-        mechanism: Mapping[str, Any] | None = None,
-        guarantee: StatisticGuarantee | None = None,
-        simulated: bool = False,
-        **fields: Any,
-    ) -> None:
-        stated = None if shares is None and fields else _adding_up(shares)
-        # `dataclasses.replace` gives the fields of a Release in place of shares, names and noisy values.
-        if set(fields) == {"frame", "measurements", "exact", "about"}:
+    def __init__(self, shares: Any = None, names: Any = None, noisy: StatisticRelease | None = None,
+                 mechanism: Mapping[str, Any] | None = None, guarantee: StatisticGuarantee | None = None,
+                 simulated: bool = False, **fields: Any) -> None:  # fmt: skip
+        if fields:  # of a Release, which `dataclasses.replace` gives in place of shares, names and noisy values
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-        elif fields:
-            raise TypeError(
-                f"ProportionRelease takes shares, names, noisy, mechanism, guarantee and simulated, not {shown(fields)}"
-            )
-        else:
-            source = _source(mechanism)
-            measured = source._measured(_published(source, stated, names, noisy, simulated))
-            super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
+            self.check_stated()
+            return
+        stated, source = _adding_up(shares), _source(mechanism)
+        published = np.asarray(_published(source, stated, names, noisy, simulated), dtype=np.float64)
+        measured = Measured(source.query, published, source.law)
+        super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
         self.check_stated()
-        if stated is not None and not np.allclose(self.shares, stated, rtol=0.0, atol=1e-9):
+        if not np.allclose(self.shares, stated, rtol=0.0, atol=_EVEN):
             raise ValueError(
-                f"shares are {stated.tolist()!r}, but the mechanism {self._source.name!r} makes {self.shares.tolist()!r} of the "
-                "noisy values"
+                f"shares are {stated.tolist()!r}, but the mechanism {source.name!r} makes {self.shares.tolist()!r} of the noisy values"
             )
-
-    @property
-    def _source(self) -> ProportionMechanism:
-        return _source(self.mechanism)
 
     @property
     def shares(self) -> Floats:
         """The shares, which add up to 1, shape (categories,): read-only."""
-        found = self._source._shares_of(self)
+        found = _source(self.mechanism)._shares_of(self)
         found.flags.writeable = False
         return found
 
@@ -467,27 +393,24 @@ class ProportionRelease(Release):
     @property
     def noisy(self) -> StatisticRelease | None:
         """The noisy values that the shares are made of, as a release of their own; None where only the shares are published."""
-        source, own, known = self._source, self.measurements[0], self.guarantee
+        source, part, stated = _source(self.mechanism), self.measurements[0], cast(Any, self.guarantee)
         if source._SHARES_ONLY:
             return None
-        if known is not None:
-            known = replace(known, caveats=tuple(caveat for caveat in known.caveats if caveat != source._STATED))
-        law: Any = own.law
-        noise = source.noise
-        return StatisticRelease(own.values, law, noise.names, noise.describe(), cast(Any, known), self.simulated)
+        if stated is not None:
+            stated = replace(stated, caveats=tuple(caveat for caveat in stated.caveats if caveat != source._STATED))
+        names, told = source.noise.names, source.noise.describe()
+        return StatisticRelease(part.values, part.law, names, told, stated, self.simulated)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> ProportionRelease:
         """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        own = Release.from_netcdf(path, max_cells=max_cells)
+        found = Release.from_netcdf(path, max_cells=max_cells)
         try:
-            _source(own.mechanism)
+            _source(found.mechanism)
         except ValueError:
-            raise ValueError(
-                f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
-            ) from None
-        parts: dict[str, Any] = own.__getstate__()
-        return cls(**parts)
+            other = f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
+            raise ValueError(other) from None
+        return cls(**found.__getstate__())
 
 
 def _source(description: Any) -> ProportionMechanism:
@@ -498,10 +421,10 @@ def _source(description: Any) -> ProportionMechanism:
 
 
 def _adding_up(shares: Any) -> Floats:
-    array = np.asarray(finite_array(shares, "shares"), dtype=np.float64)
+    array = np.asarray(_validate.finite_array(shares, "shares"), dtype=np.float64)
     if array.ndim != 1 or array.size < 2:
         raise ValueError(f"shares must be a vector of two or more, got an array of shape {array.shape}")
-    if abs(float(array.sum()) - 1.0) > 1e-9:
+    if abs(float(array.sum()) - 1.0) > _EVEN:
         raise ValueError(f"shares must add up to 1, got {float(array.sum())!r}")
     return array
 
@@ -510,9 +433,8 @@ def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any,
     """What was published, of the arguments of a `ProportionRelease`: the shares, or the noisy values."""
     listed = checked_names(names, np.shape(shares))
     if listed != source.names:
-        raise ValueError(
-            f"the mechanism {source.name!r} has the categories {shown(source.names)}, but names are {shown(listed or ())}"
-        )
+        categories, given = _validate.shown(source.names), _validate.shown(listed or ())
+        raise ValueError(f"the mechanism {source.name!r} has the categories {categories}, but names are {given}")
     if source._SHARES_ONLY:
         if noisy is not None:
             raise ValueError(f"the mechanism {source.name!r} publishes shares only, but noisy values are given")
@@ -525,13 +447,11 @@ def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any,
     if not isinstance(noisy, StatisticRelease):
         raise TypeError(f"noisy must be a StatisticRelease, got {noisy!r}")
     if noisy.simulated != simulated:
-        raise ValueError(
-            f"simulated of the release is {simulated}, but simulated of its noisy values is {noisy.simulated}"
-        )
+        raise ValueError(f"simulated of the release is {simulated}, but that of its noisy values is {noisy.simulated}")
     if noisy.names != source.noise.names or noisy.law != source.law:
+        mine, given = _validate.shown(source.noise.names or ()), _validate.shown(noisy.names or ())
         raise ValueError(
-            f"the mechanism {source.name!r} publishes {shown(source.noise.names or ())} under the law {source.law}, but noisy "
-            f"values are {shown(noisy.names or ())} under {noisy.law}"
+            f"the mechanism {source.name!r} publishes {mine} under {source.law}, but noisy values are {given} under {noisy.law}"
         )
     return noisy.values
 
@@ -548,23 +468,28 @@ class ProportionMechanism(DescribedMechanism):
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "epsilon", positive_real(self.epsilon, "epsilon"))
-        put(self, "n", positive_integer(self.n, "n"))
-        choice(self.rule, RULES, "rule")
-        choice(self.convention, CONVENTIONS, "convention")
+        put(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        put(self, "n", _validate.positive_integer(self.n, "n"))
+        _validate.choice(self.rule, RULES, "rule")
+        _validate.choice(self.convention, CONVENTIONS, "convention")
         if isinstance(self.names, str) or not hasattr(self.names, "__len__") or len(self.names) < 2:
             raise ValueError(f"names must be those of two categories or more, got {self.names!r}")
         put(self, "names", checked_names(self.names, (len(self.names),)))
 
     @property
     @abstractmethod
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-
-    @property
-    @abstractmethod
     def query(self) -> Query:
         """What is measured of the proportions: each, all but one, or sums of them."""
+
+    @cached_property
+    def noise(self) -> LaplaceStatistics:
+        """The mechanism that publishes the noisy values, before they are made to add up."""
+        how: Any = {"names": self.query.names, "convention": self.convention, **self._sensitivity()}
+        return MECHANISMS[self.rule](self.epsilon, bounds=(0.0, 1.0), **how)
+
+    def _sensitivity(self) -> dict[str, Any]:
+        """What one record changes of the values. With two categories of which one is published, neighbours are 1/n apart."""
+        return {"sensitivity": proportion_sensitivity(self.n, self.query.rows)}
 
     @property
     def law(self) -> NoiseLaw:
@@ -573,7 +498,7 @@ class ProportionMechanism(DescribedMechanism):
 
     def statistics(self, counts: npt.ArrayLike) -> Floats:
         """The values that noise is put on, for counts of shape (..., categories)."""
-        table = np.asarray(finite_array(counts, "counts", confidential=True), dtype=np.float64)
+        table = np.asarray(_validate.finite_array(counts, "counts", confidential=True), dtype=np.float64)
         if table.ndim < 1 or table.shape[-1] != len(self.names):
             raise ValueError(f"counts must have {len(self.names)} categories last, got shape {table.shape}")
         return np.asarray(self.query.apply(table) / self.n)
@@ -590,11 +515,7 @@ class ProportionMechanism(DescribedMechanism):
         release : ProportionRelease or Release
             Of this mechanism.
         counts : array_like, shape (..., categories)
-            Confidential counts of n records.
-
-        Returns
-        -------
-        numpy.ndarray, shape (...)
+            Confidential counts of n records; the result has shape (...).
         """
         values = np.asarray(self._checked(release).values, dtype=np.float64)
         return self._log_density(values, self.statistics(counts))
@@ -605,10 +526,6 @@ class ProportionMechanism(DescribedMechanism):
     @property
     def _frame(self) -> Frame:
         return Frame.of({"category": list(self.names)})
-
-    def _noise(self, **parameters: Any) -> LaplaceStatistics:
-        kind = TruncatedLaplace if self.rule == "truncated" else BoundaryInflatedLaplace
-        return kind(self.epsilon, bounds=(0.0, 1.0), convention=self.convention, **parameters)
 
     @property
     def true_epsilon(self) -> float:
@@ -623,7 +540,7 @@ class ProportionMechanism(DescribedMechanism):
     def _extended(self, stated: StatisticGuarantee) -> StatisticGuarantee:
         return replace(stated, caveats=(*stated.caveats, self._STATED))
 
-    def release(self, counts: npt.ArrayLike, rng: Seed = None) -> ProportionRelease:
+    def release(self, counts: npt.ArrayLike, rng: _validate.Seed = None) -> ProportionRelease:
         """Publish shares of confidential counts.
 
         Parameters
@@ -633,30 +550,18 @@ class ProportionMechanism(DescribedMechanism):
         rng : int, numpy.random.Generator or None
             Without one, a generator as in `TruncatedLaplace.release`: do that to publish. With one the release is marked as simulated.
         """
-        table = integer_array(counts, "counts", lambda i: str(self.names[i % len(self.names)]), confidential=True)
+        of = [f"that of {name}" for name in self.names]
+        table = _validate.integer_array(counts, "counts", lambda i: of[i % len(of)], minimum=0, confidential=True)
         if table.shape != (len(self.names),):
             raise ValueError(f"counts must be one for each of {len(self.names)} categories, got shape {table.shape}")
-        if np.any(table < 0):
-            raise ValueError(f"counts must be at least 0, but that of {self.names[int(table.argmin())]} is not")
-        if exact_total(table) != self.n:
+        if _validate.exact_total(table) != self.n:
             raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)
-        if not isinstance(noisy.guarantee, StatisticGuarantee):
-            raise RuntimeError("a release of a mechanism of statistics has a guarantee of them")
-        return ProportionRelease(
-            self.shares(noisy.values),
-            self.names,
-            None if self._SHARES_ONLY else noisy,
-            self.describe(),
-            self._extended(noisy.guarantee),
-            noisy.simulated,
-        )
-
-    def _measured(self, published: Any) -> Measured:
-        return Measured(self.query, np.asarray(published, dtype=np.float64), self.law)
+        shares, stated = self.shares(noisy.values), self._extended(cast(StatisticGuarantee, noisy.guarantee))
+        published = None if self._SHARES_ONLY else noisy
+        return ProportionRelease(shares, self.names, published, self.describe(), stated, noisy.simulated)
 
     def _shares_of(self, release: Release) -> Floats:
-        """Shares of what a release of this mechanism has."""
         published = np.array(self._checked(release).values, dtype=np.float64)
         return published if self._SHARES_ONLY else self.shares(published)
 
@@ -665,37 +570,31 @@ class ProportionMechanism(DescribedMechanism):
         return np.asarray(law.log_each(np.broadcast_to(values, location.shape), location).sum(axis=-1))
 
     def _checked(self, release: Any) -> Measured:
-        """The measurement of a release of this mechanism."""
         if not isinstance(release, Release):
             raise TypeError(f"release must be a ProportionRelease, or another Release, got {release!r}")
         if release.mechanism is None:
-            alike = [own.query == self.query and own.law == self.law for own in release.measurements] == [True]
+            alike = [part.query == self.query and part.law == self.law for part in release.measurements] == [True]
         else:
             alike = release.mechanism == self.describe() and len(release.measurements) == 1
         if not alike:
-            raise ValueError(
-                f"release must come from this mechanism, {self.describe()!r}, got one of {release.mechanism!r}"
-            )
+            raise ValueError(f"release must come from this mechanism, {self.describe()}, not from {release.mechanism}")
         release.check_stated()
         return release.measurements[0]
 
 
 @dataclass(frozen=True, eq=False)
 class RescaledProportions(ProportionMechanism):
-    """Publish noisy proportions divided by their sum, and nothing else.
+    """Publish noisy proportions divided by their sum, and nothing else (Section 4.2, the first approach).
 
-    Where clipping makes them all 0, equal shares are published: a rule that does not look at the data, and costs nothing.
-    Drawing again instead would condition on not having been there, whose probability depends on the data: the
-    stated epsilon would no longer hold.
+    Where clipping makes them all 0, equal shares are published: a rule that does not look at the data, and costs nothing. Drawing
+    again instead would condition on not having been there, whose probability depends on the data: the epsilon would not hold.
 
     Parameters
     ----------
     epsilon : float
         Loss for data sets of which one record is in another category.
-    n : int
-        Public number of records.
-    names : sequence of str
-        Names of the categories.
+    n, names : int, sequence of str
+        Public number of records, and names of the categories.
     rule : {"boundary-inflated", "truncated"}
         How noisy proportions are kept between 0 and 1.
     convention : {"exact", "paper"}
@@ -704,10 +603,6 @@ class RescaledProportions(ProportionMechanism):
     See Also
     --------
     bayesdp.papers.bounded_statistics.RescaledLaplace : the law of the shares.
-
-    References
-    ----------
-    Liu (2019), Section 4.2, the first approach.
 
     Examples
     --------
@@ -723,11 +618,6 @@ class RescaledProportions(ProportionMechanism):
     _SHARES_ONLY = True
     _STATED = Fixed("shares rescaled")
 
-    @cached_property
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-        return self._noise(sensitivity=proportion_sensitivity(self.n, len(self.names)), names=self.names)
-
     @property
     def law(self) -> RescaledLaplace:
         """The law of the shares."""
@@ -739,22 +629,20 @@ class RescaledProportions(ProportionMechanism):
         return Identity(self._frame)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """See `bayesdp.mechanisms.bounded.rules.rescale`."""
+        """Each divided by the sum of all; where all are 0, equal ones."""
         return rescale(noisy)
 
     def _log_density(self, values: Floats, location: Floats) -> Floats:
-        """On the face of the simplex that the shares are on; see `bayesdp.papers.bounded_statistics.RescaledLaplace`."""
         return self.law.log_density(values, location)
 
 
 @dataclass(frozen=True, eq=False)
 class AllButOne(ProportionMechanism):
-    """Publish noisy proportions of all categories but one, and what is missing to 1 for that one.
+    """Publish noisy proportions of all categories but one, and what is missing to 1 for that one (Section 4.2; Remark 1).
 
-    The missing share leaves its bounds where the others add up to more than 1. With ``outside="keep"`` it is published as
-    it is, negative; ``"clip"`` publishes 0, and the others divided by their sum, beside the noisy values. Both are
-    post-processing. Drawing again until it is inside would condition on that: the probability depends on the data, so that
-    the law has another normaliser, and the stated epsilon no longer holds. It is not offered.
+    The missing share leaves its bounds where the others add up to more than 1. With ``outside="keep"`` it is published as it is,
+    negative; ``"clip"`` publishes 0, and the others divided by their sum, beside the noisy values. Both are post-processing. Drawing
+    again until it is inside would not be, as for `RescaledProportions`, and is not offered.
 
     Parameters
     ----------
@@ -764,10 +652,6 @@ class AllButOne(ProportionMechanism):
         The category that gets no noise of its own; the last one by default.
     outside : {"keep", "clip"}
         What is published where its share is outside its bounds.
-
-    References
-    ----------
-    Liu (2019), Section 4.2, the second approach, and Remark 1.
 
     Examples
     --------
@@ -787,38 +671,33 @@ class AllButOne(ProportionMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.outside, OUTSIDE, "outside")
-        object.__setattr__(self, "last", self.names[-1] if self.last is None else choice(self.last, self.names, "last"))
+        _validate.choice(self.outside, _OUTSIDE, "outside")
+        last = self.names[-1] if self.last is None else _validate.choice(self.last, self.names, "last")
+        object.__setattr__(self, "last", last)
 
     @property
     def _place(self) -> int:
         return int(self.names.index(self.last))
 
     @cached_property
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-        # With two categories one proportion is published, and neighbours are 1/n apart.
-        return self._noise(sensitivity=proportion_sensitivity(self.n, self.query.rows), names=self.query.names)
-
-    @cached_property
     def query(self) -> Query:
         """The proportions of all categories but one."""
         others = [i for i in range(len(self.names)) if i != self._place]
-        picked = sp.coo_array((np.ones(len(others), int), (range(len(others)), others)), (len(others), len(self.names)))
+        picked = sp.eye_array(len(self.names), dtype=int, format="csr")[others]
         return LinearQuery(self._frame, picked, [self.names[i] for i in others])
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """See `bayesdp.mechanisms.bounded.rules.all_but_one`."""
+        """All others, and what is missing to 1."""
         return all_but_one(noisy, self._place, self.outside)
 
 
 @dataclass(frozen=True, eq=False)
 class UniversalHistogram(ProportionMechanism):
-    """Publish a tree of noisy sums of proportions, made consistent by least squares.
+    """Publish a tree of noisy sums of proportions, made consistent by least squares (Section 4.2, the third approach).
 
-    One record counts once in each level of the tree, so that the scale of the noise is that of `RescaledProportions` times
-    the number of levels. The release has the noisy sums, and inference conditions on them: the consistent tree is a function
-    of them that forgets something.
+    One record counts once in each level of the tree, so that the scale of the noise is that of `RescaledProportions` times the number
+    of levels (Hay, Rastogi, Miklau and Suciu, 2010). The release has the noisy sums, and inference conditions on them: the consistent
+    tree is a function of them that forgets something.
 
     Parameters
     ----------
@@ -827,10 +706,6 @@ class UniversalHistogram(ProportionMechanism):
     branches : int
         Children of each node.
 
-    References
-    ----------
-    Hay, Rastogi, Miklau and Suciu (2010); Liu (2019), Section 4.2, the third approach.
-
     Examples
     --------
     >>> mechanism = UniversalHistogram(1.0, 50, ["a", "b", "c", "d"])
@@ -838,9 +713,6 @@ class UniversalHistogram(ProportionMechanism):
     ('a + b', 'c + d', 'a', 'b', 'c', 'd')
     >>> mechanism.noise.scale
     0.08
-    >>> release = mechanism.release([5, 10, 15, 20], rng=np.random.default_rng(1))
-    >>> print(f"{release.shares.sum():.6f}")
-    1.000000
     """
 
     branches: int = field(default=2, kw_only=True)
@@ -852,35 +724,22 @@ class UniversalHistogram(ProportionMechanism):
         super().__post_init__()
         tree_levels(len(self.names), self.branches)
 
-    @cached_property
-    def noise(self) -> LaplaceStatistics:
-        """The mechanism that publishes the noisy values, before they are made to add up."""
-        levels = tree_levels(len(self.names), self.branches)
-        one = proportion_sensitivity(self.n, len(self.names))
-        return self._noise(
-            sensitivity=levels * one.l1,
-            largest=one.largest,
-            changed=2 * levels,
-            paper_sensitivity=levels * one.paper_l1,
-            names=self.query.names,
-        )
+    def _sensitivity(self) -> dict[str, Any]:
+        levels, one = tree_levels(len(self.names), self.branches), proportion_sensitivity(self.n, len(self.names))
+        changes = {"largest": one.largest, "changed": 2 * levels}
+        return {"sensitivity": levels * one.l1, "paper_sensitivity": levels * one.paper_l1, **changes}
 
     @cached_property
     def query(self) -> Query:
-        """The sums in all nodes under the root; see `bayesdp.mechanisms.bounded.rules.tree_sums`."""
-        k, levels = len(self.names), tree_levels(len(self.names), self.branches)
-        nodes: list[str] = []
-        rows: list[int] = []
-        for depth in range(1, levels + 1):
-            size = self.branches ** (levels - depth)
-            for group in (self.names[i : i + size] for i in range(0, k, size)):
-                rows += [len(nodes)] * size
-                nodes.append(" + ".join(group) if size <= 4 else f"{group[0]} to {group[-1]}")
-        leaves = np.tile(np.arange(k), levels)
-        return LinearQuery(self._frame, sp.coo_array((np.ones(len(rows), int), (rows, leaves)), (len(nodes), k)), nodes)
+        """The sums in all nodes under the root, level by level from the top, the leaves last."""
+        k, sizes = len(self.names), _leaves_under(len(self.names), self.branches)
+        groups = [self.names[i : i + size] for size in sizes for i in range(0, k, size)]
+        labels = [" + ".join(group) if len(group) <= 4 else f"{group[0]} to {group[-1]}" for group in groups]
+        sums = [sp.kron(sp.eye_array(k // size, dtype=int), np.ones((1, size), dtype=int)) for size in sizes]
+        return LinearQuery(self._frame, sp.vstack(sums), labels)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """The leaves of the consistent tree; see `bayesdp.mechanisms.bounded.rules.consistent_tree`."""
+        """The leaves of the consistent tree: least squares, then no node below 0."""
         return consistent_tree(noisy, self.branches)[..., -len(self.names) :]
 
 
@@ -889,16 +748,10 @@ def proportion_interval(shares: npt.ArrayLike, n: int, level: float = 0.95) -> t
 
     It leaves out the noise: this is why the intervals of Liu (2019) cover too little. A share outside 0 to 1 counts as the
     nearer of the two in the width; the ends can lie outside, too.
-
-    >>> low, high = proportion_interval(0.5, 100)
-    >>> print(f"{low:.3f} {high:.3f}")
-    0.402 0.598
     """
-    centre = np.asarray(finite_array(shares, "shares"), dtype=np.float64)
-    inner = np.clip(centre, 0.0, 1.0)
-    half = stats.norm.isf(0.5 - 0.5 * probability(level, "level")) * np.sqrt(
-        inner * (1 - inner) / positive_integer(n, "n")
-    )
+    centre = np.asarray(_validate.finite_array(shares, "shares"), dtype=np.float64)
+    inner, z = np.clip(centre, 0.0, 1.0), stats.norm.isf(0.5 - 0.5 * _validate.probability(level, "level"))
+    half = z * np.sqrt(inner * (1 - inner) / _validate.positive_integer(n, "n"))
     return centre - half, centre + half
 
 
@@ -910,31 +763,27 @@ def combine_syntheses(
     W is the mean of the variances that each release would have without noise, B the variance between the m estimates; the
     degrees of freedom are ``(m - 1)(1 + m W / B)^2``. B/m measures the noise, but no bias. Liu (2016); Reiter (2003), for
     partially synthetic data.
-
-    >>> centre, low, high = combine_syntheses([0.2, 0.3, 0.25], [0.002, 0.002, 0.002])
-    >>> print(f"{centre:.3f} {low:.3f} {high:.3f}")
-    0.250 0.140 0.360
     """
-    each = np.asarray(finite_array(estimates, "estimates"), dtype=np.float64)
-    own = np.asarray(finite_array(variances, "variances"), dtype=np.float64)
+    each = np.asarray(_validate.finite_array(estimates, "estimates"), dtype=np.float64)
+    spread = np.asarray(_validate.finite_array(variances, "variances"), dtype=np.float64)
     if each.ndim < 1 or each.shape[0] < 2:
         raise ValueError(f"estimates must hold two releases or more along the first axis, got shape {each.shape}")
-    if own.shape != each.shape:
-        raise ValueError(f"variances must have the shape of estimates, {each.shape}, got {own.shape}")
-    if np.any(own < 0.0):
-        raise ValueError(f"variances must be at least 0, got {own[own < 0.0][0]!r}")
+    if spread.shape != each.shape:
+        raise ValueError(f"variances must have the shape of estimates, {each.shape}, got {spread.shape}")
+    if np.any(spread < 0.0):
+        raise ValueError(f"variances must be at least 0, got {spread[spread < 0.0][0]!r}")
     m = each.shape[0]
-    between, within = each.var(axis=0, ddof=1), own.mean(axis=0)
+    between, within = each.var(axis=0, ddof=1), spread.mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = np.where(between > 0.0, (m - 1) * (1.0 + m * within / between) ** 2, math.inf)
-    size = stats.t.isf(0.5 - 0.5 * probability(level, "level"), freedom)
+    size = stats.t.isf(0.5 - 0.5 * _validate.probability(level, "level"), freedom)
     half = size * np.sqrt(within + between / m)
     return each.mean(axis=0), each.mean(axis=0) - half, each.mean(axis=0) + half
 
 
 @dataclass(frozen=True)
 class MultipleSynthesis:
-    """Publish proportions several times; the losses add up.
+    """Publish proportions several times; the losses add up (Section 4.2, multiple synthesis).
 
     Each release has its share of the budget, and so more noise. `combine` is the rule of the paper; the Bayesian
     answer conditions on all releases: `log_likelihood` is the sum of theirs.
@@ -944,13 +793,8 @@ class MultipleSynthesis:
     mechanisms : sequence of ProportionMechanism
         Two or more, of the same records and categories.
 
-    References
-    ----------
-    Liu (2019), Section 4.2, multiple synthesis.
-
     Examples
     --------
-    >>> from bayesdp.papers.bounded_statistics import RescaledProportions
     >>> several = MultipleSynthesis.split(RescaledProportions, 1.0, 200, ["a", "b", "c"], parts=5)
     >>> print(f"{several.mechanisms[0].epsilon:.2f} {several.true_epsilon:.6f}")
     0.20 1.000000
@@ -964,99 +808,62 @@ class MultipleSynthesis:
 
     def __post_init__(self) -> None:
         given: Any = self.mechanisms
-        if not isinstance(given, Sequence) or not all(isinstance(own, ProportionMechanism) for own in given):
+        if not isinstance(given, Sequence) or not all(isinstance(each, ProportionMechanism) for each in given):
             raise TypeError(f"mechanisms must be a sequence of mechanisms for proportions, got {given!r}")
-        own = tuple(given)
-        if len(own) < 2:
-            raise ValueError(f"mechanisms must be two or more, got {len(own)}")
-        for other in own[1:]:
-            if (other.n, other.names) != (own[0].n, own[0].names):
-                raise ValueError(
-                    f"mechanisms must be for the same records and categories, got n = {own[0].n} of {list(own[0].names)} and "
-                    f"n = {other.n} of {list(other.names)}"
-                )
-        object.__setattr__(self, "mechanisms", own)
+        object.__setattr__(self, "mechanisms", tuple(given))
+        if len(given) < 2:
+            raise ValueError(f"mechanisms must be two or more, got {len(given)}")
+        about = list(dict.fromkeys(f"n = {each.n} of {list(each.names)}" for each in given))
+        if len(about) > 1:
+            raise ValueError(f"mechanisms must be for the same records and categories, got {' and '.join(about[:2])}")
 
     @classmethod
-    def split(
-        cls,
-        kind: type[ProportionMechanism],
-        epsilon: float,
-        n: int,
-        names: Sequence[str],
-        *,
-        parts: int | Sequence[float] = 5,
-        **parameters: Any,
-    ) -> Self:
-        """Make mechanisms of one kind that share a budget.
+    def split(cls, kind: type[ProportionMechanism], epsilon: float, n: int, names: Sequence[str], *,
+              parts: int | Sequence[float] = 5, **parameters: Any) -> Self:  # fmt: skip
+        """Make mechanisms of one kind, which takes `n`, `names` and `parameters`, that share a budget.
 
         Parameters
         ----------
         kind : type
             `RescaledProportions`, `AllButOne` or `UniversalHistogram`.
-        epsilon : float
-            The whole budget.
-        n, names
-            As for the mechanism.
-        parts : int or sequence of float
-            Number of equal parts, or the parts, which must add up to epsilon.
-        **parameters
-            Of the mechanism.
+        epsilon, parts : float; int or sequence of float
+            The whole budget; the number of equal parts, or the parts, which must add up to epsilon.
         """
         return cls(tuple(kind(part, n, names, **parameters) for part in split_budget(epsilon, parts)))
 
     @property
     def true_epsilon(self) -> float:
         """What all releases cost together."""
-        return math.fsum(own.true_epsilon for own in self.mechanisms)
+        return math.fsum(each.true_epsilon for each in self.mechanisms)
 
-    def release(self, counts: npt.ArrayLike, rng: Seed = None) -> tuple[ProportionRelease, ...]:
+    def release(self, counts: npt.ArrayLike, rng: _validate.Seed = None) -> tuple[ProportionRelease, ...]:
         """Publish all; see `RescaledProportions.release`. The guarantee of each is that of one release."""
-        generator = random_generator(rng)  # once: each release goes on where the last one stopped
-        return tuple(own.release(counts, generator) for own in self.mechanisms)
+        generator = _validate.random_generator(rng)  # once: each release goes on where the last one stopped
+        return tuple(each.release(counts, generator) for each in self.mechanisms)
 
     def combine(self, releases: Sequence[Release], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
-        """Estimate and t interval of every proportion, by `bayesdp.papers.bounded_statistics.combine_syntheses`.
-
-        Returns
-        -------
-        tuple of numpy.ndarray, shape (categories,)
-            Estimate, lower and upper ends.
-        """
-        matched = self._matched(releases)
-        shares = np.stack([own._shares_of(release) for own, release in zip(self.mechanisms, matched, strict=True)])
+        """Estimate, lower and upper ends of a t interval of every proportion, each of shape (categories,), by `combine_syntheses`."""
+        shares = np.stack([mechanism._shares_of(release) for mechanism, release in self._matched(releases)])
         inner = np.clip(shares, 0.0, 1.0)
         return combine_syntheses(shares, inner * (1.0 - inner) / self.mechanisms[0].n, level)
 
     def log_likelihood(self, releases: Sequence[Release], counts: npt.ArrayLike) -> Floats:
         """Log-density of all releases given counts, shape (..., categories): the noise of each is independent."""
-        matched = self._matched(releases)
-        each = [own.log_likelihood(release, counts) for own, release in zip(self.mechanisms, matched, strict=True)]
+        each = [mechanism.log_likelihood(release, counts) for mechanism, release in self._matched(releases)]
         return np.asarray(np.sum(each, axis=0))
 
-    def _matched(self, releases: Sequence[Release]) -> Sequence[Release]:
+    def _matched(self, releases: Sequence[Release]) -> list[tuple[ProportionMechanism, Release]]:
         if len(releases) != len(self.mechanisms):
             raise ValueError(f"releases must be one for each of {len(self.mechanisms)} mechanisms, got {len(releases)}")
-        for own, release in zip(self.mechanisms, releases, strict=True):
-            own._checked(release)
-        return releases
-
-
-_MOST = 2_000_000
+        return list(zip(self.mechanisms, releases, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class ProportionPosterior:
     """A mixture of Dirichlet laws of the proportions, one for each table of counts.
 
-    Attributes
-    ----------
-    counts : numpy.ndarray of int, shape (tables, categories)
-        All tables of n records.
-    weights : numpy.ndarray, shape (tables,)
-        Posterior probabilities of the tables.
-    prior : numpy.ndarray, shape (categories,)
-        Parameters of the Dirichlet prior.
+    `counts`, shape (tables, categories), are all tables of n records, `weights` their posterior probabilities; `prior`, shape
+    (categories,), has the parameters of the Dirichlet prior.
     """
 
     counts: npt.NDArray[np.int64]
@@ -1071,22 +878,16 @@ class ProportionPosterior:
 
     def cdf(self, values: npt.ArrayLike, category: int | list[int]) -> Floats:
         """Probability that the proportion of a category, or the sum of several, is at most each value."""
-        return self._of(self._marginal(category), np.asarray(values, dtype=np.float64))
+        return self._cdf_of(category)(np.asarray(values, dtype=np.float64))
 
     def interval(self, category: int | list[int], level: float = 0.95) -> tuple[float, float]:
-        """Equal-tailed interval of the proportion of a category, or of the sum of several.
-
-        Parameters
-        ----------
-        category : int or list of int
-        level : float
-        """
-        tail = 0.5 - 0.5 * probability(level, "level")
-        marginal, goal = self._marginal(category), np.array([tail, 1.0 - tail])
+        """Equal-tailed interval of the proportion of a category, or of the sum of several."""
+        tail = 0.5 - 0.5 * _validate.probability(level, "level")
+        cdf, goal = self._cdf_of(category), np.array([tail, 1.0 - tail])
         low, high = np.zeros(2), np.ones(2)
         for _ in range(60):  # bisection to 1e-18
             middle = 0.5 * (low + high)
-            below = self._of(marginal, middle) < goal
+            below = cdf(middle) < goal
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return float(low[0]), float(high[1])
 
@@ -1096,19 +897,15 @@ class ProportionPosterior:
         gamma = rng.standard_gamma(self.prior + self.counts[which])
         return np.asarray(gamma / gamma.sum(axis=-1, keepdims=True))
 
-    def _marginal(self, category: int | list[int]) -> tuple[Floats, Floats, Floats]:
-        """Parameters of the Beta laws and their weights; tables with the same counts in the categories go together."""
+    def _cdf_of(self, category: int | list[int]) -> Callable[[Floats], Floats]:
+        """That of a mixture of Beta laws; tables with the same counts in the categories go together."""
         chosen = np.unique(np.atleast_1d(np.asarray(category, dtype=np.int64)))
         x = self.counts[:, chosen].sum(axis=-1)
         weights = np.bincount(x, weights=self.weights, minlength=int(self.counts[0].sum()) + 1)
-        own, n = np.arange(len(weights), dtype=np.float64), float(self.counts[0].sum())
+        count, n = np.arange(len(weights), dtype=np.float64), float(self.counts[0].sum())
         inside = float(self.prior[chosen].sum())
-        return inside + own, float(self.prior.sum()) - inside + n - own, weights
-
-    @staticmethod
-    def _of(marginal: tuple[Floats, Floats, Floats], values: Floats) -> Floats:
-        a, b, weights = marginal
-        return np.asarray(betainc(a, b, np.clip(values, 0.0, 1.0)[..., None]) @ weights)
+        a, b = inside + count, float(self.prior.sum()) - inside + n - count
+        return lambda values: np.asarray(betainc(a, b, np.clip(values, 0.0, 1.0)[..., None]) @ weights)
 
 
 def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1.0) -> ProportionPosterior:
@@ -1118,23 +915,13 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
 
     Parameters
     ----------
-    source : RescaledProportions, AllButOne, UniversalHistogram or MultipleSynthesis
-        The mechanism.
-    release : Release or sequence of Release
-        Of that mechanism, or of each of several.
+    source, release : ProportionMechanism or MultipleSynthesis; Release or sequence of Release
+        The mechanism, and its release, or that of each of several.
     prior : float or array_like, shape (categories,)
         Parameters of the Dirichlet prior.
 
-    Raises
-    ------
-    NotImplementedError
-        If there are too many tables.
-    ValueError
-        If the prior is not positive, or no table can have led to the release.
-
     Examples
     --------
-    >>> from bayesdp.papers.bounded_statistics import RescaledProportions
     >>> mechanism = RescaledProportions(0.5, 30, ["a", "b", "c"])
     >>> release = mechanism.release([3, 12, 15], rng=np.random.default_rng(2))
     >>> posterior = posterior_of_proportions(mechanism, release)
@@ -1142,22 +929,20 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
     (496, 1.0)
     """
     first = source.mechanisms[0] if hasattr(source, "mechanisms") else source
-    n, categories = positive_integer(first.n, "n"), len(first.names)
-    shape = finite_array(prior, "prior")
-    if np.shape(shape) not in ((), (categories,)) or not np.all(np.asarray(shape) > 0.0):
+    n, categories = _validate.positive_integer(first.n, "n"), len(first.names)
+    alpha = np.array(_validate.finite_array(prior, "prior"), dtype=np.float64)
+    if alpha.shape not in ((), (categories,)) or not np.all(alpha > 0.0):
         raise ValueError(
             f"prior must be greater than 0, one number or one for each of {categories} categories, got {prior!r}"
         )
-    alpha = np.array(np.broadcast_to(np.asarray(shape, dtype=np.float64), (categories,)))
+    alpha = np.array(np.broadcast_to(alpha, (categories,)))
     tables = _tables(n, categories)
     log_prior = np.sum(gammaln(alpha + tables) - gammaln(tables + 1.0), axis=-1)
-    step = 20_000
-    known = np.concatenate([source.log_likelihood(release, tables[i : i + step]) for i in range(0, len(tables), step)])
-    logs = log_prior + known
-    total = logsumexp(logs)
-    if not np.isfinite(total):
+    at_once = np.split(tables, range(20_000, len(tables), 20_000))
+    logs = log_prior + np.concatenate([source.log_likelihood(release, part) for part in at_once])
+    if not np.isfinite(logsumexp(logs)):
         raise ValueError("release must be possible for a table of the mechanism, but it has no density for any of them")
-    weights = np.exp(logs - total)
+    weights = np.exp(logs - logsumexp(logs))
     return ProportionPosterior(tables, weights / weights.sum(), alpha)
 
 
@@ -1169,10 +954,7 @@ def _tables(n: int, categories: int) -> npt.NDArray[np.int64]:
             f"there are {count} tables of {n} records in {categories} categories, more than {_MOST} to enumerate: write a PyMC "
             "model with the distributions of bayesdp instead"
         )
-    tables = np.arange(n + 1, dtype=np.int64)[:, None]  # counts so far; what is left goes to the last category
-    for _ in range(categories - 2):
-        left = n - tables.sum(axis=-1)
-        repeated = np.repeat(tables, left + 1, axis=0)
-        starts = np.repeat(np.cumsum(left + 1) - (left + 1), left + 1)
-        tables = np.column_stack([repeated, np.arange(len(repeated)) - starts])
-    return np.column_stack([tables, n - tables.sum(axis=-1)])
+    # A table is n stars in a row with a bar after each category but the last.
+    places = n + categories - 1
+    bars = np.array(list(combinations(range(places), categories - 1)), dtype=np.int64)
+    return np.diff(bars, axis=1, prepend=-1, append=places) - 1

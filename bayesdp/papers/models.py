@@ -18,7 +18,7 @@ from bayesdp._validate import choice, positive_integer
 from bayesdp.distributions.registry import PROPS, PythonRV, applied, location, register_distribution, scale
 from bayesdp.inference.observing import observe
 from bayesdp.papers import bounded_statistics, covariance_cone
-from bayesdp.papers.bounded_statistics import EVEN, RULES, proportions
+from bayesdp.papers.bounded_statistics import RULES, proportions
 from bayesdp.papers.covariance_cone import CovarianceRelease, JointCovarianceRelease
 from bayesdp.papers.semi_dp import SideInformationCurve
 from bayesdp.plots.style import COLOURS, figure, style
@@ -36,6 +36,16 @@ class VectorRV(PythonRV):
     signature = "(k),(k)->(k)"
     dtype = "float64"
 
+    def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
+        """Draw a vector around each location of the batch."""
+        centre, spread = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64))
+        return self.drawn(rng, centre, spread, centre.shape if size is None else (*size, centre.shape[-1]))
+
+
+@_logprob.register(VectorRV)
+def _logp(op: Any, values: Any, rng: Any, size: Any, mu: Any, b: Any, **_: Any) -> Any:
+    return check_parameters(op.log_density(values[0], mu, b), b > 0, msg="b > 0")
+
 
 def _parameters(mu: Any, b: Any) -> list[Any]:
     return list(pt.broadcast_arrays(pt.cast(location(mu), "float64"), scale(b, "b")))
@@ -49,21 +59,13 @@ class RescaledLaplaceRV(VectorRV):
     rule: str
     law_type = bounded_statistics.RescaledLaplace
 
-    def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
-        """Draw shares for each vector of proportions of the batch."""
-        centre, spread = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64))
-        shape = centre.shape if size is None else (*size, centre.shape[-1])
-        law = bounded_statistics.RescaledLaplace(np.broadcast_to(spread, shape), self.rule)
-        return law.draw(rng, shape, location=centre)
+    def drawn(self, rng: Any, centre: Any, spread: Any, shape: tuple[int, ...]) -> Any:
+        """Shares for each vector of proportions."""
+        return self.law_type(np.broadcast_to(spread, shape), self.rule).draw(rng, shape, location=centre)
 
-
-@_logprob.register(RescaledLaplaceRV)
-def _logp_of_shares(op: RescaledLaplaceRV, values: Any, rng: Any, size: Any, mu: Any, b: Any, **_: Any) -> Any:
-    [value] = values
-    valid = pt.all(value >= 0.0, axis=-1) & (pt.abs(pt.sum(value, axis=-1) - 1.0) < EVEN)
-    shares = pt.where(valid[..., None], value, 1.0 / value.shape[-1])
-    found = pt.where(valid, bounded_statistics.RescaledLaplace.log_kernel(pt, shares, mu, b, op.rule), -np.inf)
-    return check_parameters(found, b > 0, msg="b > 0")
+    def log_density(self, value: Any, mu: Any, b: Any) -> Any:
+        """That of the law; ``-inf`` for what are no shares."""
+        return self.law_type._log_density(pt, value, mu, b, self.rule)
 
 
 class RescaledLaplace(pm.Continuous):
@@ -72,28 +74,17 @@ class RescaledLaplace(pm.Continuous):
     Give it ``observed`` values: clipping puts mass on faces of the simplex, onto which gradient-based steps cannot move a
     free variable. With respect to mu the log-density has the right gradient.
 
-    ========  ==========================================================================
-    Support   vectors of shares of at least 0 that add up to 1
-    Density   an integral over the sum of the values, see `bayesdp.papers.bounded_statistics.RescaledLaplace`
-    ========  ==========================================================================
-
     Parameters
     ----------
     mu : tensor_like of float, shape (..., categories)
         The confidential proportions, for example counts divided by n.
-    b : tensor_like of float, shape () or (categories,)
-        Scale of the noise before the division (b > 0).
-    rule : {"boundary-inflated", "truncated"}
-        How the noisy values are kept between 0 and 1.
+    b, rule : tensor_like of float, shape () or (categories,); {"boundary-inflated", "truncated"}
+        Scale of the noise before the division (b > 0), and how the noisy values are kept between 0 and 1.
 
     See Also
     --------
-    bayesdp.papers.bounded_statistics.RescaledLaplace : the same law without PyMC.
+    bayesdp.papers.bounded_statistics.RescaledLaplace : the same law without PyMC, with its formula.
     bayesdp.papers.bounded_statistics.RescaledProportions : the mechanism; it takes privacy parameters.
-
-    References
-    ----------
-    Liu (2019), Section 4.2; the law is derived in `bayesdp.papers.bounded_statistics.RescaledLaplace`.
 
     Examples
     --------
@@ -112,8 +103,7 @@ class RescaledLaplace(pm.Continuous):
     @classmethod
     def dist(cls, mu: Any, b: Any, rule: str = "boundary-inflated", **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
-        choice(rule, RULES, "rule")
-        return super().dist(_parameters(mu, b), rule=rule, **kwargs)
+        return super().dist(_parameters(mu, b), rule=choice(rule, RULES, "rule"), **kwargs)
 
     def support_point(rv: Any, size: Any, mu: Any, b: Any) -> Any:  # PyMC passes the variable
         """Equal shares, which every law can give."""
@@ -130,16 +120,10 @@ def rescaled_logp(law: bounded_statistics.RescaledLaplace, shares: npt.ArrayLike
 
     Parameters
     ----------
-    law : bayesdp.papers.bounded_statistics.RescaledLaplace
-    shares : array_like, shape (categories,)
-        Published: numbers. They decide on which face of the simplex the density is.
+    law, shares : bayesdp.papers.bounded_statistics.RescaledLaplace; array_like, shape (categories,)
+        Published shares are numbers: they decide on which face of the simplex the density is.
     mu : tensor, shape (categories,)
         Confidential proportions, for example counts divided by n.
-
-    Returns
-    -------
-    tensor, scalar
-        See `bayesdp.papers.bounded_statistics.RescaledLaplace`, whose `log_kernel` it is.
 
     Examples
     --------
@@ -162,28 +146,18 @@ class BoxNormRV(VectorRV):
     name = "box_norm"
     law_type = covariance_cone.BoxNorm
 
-    def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
-        """Draw a vector around each location of the batch, each with a radius of its own."""
-        centre, spread = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(b, dtype=np.float64))
-        shape = centre.shape if size is None else (*size, centre.shape[-1])
+    def drawn(self, rng: Any, centre: Any, spread: Any, shape: tuple[int, ...]) -> Any:
+        """Vectors, each with a radius of its own."""
         radius = rng.standard_gamma(shape[-1] + 1.0, (*shape[:-1], 1))
         return centre + spread * radius * rng.uniform(-1.0, 1.0, shape)
 
-
-@_logprob.register(BoxNormRV)
-def _logp_of_box(op: BoxNormRV, values: Any, rng: Any, size: Any, mu: Any, b: Any, **_: Any) -> Any:
-    [value] = values
-    return check_parameters(covariance_cone.BoxNorm.log_kernel(pt, value, mu, b), b > 0, msg="b > 0")
+    def log_density(self, value: Any, mu: Any, b: Any) -> Any:
+        """That of the law."""
+        return self.law_type.log_kernel(pt, value, mu, b)
 
 
 class BoxNorm(pm.Continuous):
     r"""Vectors around mu with density ``exp(-max_i |y_i - mu_i| / b_i) / (d! prod_i 2 b_i)``.
-
-    ========  ==========================================================
-    Support   real vectors
-    Mean      mu
-    Variance  ``b_i**2 (d + 1) (d + 2) / 3``, d the number of entries
-    ========  ==========================================================
 
     Parameters
     ----------
@@ -225,7 +199,7 @@ register_distribution(covariance_cone.BoxNorm, BoxNorm)
 
 
 def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
-    """Add the confidential sample covariance matrix of n Gaussian records to the model on the stack.
+    """Add the confidential sample covariance matrix (divisor n - 1) of n Gaussian records to the model on the stack, and return it.
 
     ``(n - 1) S`` has a Wishart law, written as ``(L B)(L B)^T`` with the Cholesky factor L of the covariance and Bartlett's
     lower triangular B: roots of chi-square variables on the diagonal, standard normal ones below it. These are free
@@ -237,21 +211,13 @@ def sample_covariance(name: str, chol: Any, n: int, size: int) -> Any:
         Name of the matrix; the variables are ``<name>_squares`` and, for two or more, ``<name>_normals``.
     chol : tensor, shape (size, size)
         Cholesky factor of the covariance of the population, for example of `pymc.LKJCholeskyCov`.
-    n : int
-        Number of records, more than `size`.
-    size : int
-        Number of variables.
-
-    Returns
-    -------
-    tensor, shape (size, size)
-        With divisor n - 1.
+    n, size : int
+        Numbers of records and of variables, which are fewer.
     """
     records, width = positive_integer(n, "n"), positive_integer(size, "size")
     if records <= width:
         raise ValueError(f"n must be more than the number of variables, {width}, got {n}")
-    degrees = records - 1.0 - np.arange(width)
-    squares = pm.ChiSquared(f"{name}_squares", degrees, shape=width)
+    squares = pm.ChiSquared(f"{name}_squares", records - 1.0 - np.arange(width), shape=width)
     factor = pt.diag(pt.sqrt(squares))
     if width > 1:
         below = np.tril_indices(width, -1)
@@ -266,36 +232,22 @@ def _product(a: Any, b: Any) -> Any:
 
 
 def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample: str = "sample_covariance") -> Any:
-    """Condition the model on the stack on a released covariance matrix of Gaussian records.
+    """Condition the model on the stack on a released covariance matrix of Gaussian records; returns the confidential matrix.
 
-    `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix.
+    `sample_covariance` and `bayesdp.observe` in one: for other models of the records, call `observe` with their covariance matrix. The
+    records are taken to be Gaussian although they are bounded: with bounds that are many standard deviations wide the difference is
+    small. A covariance between variables of which one has a released variance of 0 is 0 without noise, and tells nothing.
 
     Parameters
     ----------
-    release : CovarianceRelease, JointCovarianceRelease or Release
-        Of a covariance matrix, as its mechanism or a file gives it.
-    chol : tensor, shape (variables, variables)
-        Cholesky factor of the covariance of the population.
-    name : str
-        Name of the observed elements.
-    sample : str
-        Name of the confidential matrix; see `sample_covariance`.
-
-    Returns
-    -------
-    tensor, shape (variables, variables)
-        The confidential sample covariance matrix.
-
-    Notes
-    -----
-    The model takes the records to be Gaussian although they are bounded, as the bounds of the mechanism need: with bounds
-    that are many standard deviations wide the difference is small. A covariance between variables of which one has a
-    released variance of 0 is 0 without noise, whatever the data are, and tells nothing.
+    release, chol : Release; tensor, shape (variables, variables)
+        Of a covariance matrix, as its mechanism or a file gives it; Cholesky factor of the covariance of the population.
+    name, sample : str
+        Names of the observed elements, and of the confidential matrix; see `sample_covariance`.
 
     Examples
     --------
-    >>> from bayesdp.papers.covariance_cone import CovarianceMatrix
-    >>> mechanism = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
+    >>> mechanism = covariance_cone.CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)])
     >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
     >>> with pm.Model() as model:
     ...     chol, correlations, deviations = pm.LKJCholeskyCov("chol", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(3.0))
@@ -309,14 +261,11 @@ def observe_covariance(release: Release, chol: Any, name: str = "noisy", sample:
     known = JointCovarianceRelease.of(release) if joint else CovarianceRelease.of(release)
     matrix = sample_covariance(sample, chol, known.n, len(known.names))
     if name != "noisy":
-        [own] = release.measurements
-        named = Measured(own.query, own.given, own.law, name=name, unmeasured=own.unmeasured)
+        [part] = release.measurements
+        named = Measured(part.query, part.given, part.law, name=name, unmeasured=part.unmeasured)
         release = replace(release, measurements=(named,))
     observe(release, matrix)
     return matrix
-
-
-_NAMES = {"epsilon": "ε", "rho": "ρ of zCDP", "mu": "μ of GDP"}
 
 
 def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]) -> Figure:
@@ -328,48 +277,40 @@ def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]
 
     Parameters
     ----------
-    curve : SideInformationCurve
-        Made by `bayesdp.papers.semi_dp.side_information_curve`.
-    loss : mapping
-        Of one substituted record, such as ``{"rho": 2.56}``; its first parameter is drawn.
+    curve, loss : SideInformationCurve, mapping
+        `bayesdp.papers.semi_dp.side_information_curve`; the loss of one substituted record, such as ``{"rho": 2.56}``.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.papers.semi_dp import side_information_curve
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
-    >>> table = [[4, 1], [2, 3]]
-    >>> curve = side_information_curve([Exact(margins, margins.apply(table))], table, orders=5, rng=1)
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> exact, table = [bdp.Exact(margins, margins.apply([[4, 1], [2, 3]]))], [[4, 1], [2, 3]]
+    >>> curve = bdp.papers.semi_dp.side_information_curve(exact, table, orders=5, rng=1)
     >>> draw_side_information(curve, {"epsilon": 0.5}).axes[1].get_xlabel()
     'number of known records'
     """
     if not isinstance(curve, SideInformationCurve):
         raise TypeError(f"curve must be a SideInformationCurve, got {type(curve).__name__}")
-    losses = curve.losses(loss)
-    name = next(iter(loss))
-    known = curve.known
+    losses, name = curve.losses(loss), next(iter(loss))
+    left = ~np.isnan(losses).all(axis=0)
     with style():
         picture = figure(6.4)
         above, below = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        for values, label, colour, line in (
-            (curve.claims, "alternatives still protected", COLOURS["posterior"], "-o"),
-            (curve.unprotected, "records without any alternative", COLOURS["release"], "--s"),
+        for axes, values, line, colour, band, label in (
+            (above, curve.claims, "-o", "posterior", "posterior", "alternatives still protected"),
+            (above, curve.unprotected, "--s", "release", "release", "records without any alternative"),
+            (below, losses[:, left], "-o", "truth", "determined", None),
         ):
-            above.plot(known, values.mean(axis=0), line, color=colour, markersize=4, label=label)
-            above.fill_between(known, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.2, linewidth=0.0)
+            known = curve.known if axes is above else curve.known[left]
+            low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+            axes.plot(known, np.nanmean(values, axis=0), line, color=COLOURS[colour], markersize=4, label=label)
+            axes.fill_between(known, low, high, color=COLOURS[band], alpha=0.25, linewidth=0.0)
+            axes.grid(color=COLOURS["grid"])
         above.set(ylim=(-0.03, 1.03), ylabel="share", title="What is left when some records are known")
         above.legend(frameon=False, loc="center left")
-        left = ~np.isnan(losses).all(axis=0)
-        below.plot(known[left], np.nanmean(losses[:, left], axis=0), "-o", color=COLOURS["truth"], markersize=4)
-        low, high = np.nanmin(losses[:, left], axis=0), np.nanmax(losses[:, left], axis=0)
-        below.fill_between(known[left], low, high, color=COLOURS["determined"], alpha=0.25, linewidth=0.0)
+        top = 1.1 * float(np.nanmax(losses[:, left], initial=0.0)) or 1.0
+        rest = {"epsilon": "ε", "rho": "ρ of zCDP", "mu": "μ of GDP"}.get(name, name)
         below.set(
-            xlabel="number of known records",
-            ylabel=f"{_NAMES.get(name, name)} of the rest",
-            ylim=(0.0, 1.1 * float(np.nanmax(losses[:, left], initial=0.0)) or 1.0),
-            xlim=(0, curve.records),
+            ylim=(0.0, top), ylabel=f"{rest} of the rest", xlim=(0, curve.records), xlabel="number of known records"
         )
-        for axes in (above, below):
-            axes.grid(color=COLOURS["grid"])
     return picture

@@ -6,9 +6,8 @@
 - Lemma 34, whether a test is private: `private_test`;
 - Section 6, the census of 2020: `census_analysis`, and query by query `census_queries`;
 - Section 7, an adversary who knows some records: `side_information`, `side_information_curve`;
-- conversions of Renyi differential privacy: a mechanism is (alpha, r)-RDP if ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x'
-  (Mironov, 2017); rho-zCDP is (alpha, rho alpha)-RDP for all alpha > 1 (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_delta`,
-  `renyi_to_rho`.
+- conversions of Renyi differential privacy, ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x' (Mironov, 2017), which is r =
+  rho alpha for rho-zCDP (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`.
 """
 
 from __future__ import annotations
@@ -32,17 +31,20 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import grid_caveat
+from bayesdp.mechanisms.one_person import with_person
 from bayesdp.mechanisms.semi.base import safe_adjacency
 from bayesdp.noise import NoiseLaw
-from bayesdp.papers.subspace import GRID, ProjectedMechanism, checked_loss, semi_given_guarantee
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee
+from bayesdp.papers.subspace import GRID, FrameworkMechanism
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.canonical import points
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.gaussian import rho_to_epsilon
 from bayesdp.privacy.guarantee import group_loss
+from bayesdp.privacy.pairs import SemiAdjacent
 from bayesdp.privacy.semi_guarantees import SemiGuarantee, fixes_total, follows
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
+from bayesdp.privacy.words import Statement
 from bayesdp.queries import Query, Totals
 from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques
 from bayesdp.sensitivities.differences import Features, conforming_pairs, record_distance
@@ -56,26 +58,22 @@ __all__ = [
 ]  # fmt: skip
 
 
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Table = npt.ArrayLike
+type Test = Callable[[Ints], float]
+type Exacts = Fiber | Iterable[ExactAnswers]
+
 _CONVENTIONS = {"tight": "tight", "paper": "bun-steinke"}
 
 
 @dataclass(frozen=True)
 class CensusRow:
-    """The loss between two tables that agree on the invariants and differ in up to `a` records.
+    """The zCDP loss `rho` between two tables that agree on the invariants and differ in up to `a` records; made by `census_analysis`.
 
-    Parameters
-    ----------
-    a : int
-        Distance of the tables, in records. 1 is the loss as stated: that of a record which changes alone, as one within its
-        state can. One that leaves it needs another that moves the other way, and is at distance 2.
-    rho : float
-        zCDP loss at that distance.
-    delta : float
-        The delta of the two conversions.
-    epsilon : float
-        Epsilon by the conversion that was asked for.
-    epsilon_tight : float
-        Epsilon by the tight conversion, for comparison: never larger.
+    At a = 1 it is the loss as stated: that of a record which changes alone, as one within its state can. One that leaves it needs
+    another that moves the other way, and is at distance 2. `epsilon` at `delta` is by the conversion that was asked for,
+    `epsilon_tight` by the tight one, which is never larger.
     """
 
     a: int
@@ -85,10 +83,8 @@ class CensusRow:
     epsilon_tight: float
 
     def __str__(self) -> str:
-        return (
-            f"a = {self.a}: rho = {self.rho:.6g}, epsilon = {self.epsilon:.5f} (tight: {self.epsilon_tight:.5f}) "
-            f"at delta = {self.delta:g}"
-        )
+        epsilons = f"epsilon = {self.epsilon:.5f} (tight: {self.epsilon_tight:.5f})"
+        return f"a = {self.a}: rho = {self.rho:.6g}, {epsilons} at delta = {self.delta:g}"
 
 
 def census_analysis(
@@ -96,10 +92,9 @@ def census_analysis(
 ) -> tuple[CensusRow, ...]:
     """Give the loss of a rho-zCDP release with invariants, for tables at the distances that the invariants allow.
 
-    Group privacy makes rho-zCDP of one record ``a**2 rho`` of a records (Bun and Steinke, 2016, Proposition 1.9; paper 003,
-    Lemma 39), and that is the guarantee for tables that agree on the invariants and differ in up to a records. With the
-    invariants of the 2020 census that concern persons, the total of each state, ``a = 2``: somebody is replaced, and somebody
-    else moves the other way. For other invariants, see the semi-adjacent parameter.
+    Group privacy makes rho-zCDP of one record ``a**2 rho`` of a records (Bun and Steinke, 2016, Proposition 1.9; Lemma 39), and that
+    is the guarantee for tables that agree on the invariants and differ in up to a records. With the invariants of the 2020 census
+    that concern persons, the total of each state, ``a = 2``: somebody is replaced, and somebody else moves the other way.
 
     Parameters
     ----------
@@ -107,15 +102,8 @@ def census_analysis(
         zCDP loss for one record; 2.56 was spent on the person tables of the 2020 redistricting data.
     a : int or iterable of int, default (1, 2)
         Distances, usually 1 and the semi-adjacent parameter of the invariants.
-    delta : float, default 1e-10
-        For the conversion to (epsilon, delta).
-    convention : {"tight", "paper"}
+    delta, convention : float, {"tight", "paper"}
         Conversion of `CensusRow.epsilon`: the tight one, or that of Bun and Steinke, which the paper prints. Both are valid.
-
-    Returns
-    -------
-    tuple of CensusRow
-        One for each distance.
 
     Examples
     --------
@@ -124,39 +112,27 @@ def census_analysis(
     a = 1: rho = 2.56, epsilon = 17.91528 (tight: 17.15831) at delta = 1e-10
     a = 2: rho = 10.24, epsilon = 40.95057 (tight: 39.82257) at delta = 1e-10
     """
-    loss = _validate.positive_real(rho, "rho")
-    slack = _validate.probability(delta, "delta")
+    loss, slack = _validate.positive_real(rho, "rho"), _validate.probability(delta, "delta")
     method = _CONVENTIONS[_validate.choice(convention, tuple(_CONVENTIONS), "convention")]
-    distances = list(a) if isinstance(a, Iterable) else [a]
+    distances = [_validate.positive_integer(each, "a") for each in (a if isinstance(a, Iterable) else [a])]
     if not distances:
         raise ValueError("a must hold at least one distance")
     rows = []
-    for given in distances:
-        steps = _validate.positive_integer(given, "a")
-        group_rho = steps**2 * loss
-        epsilon = rho_to_epsilon(group_rho, slack, method=method)
-        rows.append(CensusRow(steps, group_rho, slack, epsilon, rho_to_epsilon(group_rho, slack)))
+    for steps in distances:
+        group = steps**2 * loss
+        rows.append(
+            CensusRow(steps, group, slack, *(rho_to_epsilon(group, slack, method=way) for way in (method, "tight")))
+        )
     return tuple(rows)
 
 
 @dataclass(frozen=True)
 class CensusQuery:
-    """The loss of one query at one level of geography. Made by `census_queries`.
+    """The loss of one query at one level of geography, both ``"all"`` in the last row; made by `census_queries`.
 
-    Attributes
-    ----------
-    level, query : str
-        ``"all"`` in the last row, the sum of all.
-    rho : float
-        zCDP loss as stated: of one record that changes alone.
-    semi_rho : float
-        zCDP loss between tables that agree on the totals of the states and differ in up to `a` records: the largest there is.
-    group_rho : float
-        ``a**2 rho``, as Section 6 of the paper has it for all queries together.
-    a : int
-        The distance.
-    epsilon, semi_epsilon : float
-        Epsilons of `rho` and of `semi_rho` at the delta that was asked for, by the tight conversion.
+    `rho` is the zCDP loss as stated, of one record that changes alone, and `semi_rho` the largest between tables that agree on the
+    totals of the states and differ in up to `a` records; `epsilon` and `semi_epsilon` are those at the delta that was asked for, by
+    the tight conversion. `group_rho` is ``a**2 rho``, as Section 6 has it for all queries together.
     """
 
     level: str
@@ -169,47 +145,26 @@ class CensusQuery:
     semi_epsilon: float
 
     def __str__(self) -> str:
-        return (
-            f"{self.level}, {self.query}: rho = {self.rho:.6f}, with state totals at a = {self.a}: {self.semi_rho:.6f} "
-            f"(a**2 rho: {self.group_rho:.6f})"
-        )
+        changed = f"with state totals at a = {self.a}: {self.semi_rho:.6f} (a**2 rho: {self.group_rho:.6f})"
+        return f"{self.level}, {self.query}: rho = {self.rho:.6f}, {changed}"
 
 
 def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False) -> tuple[CensusQuery, ...]:
-    """The loss of every measured query of the 2020 redistricting file (persons), with the totals of the states exact.
+    """The loss of every measured query and level of the 2020 redistricting file (persons), all last, with exact state totals.
 
-    Section 6 multiplies the loss of all queries, 2.56, by ``a**2 = 4``. Query by query the factor is ``a**2`` too: a records of
-    one state can all make the same change of block and of attributes, which moves every query as far as it can be, all of them
-    by the same pair of tables, so that the losses add up. There is one exception. The census measured the *totals of the
-    states* with noise as well, nearly a third of the loss, and published them exactly; between tables that agree on them, the noise
-    says nothing. But the units that it measured are those of its spine, where a state with legal American Indian or Alaska
-    Native areas is two units, these areas and the rest, whose totals are not published: the loss of records that change between these
-    two is multiplied like every other.
+    Section 6 multiplies the loss of all queries, 2.56, by ``a**2 = 4``. Query by query (`datasets.nmf.allocation`) the factor is
+    ``a**2`` too: a records of one state can all make the same change of block and of attributes, which moves every query as far as it
+    can be. Noisy *totals of the states*, nearly a third of the loss, say nothing between tables that agree on the exact ones; but a
+    state with legal American Indian or Alaska Native areas is two units of the census's spine, whose totals are not published
+    (docs/CORRECTIONS.md). Housing units and group quarters, which were exact too, are not about persons (Section 6.1).
 
     Parameters
     ----------
-    a : int, default 2
+    a, delta : int, float
         Distance of the tables, in substituted records; 2 is the semi-adjacent parameter of the totals of the states.
-    delta : float, default 1e-10
-        For the epsilons.
     undivided : bool, default False
         The losses of records in states that are one unit, for which the exact total leaves nothing of the noisy one. By default
         those of all records, the largest.
-
-    Returns
-    -------
-    tuple of CensusQuery
-        One for each measured query and level, and a last one for all together.
-
-    Notes
-    -----
-    The numbers of housing units and
-    of group quarters, which were exact too, are not about persons (Section 6.1).
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Section 6; for the allocation see
-    `bayesdp.datasets.nmf.allocation`.
 
     Examples
     --------
@@ -221,51 +176,35 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
     >>> print(rows[-1])
     all, all: rho = 2.556226, with state totals at a = 2: 6.916909 (a**2 rho: 10.224902)
     """
-    steps = _validate.positive_integer(a, "a")
-    slack = _validate.probability(delta, "delta")
-    one_unit = _validate.boolean(undivided, "undivided")
+    steps, slack = _validate.positive_integer(a, "a"), _validate.probability(delta, "delta")
+    known = ("State", "total") if _validate.boolean(undivided, "undivided") else None
+    stated = {(level, query): RHO * share_of(level, query) for level in LEVELS for query in QUERIES}
+    losses = {unit: (rho, steps**2 * rho * (unit != known)) for unit, rho in stated.items() if rho}
+    total = tuple(sum(side, Fraction(0)) for side in zip(*losses.values(), strict=True))
     rows = []
-    stated, changed = Fraction(0), Fraction(0)
-    for level in LEVELS:
-        for query in QUERIES:
-            rho = RHO * share_of(level, query)
-            if not rho:
-                continue
-            known = one_unit and level == "State" and query == "total"
-            semi = Fraction(0) if known else steps**2 * rho
-            stated, changed = stated + rho, changed + semi
-            rows.append(_row(level, query, rho, semi, steps, slack))
-    return (*rows, _row("all", "all", stated, changed, steps, slack))
+    for (level, query), (rho, semi) in (*losses.items(), (("all", "all"), total)):
+        epsilon, semi_epsilon = (rho_to_epsilon(float(loss), slack) if loss else 0.0 for loss in (rho, semi))
+        group = float(steps**2 * rho)
+        rows.append(CensusQuery(level, query, float(rho), float(semi), group, steps, epsilon, semi_epsilon))
+    return tuple(rows)
 
 
-def _row(level: str, query: str, rho: Fraction, semi: Fraction, a: int, delta: float) -> CensusQuery:
-    epsilon, semi_epsilon = (rho_to_epsilon(float(own), delta) if own else 0.0 for own in (rho, semi))
-    return CensusQuery(level, query, float(rho), float(semi), float(a * a * rho), a, epsilon, semi_epsilon)
-
-
-RENYI_CONVERSIONS = ("tight", "mironov")
-"""Names of the conversions from RDP to (epsilon, delta)."""
+_CONVERSIONS = ("tight", "mironov")
+_CURVE = ("alpha must be finite and greater than 1", "divergence must be zero or greater")
 
 
 def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: float, method: str = "tight") -> float:
-    """Convert Renyi differential privacy, at one order or several, to the epsilon of (epsilon, delta).
+    """Convert Renyi differential privacy, at one order or several, to the epsilon of (epsilon, delta): the smallest of all orders.
 
     Parameters
     ----------
-    alpha : float or array_like
-        Orders greater than 1.
-    divergence : float or array_like
-        Bound on the Renyi divergence at each order, zero or greater.
+    alpha, divergence : float or array_like
+        Orders greater than 1, and a bound on the Renyi divergence at each order, zero or greater.
     delta : float
         Strictly between 0 and 1.
     method : {"tight", "mironov"}
         ``r + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1)`` (Canonne, Kamath and Steinke, 2020, Proposition 12), or
         ``r + log(1/delta) / (alpha - 1)`` (Mironov, 2017, Proposition 3), which is never smaller.
-
-    Returns
-    -------
-    float
-        The smallest epsilon of all orders, zero or greater.
 
     Examples
     --------
@@ -277,7 +216,7 @@ def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: flo
     """
     order, bound = _curve(alpha, divergence)
     log_delta = math.log(_validate.probability(delta, "delta"))
-    if _validate.choice(method, RENYI_CONVERSIONS, "method") == "mironov":
+    if _validate.choice(method, _CONVERSIONS, "method") == "mironov":
         found = bound - log_delta / (order - 1.0)
     else:
         found = bound + np.log1p(-1.0 / order) - (log_delta + np.log(order)) / (order - 1.0)
@@ -285,19 +224,12 @@ def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: flo
 
 
 def renyi_to_delta(alpha: npt.ArrayLike, divergence: npt.ArrayLike, epsilon: float, method: str = "tight") -> float:
-    """Convert Renyi differential privacy, at one order or several, to the delta of (epsilon, delta).
+    """Convert Renyi differential privacy, at one order or several, to the delta of (epsilon, delta): the smallest of all orders.
 
     Parameters
     ----------
-    alpha, divergence, method : float or array_like, str
-        As in `renyi_to_epsilon`.
-    epsilon : float
-        Zero or greater.
-
-    Returns
-    -------
-    float
-        The smallest delta of all orders, at most 1.
+    alpha, divergence, epsilon, method
+        As in `renyi_to_epsilon`; epsilon is zero or greater.
 
     Examples
     --------
@@ -307,7 +239,7 @@ def renyi_to_delta(alpha: npt.ArrayLike, divergence: npt.ArrayLike, epsilon: flo
     order, bound = _curve(alpha, divergence)
     budget = _validate.nonnegative_real(epsilon, "epsilon")
     log_delta = (order - 1.0) * (bound - budget)
-    if _validate.choice(method, RENYI_CONVERSIONS, "method") == "tight":
+    if _validate.choice(method, _CONVERSIONS, "method") == "tight":
         log_delta = log_delta + (order - 1.0) * np.log1p(-1.0 / order) - np.log(order)
     return math.exp(min(0.0, float(np.min(log_delta))))
 
@@ -316,12 +248,7 @@ def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
     """Give the smallest rho for which a curve of Renyi divergences stays below ``rho alpha``.
 
     That is rho-zCDP only if the curve covers *all* orders: at the orders between and beyond those that are given, nothing has
-    been looked at.
-
-    Parameters
-    ----------
-    alpha, divergence : array_like
-        As in `renyi_to_epsilon`.
+    been looked at. `alpha` and `divergence` are as in `renyi_to_epsilon`.
 
     Examples
     --------
@@ -338,36 +265,24 @@ def _curve(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> tuple[Floats, Flo
         raise ValueError(
             f"alpha and divergence must list the same orders, at least one, but hold {order.size} and {bound.size}"
         )
-    for values, name, bad, valid in (
-        (order, "alpha", ~((order > 1.0) & np.isfinite(order)), "finite and greater than 1"),
-        (bound, "divergence", ~(bound >= 0.0), "zero or greater"),
-    ):
-        if bad.any():
-            where = int(np.flatnonzero(bad)[0])
-            raise ValueError(f"{name} must be {valid}, but entry {where} is {float(values[where])!r}")
+    known = (order > 1.0) & np.isfinite(order), bound >= 0.0
+    for values, valid, rule in zip((order, bound), known, _CURVE, strict=True):
+        if not valid.all():
+            raise ValueError(f"{rule}, but entry {valid.argmin()} is {float(values[valid.argmin()])!r}")
     return order, bound
 
 
-_GRID = 2001
-"""Levels on which curved functions are compared,"""
-_REFINED = 20
-"""and local extremes of the difference, on each side, that are refined between them."""
-_VAGUE = 0.01
-"""A trade-off function that is known no better than this is not compared: with so much slack all would be equal."""
+_LEVELS = 2001  # on which curved functions are compared,
+_REFINED = 20  # and local extremes of the difference, on each side, that are refined between them
+_VAGUE = 0.01  # a function that is known no better than this is not compared: with so much slack all would be equal
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one guarantee compares with another.
+    """What one guarantee is, compared with another: "stronger", "weaker", "equal" or "not comparable".
 
-    Parameters
-    ----------
-    answer : {"stronger", "weaker", "equal", "not comparable"}
-        What the first is, compared with the second.
-    reasons : tuple of str
-        What decides: invariants, adjacency, and the trade-off functions.
-    tolerance : float
-        Differences of trade-off functions up to this were taken for equality.
+    `reasons` says what decides: invariants, adjacency, and the trade-off functions, whose differences up to `tolerance` were taken
+    for equality.
     """
 
     answer: str
@@ -381,25 +296,22 @@ class Comparison:
 def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9) -> Comparison:
     """Compare two guarantees: the stronger one protects at least the same pairs, with at least the same f.
 
-    Paper 003, Definition 20. Pairs are compared through what defines them: fewer invariants and a greater distance mean more
-    pairs. Invariants are compared for the same published values, by whether those of one follow from those of the other
-    (exact arithmetic). Tables that agree on their total are an even number of added and removed records apart, so that then 3
-    reaches as far as 2. Otherwise two adjacencies of different number count as different even where no pair of tables lies
-    between.
+    Definition 20. Fewer invariants and a greater distance mean more pairs. Invariants are compared for the same published values, by
+    whether those of one follow from those of the other (exact arithmetic). Tables that agree on their total are an even number of
+    added and removed records apart, so that then 3 reaches as far as 2. Otherwise two adjacencies of different number count as
+    different even where no pair of tables lies between.
 
     Parameters
     ----------
     first, second : SemiGuarantee
     tolerance : float, default 1e-9
-        Differences of the trade-off functions up to this count as none. The errors of functions that are known within bounds
-        are added to it. Piecewise linear functions are compared at all their kinks, which decides; Gaussian ones by mu; others
-        on 2001 levels that are dense at both ends, and around the largest differences found there.
+        Differences of the trade-off functions up to this count as none, and so do the errors of functions that are known within
+        bounds. Piecewise linear functions are compared at all their kinks, which decides; Gaussian ones by mu; others on 2001 levels
+        that are dense at both ends, and around the largest differences found there.
 
     Examples
     --------
-    >>> from bayesdp.invariants import Invariants
     >>> from bayesdp.privacy import gaussian_dp
-    >>> from bayesdp.queries import Totals
     >>> counties = {"county": ["Alpha", "Beta", "Gamma"], "state": ("county", ["Up", "Up", "Down"])}
     >>> totals = Invariants(Totals(counties, "state"))
     >>> advertised = SemiGuarantee(gaussian_dp(1.0))
@@ -420,14 +332,8 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
             reason = f"the trade-off function of the {which} is known within {error} only, too little to compare it"
             return Comparison("not comparable", (*why_pairs, reason), slack)
     larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff, slack)
-    if more and fewer and larger and smaller:
-        answer = "equal"
-    elif more and larger:
-        answer = "stronger"
-    elif fewer and smaller:
-        answer = "weaker"
-    else:
-        answer = "not comparable"
+    answers = {(True, True): "equal", (True, False): "stronger", (False, True): "weaker"}
+    answer = answers.get((more and larger, fewer and smaller), "not comparable")
     return Comparison(answer, (*why_pairs, why_curve), slack)
 
 
@@ -479,7 +385,8 @@ def _curves(f: TradeOff, g: TradeOff, slack: float) -> tuple[bool, bool, str]:
     if isinstance(f, GaussianTradeOff) and isinstance(g, GaussianTradeOff):
         words = f"the trade-off functions are Gaussian with mu = {f.mu:.6g} and {g.mu:.6g}"
         return f.mu <= g.mu, f.mu >= g.mu, words
-    a, gap = _differences(f, g)
+    a = _levels(f, g)
+    gap = f._errors(a, 1.0 - a)[0] - g._errors(a, 1.0 - a)[0]
     above, below = float(gap.max()), float(-gap.min())
     larger, smaller = below <= slack, above <= slack
     more = f"larger, by up to {above:.3g} at alpha = {a[gap.argmax()]:.3g}"
@@ -493,14 +400,12 @@ def _curves(f: TradeOff, g: TradeOff, slack: float) -> tuple[bool, bool, str]:
     return larger, smaller, words
 
 
-def _differences(f: TradeOff, g: TradeOff) -> tuple[Floats, Floats]:
-    """``f - g`` at levels among which its extremes are."""
+def _levels(f: TradeOff, g: TradeOff) -> Floats:
+    """Levels among which the extremes of ``f - g`` are."""
     kinks = np.concatenate([[0.0, 1.0], f._kinks(), g._kinks()])
     if f._piecewise_linear and g._piecewise_linear:
-        a = np.unique(kinks)
-        return a, f._errors(a, 1.0 - a)[0] - g._errors(a, 1.0 - a)[0]
-    u = np.linspace(-8.0, 8.0, _GRID)
-    a = np.unique(np.concatenate([kinks, ndtr(u)]))
+        return np.unique(kinks)
+    a = np.unique(np.concatenate([kinks, ndtr(np.linspace(-8.0, 8.0, _LEVELS))]))
     gap = f._errors(a, 1.0 - a)[0] - g._errors(a, 1.0 - a)[0]
     found = []
     for sign in (1.0, -1.0):
@@ -514,23 +419,17 @@ def _differences(f: TradeOff, g: TradeOff) -> tuple[Floats, Floats]:
                 options={"xatol": 1e-12},
             )
             found.append(float(best.x))
-    a = np.unique(np.concatenate([a, found]))
-    return a, f._errors(a, 1.0 - a)[0] - g._errors(a, 1.0 - a)[0]
+    return np.unique(np.concatenate([a, found]))
 
 
 def full_characterization(
-    tradeoff: TradeOff,
-    table: npt.ArrayLike,
-    other: npt.ArrayLike,
-    neighbours: str = "substitution",
-    *,
-    exact: Fiber | Iterable[ExactAnswers] | None = None,
+    tradeoff: TradeOff, table: Table, other: Table, neighbours: str = "substitution", *, exact: Exacts | None = None
 ) -> TradeOff:
     """How well an f-DP mechanism hides which of two tables it was given (Proposition 11): at least ``f`` as often as they are apart.
 
     A mechanism that is f-DP for tables one record apart has ``T(M(x), M(x')) >= f^{o d(x, x')}`` for tables d(x, x') records
-    apart. The steps between them need not keep the exact answers, so that these do not enter the bound; they say
-    which pairs are still in question.
+    apart, and ``1 - alpha`` for equal ones. The steps between them need not keep the exact answers, so that these do not enter the
+    bound; they say which pairs are still in question.
 
     Parameters
     ----------
@@ -543,15 +442,6 @@ def full_characterization(
     exact : Fiber, or iterable of Exact, optional
         If given, both tables must have these answers.
 
-    Returns
-    -------
-    TradeOff
-        ``1 - alpha`` for equal tables.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Proposition 11.
-
     Examples
     --------
     >>> from bayesdp.privacy import gaussian_dp
@@ -562,8 +452,8 @@ def full_characterization(
     distance = record_distance(table, other, neighbours)
     if exact is not None:
         fiber = _fiber(exact)
-        for own, name in ((table, "table"), (other, "other")):
-            if not fiber.contains(integer_array(own, name)):
+        for counts, name in ((table, "table"), (other, "other")):
+            if not fiber.contains(integer_array(counts, name)):
                 raise ValueError(f"{name} does not have the answers of exact: Proposition 11 is about tables that have")
     if distance is None:
         raise ValueError(
@@ -573,31 +463,17 @@ def full_characterization(
     return tradeoff.group(distance) if distance else approximate_dp(0.0)
 
 
-def semi_guarantee(
-    tradeoff: TradeOff, exact: Fiber | Iterable[ExactAnswers], convention: str = "worst", *, limit: int = 1000
-) -> SemiGuarantee:
+def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst", *, limit: int = 1000) -> SemiGuarantee:
     """What an f-DP mechanism promises together with exact answers t (Proposition 15): ``f^{o a(t)}`` for tables a(t) records apart.
 
-    Where only an upper bound of the semi-adjacent parameter is known, that is used in its place: more pairs, a larger loss,
-    and still true.
-
-    Parameters
-    ----------
-    tradeoff : TradeOff
-        f, for one substituted record.
-    exact : Fiber, or iterable of Exact
-    convention : {"worst", "infimum"}
-    limit : int
-        See `semi_adjacency`.
+    Where only an upper bound of the semi-adjacent parameter is known, that is used in its place: more pairs, a larger loss, and still
+    true. f is for one substituted record; the other parameters are those of `bayesdp.privacy.semi_adjacency`.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.privacy import gaussian_dp
-    >>> from bayesdp.queries import Margins
-    >>> table = {"sex": ["F", "M"], "admitted": ["no", "yes"]}
-    >>> margins = [Exact(Margins(table, ["sex"]), [4, 5]), Exact(Margins(table, ["admitted"]), [3, 6])]
-    >>> found = semi_guarantee(gaussian_dp(0.5), margins)
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> found = semi_guarantee(bdp.privacy.gaussian_dp(0.5), [bdp.Exact(margins, margins.apply([[2, 2], [1, 4]]))])
     >>> found.tradeoff, found.adjacency
     (GaussianTradeOff(mu=1.5), 3)
     """
@@ -606,36 +482,20 @@ def semi_guarantee(
     return _guarantee(tradeoff, fiber, semi_adjacency(fiber, convention, limit=limit))
 
 
-def margin_guarantee(
-    tradeoff: TradeOff, exact: Fiber | Iterable[ExactAnswers], convention: str = "worst"
-) -> SemiGuarantee:
+def margin_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst") -> SemiGuarantee:
     """What an f-DP mechanism promises together with one-way margins of p features (Corollary 18): ``f^{o (p + 1)}``.
 
-    For tables a(t) records apart, where a(t) is at most p + 1 (Theorem 16). `semi_guarantee` states ``f^{o a(t)}``
-    for the same tables, which is never less; the corollary needs no knowledge of the counts for its loss.
-
-    Parameters
-    ----------
-    tradeoff : TradeOff
-        f, for one substituted record.
-    exact : Fiber, or iterable of Exact
-        One-way margins: sums over features of a record that share no dimension (Remark 17).
-    convention : {"worst", "infimum"}
-        Of a(t).
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Corollary 18.
+    For tables a(t) records apart, where a(t) is at most p + 1 (Theorem 16). `semi_guarantee`, which takes the same parameters, states
+    ``f^{o a(t)}`` for the same tables, which is never less; the corollary needs no knowledge of the counts for its loss. One-way
+    margins are sums over features of a record that share no dimension (Remark 17).
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.privacy import gaussian_dp
-    >>> from bayesdp.queries import Margins
-    >>> table = {"sex": ["F", "M"], "admitted": ["no", "yes"]}
-    >>> margins = Exact(Margins(table, ["sex"], ["admitted"]), Margins(table, ["sex"], ["admitted"]).apply([[5, 5], [5, 5]]))
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
     >>> for state in (margin_guarantee, semi_guarantee):
-    ...     print(state(gaussian_dp(0.5), [margins]).tradeoff, state(gaussian_dp(0.5), [margins]).adjacency)
+    ...     found = state(bdp.privacy.gaussian_dp(0.5), [bdp.Exact(margins, margins.apply([[5, 5], [5, 5]]))])
+    ...     print(found.tradeoff, found.adjacency)
     GaussianTradeOff(mu=1.5) 2
     GaussianTradeOff(mu=1.0) 2
     """
@@ -654,13 +514,11 @@ def _guarantee(tradeoff: TradeOff, fiber: Fiber, found: SemiAdjacency, steps: in
     if found.upper is None:
         raise ValueError(f"exact has no known semi-adjacent parameter, nor an upper bound of it: {found.reason}")
     if not found.upper:
-        raise ValueError(
-            "exact leaves every record one possible cell (a(t) = 0), so that there is nothing left to protect"
-        )
+        raise ValueError("exact leaves every record one possible cell (a(t) = 0): there is nothing left to protect")
     return SemiGuarantee(tradeoff.group(steps or found.upper), found.upper, fiber.invariants)
 
 
-def _fiber(exact: Fiber | Iterable[ExactAnswers]) -> Fiber:
+def _fiber(exact: Exacts) -> Fiber:
     return exact if isinstance(exact, Fiber) else Fiber.of(exact)
 
 
@@ -669,23 +527,12 @@ def _checked(tradeoff: TradeOff) -> None:
         raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
 
 
-type Ints = npt.NDArray[np.int64]
-
-_ROUNDING = 1e-12
-
-
 @dataclass(frozen=True)
 class PrivateTest:
     """Lemma 34 in numbers. Made by `private_test`.
 
-    Attributes
-    ----------
-    excess : float
-        The largest ``phi(X) - (1 - f(phi(X')))`` of the pairs: above 0 if the test is not private. ``-inf`` where there is no pair.
-    pair : tuple of two int64 arrays, each ``(*table)``, or None
-        The X and X' at which it is that large.
-    pairs : int
-        How many ordered pairs were compared.
+    `excess` is the largest ``phi(X) - (1 - f(phi(X')))`` of all ordered `pairs`, above 0 if the test is not private, ``-inf`` where
+    there is no pair; `pair` are the X and X' at which it is that large.
     """
 
     excess: float
@@ -695,23 +542,16 @@ class PrivateTest:
     @property
     def private(self) -> bool:
         """Whether the test is f-DP for these pairs, up to rounding errors of 1e-12."""
-        return self.excess <= _ROUNDING
+        return self.excess <= 1e-12
 
 
 def private_test(
-    test: Callable[[Ints], float],
-    tradeoff: TradeOff,
-    fiber: Fiber,
-    adjacency: int,
-    neighbours: str = "substitution",
-    *,
-    limit: int = 2000,
+    test: Test, tradeoff: TradeOff, fiber: Fiber, adjacency: int, neighbours: str = "substitution", *, limit: int = 2000
 ) -> PrivateTest:
-    """Whether publishing the outcome of a test is ``(D_t, A_a, f)``-DP (Lemma 34).
+    """Whether publishing the outcome of a test is ``(D_t, A_a, f)``-DP (Lemma 34; Awan and Vadhan, 2023, Lemma 4.1).
 
     A test rejects a table X with probability phi(X). Its outcome is private just if ``phi(X) <= 1 - f(phi(X'))`` for all X and X'
-    that are adjacent, in both orders. f is written here as a function of the type I error; in the paper, as
-    one of its complement.
+    that are adjacent, in both orders. f is a function of the type I error here; in the paper, of its complement.
 
     Parameters
     ----------
@@ -720,27 +560,18 @@ def private_test(
     tradeoff : TradeOff
         f. Adjacency is mutual, so that a trade-off function that is not symmetric promises ``max(f, f^-1)``, and that is what is asked
         for: the lemma as printed is right for symmetric f only.
-    fiber : Fiber
-        Tables that share the exact answers; without exact answers, none are shared.
-    adjacency : int
+    fiber, limit : Fiber, int
+        Tables that share the exact answers, so many at most; without exact answers, none are shared.
+    adjacency, neighbours : int, {"substitution", "add-remove"}
         a: pairs of tables up to so many records apart are adjacent.
-    neighbours : {"substitution", "add-remove"}
-    limit : int
-        Largest number of tables.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Lemma 34; Awan and Vadhan (2023), Lemma 4.1.
 
     Examples
     --------
     A test on 2 x 2 tables with given margins that always rejects at x11 = 3 is no private one; randomised response is.
 
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.privacy import approximate_dp
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"group": ["a", "b"], "success": ["yes", "no"]}, ["group"], ["success"])
-    >>> fiber = Fiber.of([Exact(margins, margins.apply([[2, 1], [1, 2]]))])
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"group": ["a", "b"], "success": ["yes", "no"]}, ["group"], ["success"])
+    >>> fiber = Fiber.of([bdp.Exact(margins, margins.apply([[2, 1], [1, 2]]))])
     >>> private_test(lambda x: float(x[0, 0] == 3), approximate_dp(1.0), fiber, 3).private
     False
     >>> private_test(lambda x: 0.7 if x[0, 0] == 3 else 0.3, approximate_dp(1.0), fiber, 3).private
@@ -753,23 +584,19 @@ def private_test(
     f = tradeoff.symmetrised()
     pairs = conforming_pairs(fiber, adjacency, neighbours, limit=limit)
     phi: dict[bytes, float] = {}
-
-    def rejects(table: Ints) -> float:
-        key = table.tobytes()
-        if key not in phi:
+    for table in (table for pair in pairs for table in pair):
+        if table.tobytes() not in phi:
             value = float(test(table))
             if not 0.0 <= value <= 1.0:
                 raise ValueError(f"test must return a probability between 0 and 1, got {value!r}")
-            phi[key] = value
-        return phi[key]
-
-    best, worst = -np.inf, None
+            phi[table.tobytes()] = value
+    best, worst = -math.inf, None
     for x, y in pairs:
         for one, two in ((x, y), (y, x)):
-            excess = rejects(one) - float(f.power(rejects(two)))
+            excess = phi[one.tobytes()] - float(f.power(phi[two.tobytes()]))
             if excess > best:
                 best, worst = excess, (one, two)
-    return PrivateTest(float(best), worst, 2 * len(pairs))
+    return PrivateTest(best, worst, 2 * len(pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -780,23 +607,15 @@ class SideInformation:
 
     Attributes
     ----------
-    known, remaining : int
-        Number of records that the adversary knows, and does not know.
-    adjacency : int
-        a: the guarantee is about tables up to so many records apart.
-    residual : Fiber
-        Where the table of the remaining records lies, for all that the adversary knows.
-    counts : int64 array, shape (own,)
-        Number of remaining records in each cell that has any.
-    cells : int64 array, shape (own,)
-        These cells.
-    distances : int64 array, shape (own, cells)
+    known, remaining, adjacency : int
+        Number of records that the adversary knows, and does not know; the guarantee is about tables up to `adjacency` records apart.
+    residual, counts, cells : Fiber; int64 arrays, shape (k,)
+        Where the table of the remaining records lies, for all that the adversary knows; its counts that are not 0, and their cells.
+    distances : int64 array, shape (k, cells)
         How many of the remaining records change if one of them says another cell and all exact answers stay; 0 for its own
         cell, -1 where the adversary would know better: no table with these answers and the known records has a record there.
     claimable : bool array, shape (cells,)
         The cells that a record can have as long as nothing but the exact answers is known.
-    limit : int
-        Fibers of more tables are not listed.
     """
 
     known: int
@@ -816,95 +635,81 @@ class SideInformation:
         return np.where(others == np.iinfo(np.int64).max, IMPOSSIBLE, others)
 
     @property
+    def _alternatives(self) -> Ints:
+        """For each of `cells`, how many others a record there can say with at most a records changed."""
+        return ((self.distances > 0) & (self.distances <= self.adjacency)).sum(axis=1)
+
+    @property
     def unprotected(self) -> float:
         """Share of the remaining records without any alternative within a records: the guarantee says nothing of them."""
-        alone = (self.nearest == IMPOSSIBLE) | (self.nearest > self.adjacency)
-        return float(self.counts[alone].sum()) / self.remaining
+        return float(self.counts[self._alternatives == 0].sum()) / self.remaining
 
     @property
     def claims(self) -> float:
-        """Share of what remaining records could claim by the exact answers alone that is still protected.
-
-        Of all pairs of a remaining record and a `claimable` cell not its own, those at most a records away.
-        """
-        good = ((self.distances > 0) & (self.distances <= self.adjacency)).sum(axis=1)
-        return float(self.counts @ good) / (self.remaining * (int(self.claimable.sum()) - 1))
+        """Share of all pairs of a remaining record and a `claimable` cell not its own that are at most a records away."""
+        return float(self.counts @ self._alternatives) / (self.remaining * (int(self.claimable.sum()) - 1))
 
     @cached_property
     def parameter(self) -> SemiAdjacency:
-        """The semi-adjacent parameter of the remaining records.
-
-        A smaller one than before is no better protection: there may be fewer cells left to claim.
-        """
+        """That of the remaining records. A smaller one than before is no better protection: there may be fewer cells to claim."""
         return semi_adjacency(self.residual, limit=self.limit)
 
     def loss(self, loss: Mapping[str, float]) -> dict[str, float] | None:
-        """The loss at the distance that still gives every remaining record all alternatives it has.
+        """The loss at the distance that still gives every remaining record all alternatives it has, the upper bound of `parameter`.
 
-        Parameters
-        ----------
-        loss : mapping
-            Of one substituted record, such as ``{"rho": 2.56}``; see `group_loss`.
-
-        Returns
-        -------
-        dict or None
-            At the upper bound of `parameter`. None where no record has an alternative: unprotected, at any loss.
+        From that of one substituted record, such as ``{"rho": 2.56}``; None where no record has an alternative: unprotected.
         """
         if self.parameter.upper is None:
             raise ValueError(f"the loss is not known: {self.parameter}")
         return group_loss(loss, self.parameter.upper) if self.parameter.upper else None
 
+    def _knowing(self, known: Ints) -> SideInformation:
+        """What is left once so many records of each cell are known as well, shape (*table)."""
+        fiber, rest = self.residual, np.zeros(self.residual.frame.size, dtype=np.int64)
+        if known.shape != fiber.frame.shape:
+            raise ValueError(f"known must have shape {fiber.frame.shape}, got {known.shape}")
+        rest[self.cells] = self.counts
+        rest -= known.reshape(-1)
+        if np.any(rest < 0):
+            raise ValueError("known must not have more records than the table in any cell")
+        if not np.any(rest):
+            raise ValueError("known must leave at least one record of the table unknown")
+        answers = (fiber.equalities, fiber.bounds_below, fiber.bounds_above)
+        left = [tuple((query, values - query.apply(known)) for query, values in parts) for parts in answers]
+        residual = Fiber(fiber.frame, *left)
+        cells, distances = _distances(residual, rest, self.limit)
+        numbers = (self.known + int(known.sum()), int(rest.sum()), self.adjacency)
+        return SideInformation(*numbers, residual, rest[cells], cells, distances, self.claimable, self.limit)
+
 
 def side_information(
-    exact: Fiber | Iterable[ExactAnswers],
-    table: npt.ArrayLike,
-    known: npt.ArrayLike,
-    adjacency: int | None = None,
-    *,
-    limit: int = 1000,
+    exact: Exacts, table: npt.ArrayLike, known: npt.ArrayLike, adjacency: int | None = None, *, limit: int = 1000
 ) -> SideInformation:
-    """What Semi-DP still protects if an adversary knows some of the records (Section 7).
+    """What Semi-DP still protects if an adversary knows some of the records (Section 7, where the question is put).
 
     The protection of an ordinary guarantee does not depend on what an adversary knows of the other records. That of tables with the
-    same exact answers does: a record can only pretend to be what it could be, and the known records count.
-    The tables that are left are those with the exact answers and at least the known counts; without the known records, these
-    are the tables with the exact answers less what the known records contribute. Records are compared
-    person by person, as in Definition 13: two of the remaining persons can change places.
+    same exact answers does: without the known records, the tables that are left are those with the exact answers less what the known
+    records contribute. Records are compared person by person, as in Definition 13: two of the remaining persons can change places.
 
     Parameters
     ----------
     exact : Fiber, or iterable of Exact
         The published exact answers. They must fix the number of records.
-    table : array_like of int, shape ``(*table)``
-        The confidential table, or a made-up one.
-    known : array_like of int, shape ``(*table)``
-        How many of its records the adversary knows, cell by cell; fewer than all.
+    table, known : array_like of int, shape ``(*table)``
+        The confidential table, or a made-up one, and how many of its records the adversary knows, cell by cell; fewer than all.
     adjacency : int, optional
         a of the guarantee; by default the semi-adjacent parameter of the exact answers, or its upper bound.
     limit : int
-        Fibers of more tables are not listed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above, the table does not have the answers, or these leave nothing to protect.
-    NotImplementedError
-        If the exact answers are neither margins that form a junction tree nor have few enough tables to be listed.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Section 7, where the question is put.
+        Fibers of more tables are not listed; then the exact answers must be margins that form a junction tree.
 
     Examples
     --------
     Five records; four are known, and the margins give the last one away.
 
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
     >>> table = [[1, 1], [1, 2]]
-    >>> exact = [Exact(margins, margins.apply(table))]
+    >>> exact = [bdp.Exact(margins, margins.apply(table))]
     >>> for known in ([[0, 0], [0, 0]], [[1, 0], [1, 1]], [[1, 1], [1, 1]]):
     ...     left = side_information(exact, table, known)
     ...     print(left.remaining, left.unprotected, round(left.claims, 3), left.loss({"epsilon": 0.5}))
@@ -912,69 +717,28 @@ def side_information(
     2 0.0 0.333 {'epsilon': 1.0}
     1 1.0 0.0 None
     """
-    start = KnownRecords.of(exact, table, adjacency, limit)
-    return start.knowing(integer_array(known, "known", start.fiber.frame.exact_cell_name, minimum=0))
+    start = _nothing_known(exact, table, adjacency, limit)
+    return start._knowing(integer_array(known, "known", start.residual.frame.exact_cell_name, minimum=0))
 
 
-@dataclass(frozen=True, eq=False)
-class KnownRecords:
-    """A table and its exact answers, checked once, before any record is known."""
-
-    fiber: Fiber
-    table: Ints
-    adjacency: int
-    claimable: npt.NDArray[np.bool_]
-    limit: int
-
-    @classmethod
-    def of(
-        cls, exact: Fiber | Iterable[ExactAnswers], table: npt.ArrayLike, adjacency: int | None, limit: int
-    ) -> KnownRecords:
-        """Check the arguments of `side_information`, and work out what records can say as long as none is known."""
-        fiber = _fiber(exact)
-        counts = integer_array(table, "table", fiber.frame.exact_cell_name, minimum=0, confidential=True)
-        if not fiber.contains(counts):
-            raise ValueError(f"table must have shape {fiber.frame.shape} and the answers of exact")
-        flat = counts.reshape(-1)
-        claimable = np.any(_distances(fiber, flat, limit)[1] != IMPOSSIBLE, axis=0)
-        if int(claimable.sum()) < 2:
-            raise ValueError("exact leaves every record one possible cell, so that there is nothing to protect")
-        if adjacency is None:
-            parameter = semi_adjacency(fiber, limit=limit)
-            if parameter.upper is None:
-                raise ValueError(f"adjacency must be given: {parameter}")
-            adjacency = parameter.upper
-        return cls(fiber, flat, positive_integer(adjacency, "adjacency"), claimable, limit)
-
-    def knowing(self, known: Ints) -> SideInformation:
-        """What is left once so many records of each cell are known, shape (*table)."""
-        fiber = self.fiber
-        if known.shape != fiber.frame.shape:
-            raise ValueError(f"known must have shape {fiber.frame.shape}, got {known.shape}")
-        rest = self.table - known.reshape(-1)
-        if np.any(rest < 0):
-            raise ValueError("known must not have more records than the table in any cell")
-        if not np.any(rest):
-            raise ValueError("known must leave at least one record of the table unknown")
-        residual = Fiber(
-            fiber.frame,
-            *(
-                tuple((query, values - query.apply(known)) for query, values in parts)
-                for parts in (fiber.equalities, fiber.bounds_below, fiber.bounds_above)
-            ),
-        )
-        cells, distances = _distances(residual, rest, self.limit)
-        return SideInformation(
-            int(known.sum()),
-            int(rest.sum()),
-            self.adjacency,
-            residual,
-            rest[cells],
-            cells,
-            distances,
-            self.claimable,
-            self.limit,
-        )
+def _nothing_known(exact: Exacts, table: npt.ArrayLike, adjacency: int | None, limit: int) -> SideInformation:
+    """Check the arguments of `side_information`, and work out what records can say as long as none is known."""
+    fiber = _fiber(exact)
+    counts = integer_array(table, "table", fiber.frame.exact_cell_name, minimum=0, confidential=True)
+    if not fiber.contains(counts):
+        raise ValueError(f"table must have shape {fiber.frame.shape} and the answers of exact")
+    flat = counts.reshape(-1)
+    cells, distances = _distances(fiber, flat, limit)
+    claimable = np.any(distances != IMPOSSIBLE, axis=0)
+    if int(claimable.sum()) < 2:
+        raise ValueError("exact leaves every record one possible cell, so that there is nothing to protect")
+    if adjacency is None:
+        parameter = semi_adjacency(fiber, limit=limit)
+        if parameter.upper is None:
+            raise ValueError(f"adjacency must be given: {parameter}")
+        adjacency = parameter.upper
+    numbers = (0, int(flat.sum()), positive_integer(adjacency, "adjacency"))
+    return SideInformation(*numbers, fiber, flat[cells], cells, distances, claimable, limit)
 
 
 def _distances(fiber: Fiber, table: Ints, limit: int) -> tuple[Ints, Ints]:
@@ -991,28 +755,12 @@ def _distances(fiber: Fiber, table: Ints, limit: int) -> tuple[Ints, Ints]:
     return distances_of_tables(table, tables)
 
 
-type Floats = npt.NDArray[np.float64]
-
-_STEPS = 13
-"""Numbers of known records of a curve, unless they are given."""
-
-
 @dataclass(frozen=True, eq=False)
 class SideInformationCurve:
     """How a guarantee decays with the number of known records. Made by `side_information_curve`; depends on the table.
 
-    Attributes
-    ----------
-    known : int64 array, shape (k,)
-        Numbers of known records.
-    records : int
-        Number of all records.
-    adjacency : int
-        a of the guarantee.
-    unprotected, claims : float64 arrays, shape (orders, k)
-        See `SideInformation`.
-    parameter : int64 array, shape (orders, k)
-        The semi-adjacent parameter of the remaining records, or its upper bound.
+    `unprotected`, `claims` and the upper bound of `parameter`, of shape (orders, k), are as in `SideInformation`, for the k numbers
+    `known` of all `records`.
     """
 
     known: Ints
@@ -1030,16 +778,9 @@ class SideInformationCurve:
         return found
 
 
-def side_information_curve(
-    exact: Fiber | Iterable[ExactAnswers],
-    table: npt.ArrayLike,
-    known: Iterable[int] | None = None,
-    *,
-    orders: int = 20,
-    rng: np.random.Generator | int | None = None,
-    adjacency: int | None = None,
-    limit: int = 1000,
-) -> SideInformationCurve:
+def side_information_curve(exact: Exacts, table: npt.ArrayLike, known: Iterable[int] | None = None, *, orders: int = 20,
+                           rng: np.random.Generator | int | None = None, adjacency: int | None = None,
+                           limit: int = 1000) -> SideInformationCurve:  # fmt: skip
     """How a guarantee decays as an adversary comes to know more records, in random orders.
 
     Parameters
@@ -1048,25 +789,22 @@ def side_information_curve(
         As for `side_information`.
     known : iterable of int, optional
         Numbers of known records, each less than all; by default about thirteen, from none to all but one.
-    orders : int
-        Random orders in which records become known, all equally probable.
-    rng : numpy.random.Generator, int or None
-        Of the orders.
+    orders, rng : int; numpy.random.Generator, int or None
+        Random orders in which records become known, all equally probable, and their generator.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.queries import Margins
-    >>> margins = Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
+    >>> import bayesdp as bdp
+    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
     >>> table = [[4, 1], [2, 3]]
-    >>> curve = side_information_curve([Exact(margins, margins.apply(table))], table, [0, 4, 9], orders=50, rng=1)
+    >>> curve = side_information_curve([bdp.Exact(margins, margins.apply(table))], table, [0, 4, 9], orders=50, rng=1)
     >>> curve.unprotected.mean(axis=0).tolist(), (curve.claims.mean(axis=0) > [0.99, 0.8, -1]).tolist()
     ([0.0, 0.0, 1.0], [True, True, True])
     """
-    start = KnownRecords.of(exact, table, adjacency, limit)
-    records = int(start.table.sum())
+    start = _nothing_known(exact, table, adjacency, limit)
+    records, shape = start.remaining, start.residual.frame.shape
     if known is None:
-        numbers = np.unique(np.linspace(0, records - 1, _STEPS).astype(np.int64))
+        numbers = np.unique(np.linspace(0, records - 1, 13).astype(np.int64))
     else:
         numbers = integer_array(list(known), "known", minimum=0)
         if numbers.ndim != 1 or not numbers.size or np.any(numbers >= records):
@@ -1075,29 +813,22 @@ def side_information_curve(
             )
     positive_integer(orders, "orders")
     source = np.random.default_rng(rng)
-    people = np.repeat(np.arange(start.table.size), start.table)
+    people = np.repeat(start.cells, start.counts)
     found = []
     for _ in range(orders):
         order = source.permutation(people)
         for count in numbers:
-            taken = np.bincount(order[:count], minlength=start.table.size).reshape(start.fiber.frame.shape)
-            found.append(start.knowing(taken))
-    shape = (orders, len(numbers))
-    upper = [own.parameter.upper for own in found]
+            found.append(start._knowing(np.bincount(order[:count], minlength=math.prod(shape)).reshape(shape)))
+    upper = [left.parameter.upper for left in found]
     if None in upper:
         raise NotImplementedError(f"the loss is not known: {found[upper.index(None)].parameter}")
-    return SideInformationCurve(
-        numbers,
-        records,
-        start.adjacency,
-        np.array([own.unprotected for own in found]).reshape(shape),
-        np.array([own.claims for own in found]).reshape(shape),
-        np.array(upper, dtype=np.int64).reshape(shape),
-    )
+    columns = ([left.unprotected for left in found], [left.claims for left in found], upper)
+    curves = [np.array(column).reshape(orders, len(numbers)) for column in columns]
+    return SideInformationCurve(numbers, records, start.adjacency, *curves)
 
 
 @dataclass(frozen=True, eq=False)
-class SemiProjectedMechanism(ProjectedMechanism):
+class SemiProjectedMechanism(FrameworkMechanism):
     """Additive noise that is projected, with a guarantee of Semi-DP; build one with `semi_project`."""
 
     adjacency: int = field(default=1, kw_only=True)
@@ -1106,90 +837,57 @@ class SemiProjectedMechanism(ProjectedMechanism):
         super().__post_init__()
         object.__setattr__(self, "adjacency", positive_integer(self.adjacency, "adjacency"))
 
-    def _guarantee(self, determined: tuple[str, ...] = (), *, simulated: bool = False) -> Guarantee:
-        return semi_given_guarantee(
-            self.loss,
-            self.adjacency,
-            self.invariants,
-            (Fixed("stated by the author, Semi-DP"), FLOATING_POINT_CAVEAT, grid_caveat(self.grid)),
-            determined,
-            trusted_sampler=isinstance(self.mechanism, NoiseLaw),
-            simulated=simulated,
-        )
+    def _rows(self) -> tuple[PairLoss, ...]:
+        return (PairLoss(SemiAdjacent(self.adjacency), 2.0 * self.adjacency, "l1", self.loss),)
+
+    def _caveats(self) -> tuple[Statement, ...]:
+        return Fixed("stated by the author, Semi-DP"), FLOATING_POINT_CAVEAT, grid_caveat(self.grid)
+
+    def _for_one_person(self, stated: Guarantee) -> Guarantee:
+        return with_person(stated, self.invariants, adjacency=self.adjacency)
 
 
-def semi_project(
-    noise: Callable[..., Any] | NoiseLaw,
-    query: Query,
-    invariants: Any,
-    *,
-    loss: Mapping[str, float],
-    adjacency: int | None = None,
-    unbiased: bool | None = None,
-    grid: float = GRID,
-) -> SemiProjectedMechanism:
-    r"""Project any additive noise onto what the invariants leave free, and state what that protects within Semi-DP.
+def semi_project(noise: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
+                 adjacency: int | None = None, unbiased: bool | None = None,
+                 grid: float = GRID) -> SemiProjectedMechanism:  # fmt: skip
+    r"""Project any additive noise onto what the invariants leave free, and state what that protects within Semi-DP (Proposition 26).
 
-    If ``W x + e`` has a loss for tables that share the invariants and are at most `adjacency` records apart, then
-    ``W x + P e`` has it too, with P the orthogonal projection onto all differences of the answers of such tables, or any
-    larger space: here all that the invariants leave free. So calibrate e to the sensitivity space,
-    `bayesdp.privacy.SensitivitySpace.semi`, and let the projection make it smaller.
+    If ``W x + e`` has a loss for tables that share the invariants and are at most `adjacency` records apart, then ``W x + P e`` has
+    it too, with P the orthogonal projection onto all differences of the answers of such tables, or any larger space: here all that
+    the invariants leave free. So calibrate e to the sensitivity space, and let the projection make it smaller.
 
     Parameters
     ----------
-    noise : callable or NoiseLaw
-        A noise law of independent integers, or ``(rng, size) -> noise`` of shape ``(size, *query.shape)``.
-    query : Query
-        ``W``, what is answered.
-    invariants : Query, iterable of Query, or Invariants
-        What is published exactly, of the same table.
+    noise, query, invariants, unbiased, grid
+        As for `bayesdp.papers.subspace.project`, of additive noise.
     loss : mapping
-        What the unprojected noise loses for tables that share the invariants and are at most `adjacency` substituted records
-        apart: ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``, ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken
-        on your word.
+        What the unprojected noise loses for tables that share the invariants and are at most `adjacency` substituted records apart:
+        ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``, ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken on your word.
     adjacency : int, optional
         Left out, the number that is safe whatever the published totals are, as for `SemiGaussian`.
-    unbiased : bool, optional
-        Your statement that the noise has mean zero. Known for noise laws.
-    grid : float
-        As for `project`.
-
-    Returns
-    -------
-    SemiProjectedMechanism
-        With `noise`, `release_values` and `guarantee`; values, without a likelihood.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Proposition 26.
 
     Examples
     --------
     Noise of the l-infinity mechanism (Algorithm 6), for a 2 x 3 table with both margins:
 
-    >>> import numpy as np
-    >>> from bayesdp.privacy import SensitivitySpace
-    >>> from bayesdp.queries import Identity, Margins
+    >>> import bayesdp as bdp
     >>> table = {"sex": ["F", "M"], "age": ["young", "middle", "old"]}
-    >>> margins = Margins(table, ["sex"], ["age"])
-    >>> delta = SensitivitySpace.semi(margins, 3).delta("linf")
+    >>> margins = bdp.Margins(table, ["sex"], ["age"])
+    >>> delta = bdp.privacy.SensitivitySpace.semi(margins, 3).delta("linf")
     >>> def cube(rng, size):
     ...     radius = rng.gamma(7.0, delta / 1.0, (size, 1, 1))
     ...     return radius * rng.uniform(-1.0, 1.0, (size, 2, 3))
-    >>> mechanism = semi_project(cube, Identity(table), margins, loss={"epsilon": 1.0})
+    >>> mechanism = semi_project(cube, bdp.Identity(table), margins, loss={"epsilon": 1.0})
     >>> drawn = mechanism.noise(np.random.default_rng(1))[0]
     >>> float(np.abs(drawn.sum(axis=0)).max()), mechanism.guarantee.pairs[0].loss
     (0.0, PureDP(epsilon=1.0))
     """
-    found = ProjectedMechanism(
-        noise, query, invariants, checked_loss(loss), additive=True, unbiased=unbiased, grid=grid
-    )
-    bound = safe_adjacency(found.invariants) if adjacency is None else adjacency
+    how: dict[str, Any] = {"additive": True, "unbiased": unbiased, "grid": grid}
+    kept = FrameworkMechanism(noise, query, invariants, loss, **how).invariants
+    bound = safe_adjacency(kept) if adjacency is None else adjacency
     if bound is None:
         raise ValueError(
             "adjacency must be given for these invariants: see bayesdp.privacy.semi_adjacency, which computes it from the exact "
             "answers"
         )
-    return SemiProjectedMechanism(
-        noise, query, found.invariants, found.loss, additive=True, unbiased=unbiased, grid=grid, adjacency=bound
-    )
+    return SemiProjectedMechanism(noise, query, kept, loss, adjacency=bound, **how)

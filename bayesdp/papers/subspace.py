@@ -1,56 +1,12 @@
 """Statements and mechanisms of Gao, Gong and Yu (2022), Subspace Differential Privacy.
 
-`project` (Theorem 3.1) and `extend` (Theorem 3.3) make any private mechanism keep the invariants: the one removes what its
-noise changes of them, the other takes a mechanism for the coordinates that they leave free. Neither needs to know how the
-mechanism works; so neither knows a likelihood, which `bayesdp.ProjectedGaussian` and its relatives have.
-
-`Agent` and `assemble` (Section 4) let agents with a common secret seed each add the noise of their own cells, without telling anybody
-their count: each simulates the noise of the *whole* table, and adds its own entry. The noisy values that they publish are, bit for
-bit, those of a central release with that generator.
-
-`private_error_bound` and `gaussian_error_factor` (Theorem 3.11) bound the error of every mechanism from below, with the constant.
-
-Two tables differ by k moves of one record along v. A mechanism that is (epsilon, delta)-private cannot tell them apart better than
-randomised response that flips with odds ``exp(k epsilon)`` and gives the truth away with probability ``delta_k`` (Kairouz, Oh and
-Viswanath, 2015; group privacy). Whoever has to say, from its output, by which of 0 and ``k v`` the answers were moved, each being
-as likely, has at least the expected squared error ``(1 - delta_k) k**2 |v|**2 exp(k epsilon) / (1 + exp(k epsilon))**2``.
-
-For moves ``v_1, ..., v_m`` that can be made or not independently of one another, take the orthonormal directions ``q_j`` of Gram and
-Schmidt. Given all other moves, move j shifts the answers along ``q_j`` by ``k <v_j, q_j>``, and so the errors along all
-directions add up (Assouad's argument). No mechanism has a smaller worst expected squared error than
-
-``(largest over k of (1 - delta_k) k**2 exp(k epsilon) / (1 + exp(k epsilon))**2) * sum_j <v_j, q_j>**2``,
-
-on tables with enough records for all the moves.
-
-Least Gaussian noise is within a stated factor of this bound, whatever the answers and the invariants (Theorem 3.11 of Gao, Gong
-and Yu states such a factor without its constant). Let the moves v_i differ in d dimensions, let p be weights of them that add up to
-1, and ``l_1 >= .. >= l_d`` the eigenvalues of ``M = sum_i p_i v_i v_i^T``.
-
-* The longest remainder of a move after j directions is at least the mean of all remainders, ``tr(Q M)`` for the projection Q
-  onto the other d - j dimensions, and so at least ``l_(j+1) + .. + l_d`` (Ky Fan). So the squares of the pivots,
-  ``G = sum_j <v_j, q_j>**2`` where each move is the one with the longest remainder, are at least ``sum_i i l_i``.
-* The least Gaussian noise has the error ``sigma**2 max_p (sum_i sqrt(l_i))**2`` (duality, `optimal_factorization`). By Cauchy
-  and Schwarz ``(sum_i sqrt(l_i))**2 <= (1 + 1/2 + .. + 1/d) sum_i i l_i``, at most ``(1 + log d) G``.
-
-So its error is at most ``sigma**2 / c * (1 + 1/2 + .. + 1/d)`` times that of any mechanism, with c the first factor of the bound
-above: one logarithm of the dimension, where the theorem has two.
-
-The mechanism of the theorem itself (`base_decomposition`) is within ``4 K**2 sigma**2 / c``, with ``K = 1 + floor(log2 d)``.
-
-* A step of it has n dimensions left and the ellipsoid of least volume around the moves in these, of axes ``a_1 <= .. <= a_n``. By
-  duality the ``a_i**2 / n`` are eigenvalues of an M as above, projected. Those of M are no smaller (Cauchy interlacing).
-* The block takes s axes, at least half of them and none longer than the middle one a (of rank n/2, rounded up). So its moves are not
-  longer than a, ``s r**2 <= s a**2``. At least ``h = floor(n/2) + 1`` axes are not shorter than a, so that
-  ``G >= sum_i i l_i >= h (h + 1) / 2 * a**2 / n``, and ``s r**2 <= 2 s n / (h (h + 1)) * G``: below 4 G where s is half of n.
-* k blocks with radii r_i need at most ``k sum_i s_i r_i**2``, and k is at most K. Blocks that take more than half leave fewer:
-  ``k sum_i 2 s_i n_i / (h_i (h_i + 1))`` is at most ``3.06 K**2`` for all sizes of blocks up to 300 dimensions, by enumeration. The
-  rest up to 4 is more than ties (1e-6) and gaps of the ellipsoids (1e-3) can add.
-
-In the form of the theorem: ``sigma**2 / c <= 5 log(1/delta)`` for epsilon up to 1 and delta up to epsilon / 1000. For
-``s = sqrt(2 log(1/delta)) / epsilon`` the tail ``P(Z > epsilon s - 1 / (2 s))``, which bounds the delta of normal noise of scale s, is
-at most ``exp(epsilon / 2) / 2 * delta``: below delta, so that ``sigma <= s``. Some k has ``k epsilon`` between 1.93 and 2.93, where
-``x**2 exp(x) / (1 + exp(x))**2`` is at least 0.411, and ``delta_k <= 18 delta / epsilon``: so ``c epsilon**2 >= 0.403``.
+- `project` (Theorem 3.1) and `extend` (Theorem 3.3) make any private mechanism keep the invariants: the one removes what its noise
+  changes of them, the other takes a mechanism for the coordinates that they leave free. Neither knows how the mechanism works, and
+  so no likelihood, which `bayesdp.ProjectedGaussian` and its relatives have;
+- `private_error_bound` and `gaussian_error_factor` (Theorem 3.11) bound the error of every mechanism from below, with the constant;
+- `Agent` and `assemble` (Section 4) let agents with a common secret seed each add the noise of their own cells, without telling
+  anybody their count: each simulates the noise of the *whole* table, and adds its own entry. The noisy values that they publish are,
+  bit for bit, those of a central release with that generator.
 """
 
 from __future__ import annotations
@@ -59,13 +15,13 @@ import hashlib
 import hmac
 import json
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -78,62 +34,48 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
-from bayesdp.mechanisms.base import (
-    AdditiveMechanism,
-    Mechanism,
-    add_noise,
-    answers_of,
-    confidential_counts,
-    one_statement,
-)
+from bayesdp.measurements.exact import answers_stated
+from bayesdp.mechanisms import base
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.one_person import with_person
-from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairLoss
-from bayesdp.privacy.caveats import Fixed, Rounded
+from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
-from bayesdp.privacy.pairs import Kept, Neighbours, SemiAdjacent
+from bayesdp.privacy.pairs import Kept, Neighbours
 from bayesdp.privacy.words import Statement
-from bayesdp.queries import Query
+from bayesdp.queries import Identity, Query
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS
 
-__all__ = [
-    "Agent", "Piece", "assemble", "extend", "gaussian_error_factor", "private_error_bound", "project",
-]  # fmt: skip
+__all__ = ["Agent", "Piece", "assemble", "extend", "gaussian_error_factor", "private_error_bound", "project"]
 
 
-_STEPS = 4.0
-"""``x**2 exp(x) / (1 + exp(x))**2`` is largest at x = 2.4; more steps than up to here cannot help."""
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
 
 
 def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0.0) -> float:
     """Bound from below the expected total squared error of every (epsilon, delta)-private mechanism, for its worst table.
 
+    ``(largest over k of (1 - delta_k) k**2 exp(k epsilon) / (1 + exp(k epsilon))**2) * sum_j <v_j, q_j>**2``, with ``delta_k`` that
+    of k neighbouring steps and ``q_j`` the orthonormal directions of Gram and Schmidt; docs/papers/subspace-dp.md has the proof
+    (Kairouz, Oh and Viswanath, 2015; Yu, 1997, Assouad, Fano, and Le Cam). In squared units of the vectors. It holds for mechanisms
+    that are biased, too, and for noise that depends on the table, as long as tables with several records for each move are among
+    those that are protected.
+
     Parameters
     ----------
     vectors : array_like, shape (m, n)
         Differences of neighbours in coordinates, one of each pair v, -v; they span the space.
-    epsilon : float
+    epsilon, delta : float
         Loss for neighbouring tables.
-    delta : float
-        0 for pure differential privacy.
-
-    Returns
-    -------
-    float
-        In squared units of the vectors. It holds for mechanisms that are biased, too, and for noise that depends on the table,
-        as long as tables with several records for each move are among those that are protected.
-
-    References
-    ----------
-    Kairouz, Oh and Viswanath (2015), The Composition Theorem for Differential Privacy; Yu (1997), Assouad, Fano, and Le Cam.
 
     Examples
     --------
@@ -149,16 +91,25 @@ def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0
         raise ValueError(f"delta must be less than 1, got {chance!r}")
     # Pivots take the vector that is longest in what is left; any order gives a bound.
     triangle = scipy.linalg.qr(array.T, mode="r", pivoting=True)[0]
-    most = max(1, math.ceil(_STEPS / rate))
-    return _of_one_bit(rate, chance, most) * float(np.sum(np.diagonal(triangle) ** 2))
+    # x**2 exp(x) / (1 + exp(x))**2 is largest at x = 2.4: more steps than up to x = 4 cannot help.
+    steps = np.arange(1.0, min(max(1, math.ceil(4.0 / rate)), 1_000_000) + 1)
+    loss = steps * rate
+    small = np.exp(-loss)  # exp(x) / (1 + exp(x))**2 without overflow
+    # Of k neighbours in a row: delta (exp(k epsilon) - 1) / (exp(epsilon) - 1), at most 1.
+    with np.errstate(over="ignore"):
+        group = np.minimum(1.0, chance * np.expm1(np.minimum(loss, 700.0)) / np.expm1(rate)) if chance else 0.0 * loss
+    of_one_bit = float(np.max((1.0 - group) * steps**2 * small / (1.0 + small) ** 2))
+    return of_one_bit * float(np.sum(np.diagonal(triangle) ** 2))
 
 
 def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, method: str = "factorization") -> float:
-    """How many times the least possible error correlated Gaussian noise has at most, for any answers and invariants.
+    """How many times the least possible error correlated Gaussian noise has at most, for any answers and invariants (Theorem 3.11).
 
-    The least possible error is that of every (epsilon, delta)-private mechanism on its worst table (see `private_error_bound`). For
-    one set of answers the ratio of the error of the noise and `private_error_bound` is smaller, and never above this factor (but
-    for the relative gap of 1e-6, or 1e-3, to which the least Gaussian noise is found).
+    ``sigma**2 / c`` times ``1 + 1/2 + .. + 1/dimension``, or ``4 (1 + floor(log2 dimension))**2`` for the theorem's mechanism:
+    sigma the scale of normal noise for a difference of 1, c the bound for one answer of sensitivity 1. The proofs are in
+    docs/papers/subspace-dp.md (after Nikolov, Talwar and Zhang, 2013; Edmonds, Nikolov and Ullman, 2020). For one set of answers
+    the ratio of the error of the noise and `private_error_bound` is smaller, and never above this factor (but for the relative gap
+    of 1e-6, or 1e-3, to which the least Gaussian noise is found).
 
     Parameters
     ----------
@@ -167,23 +118,7 @@ def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, metho
     epsilon, delta : float
         Loss for neighbouring tables; delta greater than zero.
     method : {"factorization", "ellipsoid"}
-        That of `CorrelatedGaussian`: the least Gaussian noise, or the mechanism of the theorem.
-
-    Returns
-    -------
-    float
-        ``sigma**2 / c`` times ``1 + 1/2 + .. + 1/dimension``, or ``4 (1 + floor(log2 dimension))**2`` for the theorem's mechanism:
-        sigma the scale of normal noise for a difference of 1, c the bound for one answer of sensitivity 1. The proofs are in
-        the docstring of this module.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not valid, or the method is "ellipsoid" and there are more than 300 dimensions.
-
-    References
-    ----------
-    Gao, Gong and Yu (2022), Theorem 3.11; Nikolov, Talwar and Zhang (2013); Edmonds, Nikolov and Ullman (2020).
+        That of `CorrelatedGaussian`: the least Gaussian noise, or the mechanism of the theorem, for at most 300 dimensions.
 
     Examples
     --------
@@ -203,20 +138,7 @@ def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, metho
     return one * 4.0 * size.bit_length() ** 2  # bit_length is 1 + floor(log2), exactly
 
 
-def _of_one_bit(epsilon: float, delta: float, most: int) -> float:
-    """The largest error, over numbers of steps up to `most`, of an unknown bit times the number of steps."""
-    steps = np.arange(1.0, min(most, 1_000_000) + 1)
-    loss = steps * epsilon
-    small = np.exp(-loss)  # exp(x) / (1 + exp(x))**2 without overflow
-    # Of k neighbours in a row: delta (exp(k epsilon) - 1) / (exp(epsilon) - 1), at most 1.
-    with np.errstate(over="ignore"):
-        group = np.minimum(1.0, delta * np.expm1(np.minimum(loss, 700.0)) / np.expm1(epsilon)) if delta else 0.0 * loss
-    return float(np.max((1.0 - group) * steps**2 * small / (1.0 + small) ** 2))
-
-
 _WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
-
-_OWN_SAMPLER = "drawn by the function that was handed in; that it has the stated loss is not checked here"
 
 
 @dataclass(frozen=True)
@@ -224,94 +146,33 @@ class GivenGuarantee(Guarantee):
     """A guarantee whose loss and sampler are as the author of the mechanism states them; nothing here has checked them."""
 
     def _noise(self) -> str:
-        """Nothing is said about a law: none is known."""
-        return _OWN_SAMPLER
+        return "drawn by the function that was handed in; that it has the stated loss is not checked here"
 
 
 def checked_loss(loss: Any) -> Loss:
-    """Accept a loss: epsilon, epsilon and delta, rho, or mu.
-
-    Examples
-    --------
-    >>> checked_loss({"epsilon": 1})
-    PureDP(epsilon=1.0)
-    """
+    """Accept a loss: epsilon, epsilon and delta, rho, or mu."""
     named = dict(loss) if isinstance(loss, Mapping) else {}
     if "sensitivity" not in named:  # which is that of the neighbours
         named = stated_loss(loss).parameters
-    one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
+    base.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
     return stated_loss(loss)
 
 
-def given_guarantee(
-    loss: Loss,
-    neighbours: str,
-    invariants: Invariants,
-    caveats: tuple[Statement, ...],
-    determined: tuple[str, ...] = (),
-    **how: bool,
-) -> Guarantee:
-    """The guarantee that follows from a stated loss for neighbouring tables, with a row for each smallest kept difference.
-
-    A difference that takes k neighbouring steps has the loss of a group of k. `how`: see `_as_given`.
-    """
-    size = RECORDS[neighbours]
-    rows = [PairLoss(Neighbours(neighbours, "all"), size, "l1", loss)]
-    for difference in kept_differences(invariants):
-        # Substitution leads from one table to the other only if as many records are added as are removed.
-        if neighbours == "substitution" and invariants.nested is None and difference not in DIFFERENCES.values():
-            continue
-        steps = round(difference.l1 / size)
-        if steps > 1:
-            rows.append(PairLoss(Kept(difference), difference.l1, "l1", loss.group(steps)))
-    return with_person(_as_given(LossAt(loss, size), tuple(rows), caveats, determined, **how), invariants, neighbours)
+GRID = (
+    2.0**-20
+)  # released values are multiples of this, a millionth of a count, unless another power of two is asked for
+_LARGEST = 2.0**52  # noise of more grid steps than this could not be added to a count in float64 without an error
 
 
-def semi_given_guarantee(
-    loss: Loss,
-    adjacency: int,
-    invariants: Invariants,
-    caveats: tuple[Statement, ...],
-    determined: tuple[str, ...] = (),
-    **how: bool,
-) -> Guarantee:
-    """The guarantee of Semi-DP that is a stated loss for tables at most `adjacency` substituted records apart."""
-    size = 2.0 * adjacency
-    rows = (PairLoss(SemiAdjacent(adjacency), size, "l1", loss),)
-    return with_person(_as_given(LossAt(loss, size), rows, caveats, determined, **how), invariants, adjacency=adjacency)
-
-
-def _as_given(
-    at: LossAt, rows: tuple[PairLoss, ...], caveats: tuple[Statement, ...], determined: tuple[str, ...],
-    *, trusted_sampler: bool, simulated: bool = False,
-) -> Guarantee:  # fmt: skip
-    """A guarantee of noise that this package draws from a law of its own (`trusted_sampler`), or that somebody's function draws."""
-    kind = Guarantee if trusted_sampler else GivenGuarantee
-    return kind(at.loss.kind, at, "l1", rows, determined_cells=determined, simulated=simulated, caveats=caveats)
-
-
-type Floats = npt.NDArray[np.float64]
-
-GRID = 2.0**-20
-"""Released values are multiples of this, unless another power of two is asked for: a millionth of a count."""
-
-_LARGEST = 2.0**52
-"""Noise of more grid steps than this could not be added to a count in float64 without an error."""
+_OR = "or a function rng, size -> noise"
+_BOUNDED = "is a law of bounded values, not of noise that is added to any answer"
+_VECTORS = "is noise of a vector of statistics; hand in a function rng, size -> noise that draws it"
+_UNFIT = {"bounded": _BOUNDED, "simplex": _BOUNDED, "vectors": _VECTORS}
 
 
 @dataclass(frozen=True)
 class ReleasedValues:
-    """What a framework publishes: noisy answers and exact ones, as values without a likelihood.
-
-    Attributes
-    ----------
-    values : xarray.DataArray
-        Noisy answers, labelled as the query's. They have the exact answers exactly.
-    exact : tuple of Exact
-        The invariants.
-    guarantee : Guarantee
-        What is protected.
-    """
+    """What a framework publishes: noisy answers, labelled as the query's, and exact ones; values without a likelihood."""
 
     values: xr.DataArray
     exact: tuple[Exact, ...]
@@ -324,31 +185,34 @@ class ReleasedValues:
 
 
 @dataclass(frozen=True, eq=False)
-class FrameworkMechanism(ABC):
-    """A private mechanism that was made to keep the invariants; build one with `project` or `extend`, which say what its fields are.
+class FrameworkMechanism:
+    """A private mechanism whose output is projected, so that it keeps the invariants; build one with `project`, which has the fields.
 
     `mechanism` is a function or a noise law; mind that a function can hold anything: hand in none that holds confidential data.
     """
 
     mechanism: Any
     query: Query
-    invariants: Invariants
-    loss: Loss
+    invariants: Any
+    loss: Any
     additive: bool = field(default=False, kw_only=True)
     unbiased: bool | None = field(default=None, kw_only=True)
     neighbours: str = field(default="substitution", kw_only=True)
     grid: float = field(default=GRID, kw_only=True)
+    takes: str = field(default="answers", kw_only=True)
+
+    _verb: ClassVar[str] = "project"
 
     def __post_init__(self) -> None:
         asked = checked_query(self.query)
-        given: Any = self.invariants
-        own = given if isinstance(given, Invariants) else Invariants(given, asked.frame)
-        object.__setattr__(self, "invariants", own)
+        if not isinstance(self.invariants, Invariants):
+            object.__setattr__(self, "invariants", Invariants(self.invariants, asked.frame))
         object.__setattr__(self, "loss", checked_loss(self.loss))
         _validate.boolean(self.additive, "additive")
         if self.unbiased is not None:
             _validate.boolean(self.unbiased, "unbiased")
         _validate.choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
+        _validate.choice(self.takes, ("answers", "table"), "takes")
         grid = _validate.positive_real(self.grid, "grid")
         if grid > 1.0 or math.frexp(grid)[0] != 0.5:
             raise ValueError(f"grid must be a power of two of at most 1, such as 2**-20, got {self.grid!r}")
@@ -360,88 +224,90 @@ class FrameworkMechanism(ABC):
         self._check_mechanism()
 
     def _check_mechanism(self) -> None:
-        law: Any = self.mechanism
-        if isinstance(law, NoiseLaw):
-            if not self.additive:
-                raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
-            if law.support in ("bounded", "simplex"):
-                raise ValueError(f"{law!r} is a law of bounded values, not of noise that is added to any answer")
-            if law.support == "vectors":
-                raise ValueError(
-                    f"{law!r} is noise of a vector of statistics; hand in a function rng, size -> noise that draws it"
-                )
-            if not law.independent:
-                raise ValueError(
-                    f"{law!r} keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, "
-                    "or a function rng, size -> noise"
-                )
-            if self.unbiased is None:
-                object.__setattr__(self, "unbiased", True)  # its laws are symmetric about zero
-        elif not callable(law):
-            raise TypeError(f"mechanism must be a function or a noise law, got {type(law).__name__}")
+        law = self.mechanism
+        if not isinstance(law, NoiseLaw):
+            if not callable(law):
+                raise TypeError(f"mechanism must be a function or a noise law, got {type(law).__name__}")
+            return
+        kept = f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, {_OR}"
+        why = _UNFIT.get(law.support, "" if law.independent else kept)
+        if not self.additive:
+            why = "is a noise law, not a function of answers: hand it in with additive=True"
+        if why:
+            raise ValueError(f"{law!r} {why}")
+        if self.unbiased is None:
+            object.__setattr__(self, "unbiased", True)  # its laws are symmetric about zero
 
     @property
-    @abstractmethod
-    def _verb(self) -> str:
-        """What the framework does."""
-
-    @property
-    @abstractmethod
     def _noise_shape(self) -> tuple[int, ...]:
         """Shape of what the mechanism returns."""
+        return self.query.shape
 
-    @abstractmethod
     def _noise_name(self, position: int) -> str:
         """What one number that the mechanism returns stands for."""
+        return self.query.answer_name(position)
 
-    @abstractmethod
     def _to_answers(self, noise: Floats) -> Floats:
         """Noise of the mechanism, of shape ``(..., *noise_shape)``, as noise on the answers that keeps the invariants."""
+        kept = self.answer_invariants
+        return kept.project(noise.reshape(-1, *kept.frame.shape)).reshape(noise.shape)
 
-    @abstractmethod
-    def _input(self, counts: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> tuple[Any, Any]:
+    def _input(self, counts: Ints, answers: Ints) -> tuple[Any, Any]:
         """What a mechanism that is not additive is handed, and what its output is compared with."""
+        return (answers if self.takes == "answers" else counts), answers
 
     @cached_property
     def answer_invariants(self) -> Invariants:
         """What the invariants determine of the answers."""
-        return self.invariants.through(self.query)
+        relations: Invariants = self.invariants.through(self.query)
+        return relations
 
     if not TYPE_CHECKING:  # type checkers are to refuse `law` as they refuse any other attribute that is not there
 
         def __getattr__(self, name: str) -> Any:
             """Say why there is no `law`: a framework knows the numbers that a mechanism returns, and not how they are distributed."""
-            if name == "law" and self.additive:
-                raise AttributeError(
-                    "the law of the noise within the null space is not known for noise that is handed in as it is: use "
-                    "ProjectedGaussian, ExtendedGaussian, ProjectedLaplace, ExtendedLaplace, CorrelatedGaussian or KNorm, "
-                    "which have an exact likelihood and make a Release"
-                )
-            if name == "law":
-                raise AttributeError(
-                    "the mechanism is not additive: its noise may depend on the confidential table, and no likelihood is "
-                    "known. It gives release_values, and no Release that a posterior could be made from"
-                )
-            return object.__getattribute__(self, name)
+            if name != "law":
+                return object.__getattribute__(self, name)
+            raise AttributeError(
+                "the law of the noise within the null space is not known for noise that is handed in as it is: use "
+                "ProjectedGaussian, ExtendedGaussian, ProjectedLaplace, ExtendedLaplace, CorrelatedGaussian or KNorm, "
+                "which have an exact likelihood and make a Release"
+                if self.additive
+                else "the mechanism is not additive: its noise may depend on the confidential table, and no likelihood is "
+                "known. It gives release_values, and no Release that a posterior could be made from"
+            )
 
     @property
     def guarantee(self) -> Guarantee:
         """What is protected, for which pairs of tables, and with what reservations."""
         return self._guarantee()
 
-    def _guarantee(self, determined: tuple[str, ...] = (), *, simulated: bool = False) -> Guarantee:
+    def _rows(self) -> tuple[PairLoss, ...]:
+        """The stated loss for neighbours, and for each smallest kept difference of k neighbouring steps that of a group of k."""
+        size, loss = RECORDS[self.neighbours], self.loss
+        rows = [PairLoss(Neighbours(self.neighbours, "all"), size, "l1", loss)]
+        for difference in kept_differences(self.invariants):
+            # Substitution leads from one table to the other only if as many records are added as are removed.
+            substituted = self.invariants.nested is not None or difference in DIFFERENCES.values()
+            steps = round(difference.l1 / size)
+            if steps > 1 and (substituted or self.neighbours != "substitution"):
+                rows.append(PairLoss(Kept(difference), difference.l1, "l1", loss.group(steps)))
+        return tuple(rows)
+
+    def _caveats(self) -> tuple[Statement, ...]:
         depends = () if self.additive else (Fixed("depends on the table"),)
-        rounded = Rounded(round(math.log2(self.grid)))
-        caveats = (Fixed("stated by the author"), *depends, FLOATING_POINT_CAVEAT, rounded, Fixed("subspace"))
-        return given_guarantee(
-            self.loss,
-            self.neighbours,
-            self.invariants,
-            caveats,
-            determined,
-            trusted_sampler=isinstance(self.mechanism, NoiseLaw),
-            simulated=simulated,
-        )
+        stated = (Fixed("stated by the author"), *depends)
+        return *stated, FLOATING_POINT_CAVEAT, base.grid_caveat(self.grid), Fixed("subspace")
+
+    def _for_one_person(self, stated: Guarantee) -> Guarantee:
+        return with_person(stated, self.invariants, self.neighbours)
+
+    def _guarantee(self, determined: tuple[str, ...] = (), *, simulated: bool = False) -> Guarantee:
+        kind = Guarantee if isinstance(self.mechanism, NoiseLaw) else GivenGuarantee
+        rows = self._rows()
+        at = LossAt(self.loss, rows[0].size)
+        told: dict[str, Any] = {"determined_cells": determined, "simulated": simulated, "caveats": self._caveats()}
+        return self._for_one_person(kind(self.loss.kind, at, "l1", rows, **told))
 
     def noise(self, rng: _validate.Seed = None, size: int = 1) -> Floats:
         """Draw noise, as a release adds it, shape ``(size, *query.shape)``; for additive mechanisms.
@@ -470,33 +336,25 @@ class FrameworkMechanism(ABC):
         rng : int, numpy.random.Generator or None
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one: do that
             to publish. With one the values are marked as simulated.
-
-        Raises
-        ------
-        ValueError
-            If labels do not match, a count is not valid, an answer is 2**53 steps of the grid or more (the message names the cell or
-            the answer, and shows no value), or the mechanism returns something else than finite numbers of the right shape.
         """
         frame: Frame = self.query.frame
-        counts = confidential_counts(table, frame)
-        answers = answers_of(self.query, counts)
+        counts = base.confidential_counts(table, frame)
+        answers = base.answers_of(self.query, counts)
         parts = [Query(frame, (part,)) for part in self.invariants.query.parts]
-        exact = tuple(Exact(query, answers_of(query, counts)) for query in parts)
+        exact = tuple(Exact(query, base.answers_of(query, counts)) for query in parts)
         if self.additive:
             noise = self.noise(rng)[0]
         else:
             handed, reference = self._input(counts, answers)
-            output = self.mechanism(
-                handed.copy(), _validate.generator_of(rng)
-            )  # a copy: it may not change what is published
+            # It is handed a copy: it may not change what is published.
+            output = self.mechanism(handed.copy(), _validate.generator_of(rng))
             noisy = self._numbers(output, self._noise_shape, "the output of mechanism")
             noise = self._rounded(self._to_answers((noisy - reference)[None]))[0]
         fiber = Fiber.of(exact, frame)
         stated = self._guarantee(fiber.determined_names(), simulated=rng is not None)
-        stated = replace(stated, determined_complete=fiber.determined_is_complete)
-        noisy_answers = add_noise(answers, noise, self.grid, self.query.answer_name)
+        noisy_answers = base.add_noise(answers, noise, self.grid, self.query.answer_name)
         values = xr.DataArray(noisy_answers, dims=self.query.dims, coords=self.query.coords, name="noisy")
-        return ReleasedValues(values, exact, stated)
+        return ReleasedValues(values, exact, replace(stated, determined_complete=fiber.determined_is_complete))
 
     def _rounded(self, noise: Floats) -> Floats:
         """Noise that keeps the invariants, moved to nearby grid points that keep them exactly."""
@@ -515,52 +373,20 @@ class FrameworkMechanism(ABC):
             raise ValueError(f"{what} must have shape {shape}, got {array.shape}")
         answers = math.prod(self._noise_shape)
         # What a mechanism returns may be the confidential answer itself, when it is broken.
-        return _validate.finite_array(array, what, lambda i: self._noise_name(i % answers), confidential=True).astype(
-            np.float64
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ProjectedMechanism(FrameworkMechanism):
-    """A mechanism whose output is projected; build one with `project`."""
-
-    takes: str = field(default="answers", kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.choice(self.takes, ("answers", "table"), "takes")
-
-    @property
-    def _verb(self) -> str:
-        return "project"
-
-    @property
-    def _noise_shape(self) -> tuple[int, ...]:
-        return self.query.shape
-
-    def _noise_name(self, position: int) -> str:
-        return self.query.answer_name(position)
-
-    def _to_answers(self, noise: Floats) -> Floats:
-        own = self.answer_invariants
-        return own.project(noise.reshape(-1, *own.frame.shape)).reshape(noise.shape)
-
-    def _input(self, counts: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> tuple[Any, Any]:
-        return (answers if self.takes == "answers" else counts), answers
+        found = _validate.finite_array(array, what, lambda i: self._noise_name(i % answers), confidential=True)
+        return found.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class ExtendedMechanism(FrameworkMechanism):
     """A mechanism for the free coordinates, extended to all answers; build one with `extend`."""
 
+    _verb = "extend"
+
     @property
     def coordinate_rule(self) -> str:
         """The rule that fixes the coordinates, see `Invariants.coordinate_rule`."""
         return self.answer_invariants.coordinate_rule
-
-    @property
-    def _verb(self) -> str:
-        return "extend"
 
     @property
     def _noise_shape(self) -> tuple[int, ...]:
@@ -572,24 +398,15 @@ class ExtendedMechanism(FrameworkMechanism):
     def _to_answers(self, noise: Floats) -> Floats:
         return self.answer_invariants.from_coordinates(noise).reshape(-1, *self.query.shape)
 
-    def _input(self, counts: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> tuple[Any, Any]:
-        own = self.answer_invariants
-        coordinates = own.coordinates(answers.reshape(own.frame.shape))
+    def _input(self, counts: Ints, answers: Ints) -> tuple[Any, Any]:
+        kept = self.answer_invariants
+        coordinates = kept.coordinates(answers.reshape(kept.frame.shape))
         return coordinates, coordinates
 
 
-def project(
-    mechanism: Callable[..., Any] | NoiseLaw,
-    query: Query,
-    invariants: Any,
-    *,
-    loss: Mapping[str, float],
-    additive: bool = False,
-    unbiased: bool | None = None,
-    takes: str = "answers",
-    neighbours: str = "substitution",
-    grid: float = GRID,
-) -> ProjectedMechanism:
+def project(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
+            additive: bool = False, unbiased: bool | None = None, takes: str = "answers",
+            neighbours: str = "substitution", grid: float = GRID) -> FrameworkMechanism:  # fmt: skip
     r"""Make any private mechanism keep the invariants, by projecting what it adds to the answers.
 
     With answers ``A(x)``, a private mechanism ``M`` and the space ``N`` that the invariants leave free,
@@ -599,79 +416,44 @@ def project(
 
     Parameters
     ----------
-    mechanism : callable or NoiseLaw
+    mechanism, additive, takes : callable or NoiseLaw, bool, {"answers", "table"}
         ``(answers, rng) -> noisy answers``, both of shape ``query.shape``; with ``takes="table"``, ``(table, rng) -> noisy
-        answers``. With ``additive=True``: a noise law of independent integers, or ``(rng, size) -> noise`` of shape
-        ``(size, *query.shape)``, such as the `noise` method of a mechanism of this package. All randomness should
-        come from `rng`.
-    query : Query
-        What is answered.
-    invariants : Query, iterable of Query, or Invariants
-        What is published exactly, of the same table.
+        answers``. With ``additive=True``, noise that is drawn without looking at the table: a noise law of independent integers, or
+        ``(rng, size) -> noise`` of shape ``(size, *query.shape)``, such as the `noise` method of a mechanism of this package. All
+        randomness should come from `rng`.
+    query, invariants : Query; Query, iterable of Query, or Invariants
+        What is answered, and what is published exactly, of the same table.
     loss : mapping
         What `mechanism` loses for neighbouring tables: ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``,
         ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken on your word.
-    additive : bool
-        Whether `mechanism` is noise, drawn without looking at the table.
     unbiased : bool, optional
         Your statement that the noise of `mechanism` has mean zero at every table. Known for noise laws.
-    takes : {"answers", "table"}
-        What a mechanism that is not additive is handed.
     neighbours : {"substitution", "add-remove"}
         Neighbouring tables that `loss` is for: one record changes its cell, or one comes or goes.
     grid : float
         A power of two of at most 1, far below the noise: released values are moved to multiples of it, by less than a few
         grid steps, so that exact answers are met exactly and the last digits of floating-point numbers tell nothing.
 
-    Returns
-    -------
-    ProjectedMechanism
-        With `release_values`, `guarantee`, and `noise` where it is additive.
-
-    References
-    ----------
-    Gao, Gong and Yu (2022), Subspace Differential Privacy, Theorem 3.1 and Corollary 3.2.
-
     Examples
     --------
     Student noise, which keeps the total once it is projected:
 
-    >>> import numpy as np
-    >>> from bayesdp.queries import Identity, Totals
-    >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> import bayesdp as bdp
     >>> def student(rng, size):
     ...     return 3.0 * rng.standard_t(5, size=(size, 3))
-    >>> mechanism = project(
-    ...     student, Identity(counties), Totals(counties), loss={"epsilon": 1.0, "delta": 1e-6}, additive=True, unbiased=True
-    ... )
+    >>> cells, total = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]}), bdp.Totals({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> mechanism = project(student, cells, total, loss={"epsilon": 1.0, "delta": 1e-6}, additive=True, unbiased=True)
     >>> released = mechanism.release_values([20, 10, 5], rng=np.random.default_rng(1))
     >>> float(released.values.sum())
     35.0
     """
-    return ProjectedMechanism(
-        mechanism,
-        query,
-        invariants,
-        checked_loss(loss),
-        additive=additive,
-        unbiased=unbiased,
-        takes=takes,
-        neighbours=neighbours,
-        grid=grid,
-    )
+    how: dict[str, Any] = {"additive": additive, "unbiased": unbiased, "neighbours": neighbours, "grid": grid}
+    return FrameworkMechanism(mechanism, query, invariants, loss, takes=takes, **how)
 
 
-def extend(
-    mechanism: Callable[..., Any] | NoiseLaw,
-    query: Query,
-    invariants: Any,
-    *,
-    loss: Mapping[str, float],
-    additive: bool = False,
-    unbiased: bool | None = None,
-    neighbours: str = "substitution",
-    grid: float = GRID,
-) -> ExtendedMechanism:
+def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
+           additive: bool = False, unbiased: bool | None = None, neighbours: str = "substitution",
+           grid: float = GRID) -> ExtendedMechanism:  # fmt: skip
     r"""Make a private mechanism for the free coordinates of the answers one for the answers, which keeps the invariants.
 
     With an orthonormal basis ``Q`` of the space that the invariants leave free, the mechanism sees ``c = Q^T A(x)`` only
@@ -690,41 +472,20 @@ def extend(
     query, invariants, additive, unbiased, neighbours, grid
         As in `project`.
 
-    Returns
-    -------
-    ExtendedMechanism
-        With `release_values`, `guarantee`, `coordinate_rule`, and `noise` where it is additive.
-
-    References
-    ----------
-    Gao, Gong and Yu (2022), Subspace Differential Privacy, Theorem 3.3.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from bayesdp.queries import Identity, Totals
-    >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> import bayesdp as bdp
     >>> def laplace(coordinates, rng):
     ...     return coordinates + rng.laplace(scale=2.0, size=coordinates.shape)
-    >>> mechanism = extend(laplace, Identity(counties), Totals(counties), loss={"epsilon": 1.0})
+    >>> cells, total = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]}), bdp.Totals({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> mechanism = extend(laplace, cells, total, loss={"epsilon": 1.0})
     >>> released = mechanism.release_values([20, 10, 5], rng=np.random.default_rng(1))
     >>> float(released.values.sum()), mechanism.coordinate_rule
     (35.0, 'helmert-1')
     """
-    return ExtendedMechanism(
-        mechanism,
-        query,
-        invariants,
-        checked_loss(loss),
-        additive=additive,
-        unbiased=unbiased,
-        neighbours=neighbours,
-        grid=grid,
-    )
+    how: dict[str, Any] = {"additive": additive, "unbiased": unbiased, "neighbours": neighbours, "grid": grid}
+    return ExtendedMechanism(mechanism, query, invariants, loss, **how)
 
-
-_DRAWING = ("numpy", "scipy", "numba")
-"""Packages whose other versions may draw other noise from the same seed."""
 
 _ALIKE = {
     "mechanism": "another mechanism, or another order of the labels",
@@ -739,23 +500,10 @@ _ALIKE = {
 class Piece:
     """What one agent publishes: noisy values of its own cells, and what is needed to see that all agents drew the same noise.
 
-    Plain data, for whatever way it is sent: ``Piece.from_dict(piece.to_dict())``.
-
-    Attributes
-    ----------
-    cells : tuple of str
-        Names of the cells.
-    values : tuple of int or float
-        Their noisy values.
-    round_number : int
-        Which release of the agents this belongs to.
-    mechanism : str
-        SHA-256 digest of the mechanism's description and of the labels.
-    versions : str
-        Versions of the packages that drew the noise.
-    check : str
-        SHA-256 code of the whole noise, keyed by the common seed (HMAC). Two agents have the same one just when they
-        drew the same noise with the same seed; without the seed it tells nothing.
+    Plain data, for whatever way it is sent: ``Piece.from_dict(piece.to_dict())``. Beside the names of the cells and their noisy values
+    it has the number of the release of the agents, the SHA-256 digest `mechanism` of its description and of the labels, the versions
+    of the packages that drew the noise, and `check`, a SHA-256 code of the whole noise, keyed by the common seed (HMAC). Two agents
+    have the same one just when they drew the same noise with the same seed; without the seed it tells nothing.
     """
 
     cells: tuple[str, ...]
@@ -782,8 +530,7 @@ class Piece:
 
     def to_dict(self) -> dict[str, Any]:
         """The piece as plain data (JSON keeps every bit of it)."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {**found, "cells": list(self.cells), "values": list(self.values)}
+        return {**vars(self), "cells": list(self.cells), "values": list(self.values)}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Piece:
@@ -794,14 +541,9 @@ class Piece:
         return cls(**description)
 
 
-def own_versions() -> str:
-    """The versions that the noise may depend on, as a piece states them."""
-    return ", ".join([f"bayesdp {bayesdp.__version__}", *(f"{name} {version(name)}" for name in _DRAWING)])
-
-
-def mechanism_digest(mechanism: Mechanism) -> str:
-    """A digest of the description of a mechanism and of the cells, in order."""
-    described = [mechanism.describe(), list(mechanism.frame.dims), [list(own) for own in mechanism.frame.labels]]
+def _digest(mechanism: Mechanism) -> str:
+    """Of the description of a mechanism and of the cells, in order."""
+    described = [mechanism.describe(), list(mechanism.frame.dims), [list(labels) for labels in mechanism.frame.labels]]
     return hashlib.sha256(json.dumps(described, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
@@ -814,36 +556,35 @@ def noise_check(seed: int, round_number: int, digest: str, noise: npt.NDArray[An
     return hmac.new(key, signed + numbers.tobytes(), hashlib.sha256).hexdigest()
 
 
-def check_alike(pieces: list[Piece], mechanism: Mechanism) -> None:
+def _check_alike(pieces: list[Piece], mechanism: Mechanism) -> None:
     """Check that the pieces are of this mechanism, and that all agents drew the same noise."""
-    expected = {"mechanism": mechanism_digest(mechanism)}
+    expected = {"mechanism": _digest(mechanism)}
     for name, difference in _ALIKE.items():
-        own = expected.get(name) or Counter(getattr(piece, name) for piece in pieces).most_common(1)[0][0]
-        odd = [piece for piece in pieces if getattr(piece, name) != own]
+        usual = expected.get(name) or Counter(getattr(piece, name) for piece in pieces).most_common(1)[0][0]
+        odd = [piece for piece in pieces if getattr(piece, name) != usual]
         if odd:
             cells = _validate.shown(cell for piece in odd for cell in piece.cells)
-            shown = f" ({getattr(odd[0], name)!r}, not {own!r})" if name in ("round_number", "versions") else ""
+            shown = f" ({getattr(odd[0], name)!r}, not {usual!r})" if name in ("round_number", "versions") else ""
             raise ValueError(f"pieces do not fit together: those of {cells} were made with {difference}{shown}")
 
 
-def values_by_cell(pieces: Iterable[Piece], frame: Frame) -> npt.NDArray[Any]:
+def _values_by_cell(pieces: Iterable[Piece], frame: Frame) -> npt.NDArray[Any]:
     """The noisy values of all cells, in the order of the frame, if there is exactly one for each."""
-    where = {name: position for position, name in enumerate(frame.cell_names())}
-    if len(where) < frame.size:
+    names = frame.cell_names()
+    if len(set(names)) < frame.size:
         raise ValueError("labels of the table must have different names as text, such as not both 1 and '1'")
     listed = [(cell, value) for piece in pieces for cell, value in zip(piece.cells, piece.values, strict=True)]
     counts = Counter(cell for cell, _ in listed)
-    for told, names in (
-        ("are of cells that the table does not have", [cell for cell in counts if cell not in where]),
+    for told, wrong in (
+        ("are of cells that the table does not have", [cell for cell in counts if cell not in set(names)]),
         ("hold cells more than once", [cell for cell, times in counts.items() if times > 1]),
-        ("lack cells", [cell for cell in where if cell not in counts]),
+        ("lack cells", [cell for cell in names if cell not in counts]),
     ):
-        if names:
-            raise ValueError(f"pieces {told}: {_validate.shown(names)}")
-    values = np.empty(frame.size, dtype=np.result_type(*{type(value) for _, value in listed}))
-    for cell, value in listed:
-        values[where[cell]] = value
-    return values.reshape(frame.shape)
+        if wrong:
+            raise ValueError(f"pieces {told}: {_validate.shown(wrong)}")
+    by_cell = dict(listed)
+    kind = np.result_type(*{type(value) for value in by_cell.values()})
+    return np.array([by_cell[name] for name in names], dtype=kind).reshape(frame.shape)
 
 
 _SEED_BITS = 96
@@ -858,31 +599,20 @@ class Agent:
 
     Parameters
     ----------
-    description : mapping
-        ``mechanism.describe()``, of a mechanism whose noise is on the cells of the table.
-    frame : object
-        Labels of the table, in the same order for all agents: DataArray, mapping, Frame.
+    description, frame : mapping, object
+        ``mechanism.describe()``, of a mechanism whose noise is on the cells of the table, and the labels of the table, in the same
+        order for all agents: DataArray, mapping, Frame.
     seed : int
         Common secret of at least 96 bits: ``secrets.randbits(128)``, made once and handed to all agents over a safe channel.
         The values of a smaller seed could be tried one by one.
     cells : str, tuple, or list of these
-        What this agent holds: names of cells (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``),
-        a single one or a list.
-
-    See Also
-    --------
-    assemble : the release, from the pieces of all agents.
-
-    References
-    ----------
-    Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 4.
+        What this agent holds: names of cells (``"county=Alpha, education=Low"``) or label tuples (``("Alpha", "Low")``).
 
     Examples
     --------
-    >>> from bayesdp.mechanisms import LatticeLaplace
-    >>> from bayesdp.queries import Totals
+    >>> import bayesdp as bdp
     >>> counties = {"county": ["Alpha", "Beta", "Gamma"]}
-    >>> mechanism = LatticeLaplace(Totals(counties), epsilon=0.5)
+    >>> mechanism = bdp.LatticeLaplace(bdp.Totals(counties), epsilon=0.5)
     >>> seed = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
     >>> agents = [Agent(mechanism.describe(), counties, seed, county) for county in counties["county"]]
     >>> pieces = [agent.privatize(count, 0) for agent, count in zip(agents, [20, 10, 5], strict=True)]
@@ -895,8 +625,7 @@ class Agent:
     """
 
     def __init__(self, description: Mapping[str, Any], frame: Any, seed: int, cells: Any) -> None:
-        own = Frame.of(frame)
-        self.mechanism = _adding_to_cells(Mechanism.from_description(description, own))
+        self.mechanism = _adding_to_cells(Mechanism.from_description(description, Frame.of(frame)))
         given: Any = seed
         if isinstance(given, bool) or not isinstance(given, int):
             raise TypeError(f"seed must be an integer, got {type(given).__name__}")  # never the value: it is a secret
@@ -907,7 +636,8 @@ class Agent:
             )
         self._seed = given
         listed = list(cells) if isinstance(cells, list) else [cells]
-        self._positions = [_position(own, cell) for cell in listed]
+        known = Identity(self.mechanism.frame)
+        self._positions = [int(np.argmax(answers_stated(known, [cell], "cells"))) for cell in listed]
         if not listed or len(set(self._positions)) < len(listed):
             raise ValueError(f"cells must name one or more different cells, got {_validate.shown(listed)}")
         self._used: set[int] = set()
@@ -918,7 +648,7 @@ class Agent:
         return tuple(self.mechanism.frame.exact_cell_name(position) for position in self._positions)
 
     def privatize(self, counts: Any, round_number: int) -> Piece:
-        """Add the noise of this agent's cells to their counts.
+        """Add the noise of this agent's cells to their counts: what is to be published, and sent again if it gets lost.
 
         Parameters
         ----------
@@ -928,16 +658,6 @@ class Agent:
             Number of the release, 0 or greater, the same for all agents, and never used again with this seed: from two
             releases with the same noise everybody sees by how much each count changed. An agent refuses a number that it
             has used itself; across processes and restarts you have to see to it.
-
-        Returns
-        -------
-        Piece
-            To be published; send the same piece again if it gets lost.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a count or the number of the round is not valid, or the round was used before.
         """
         number = _validate.nonnegative_integer(round_number, "round_number")
         if number in self._used:
@@ -945,30 +665,21 @@ class Agent:
                 f"round_number {number} was used before: the same noise on other counts would show by how much they changed; "
                 "take a new number, or send the same piece again"
             )
-        own = _validate.integer_array(
-            np.atleast_1d(np.asarray(counts)),
-            "counts",
-            lambda i: self.cells[i] if i < len(self.cells) else str(i),
-            minimum=0,
-            confidential=True,
-        )
-        if own.shape != (len(self.cells),):
+        given, cells = np.atleast_1d(np.asarray(counts)), dict(enumerate(self.cells))
+        held = _validate.integer_array(given, "counts", lambda i: cells.get(i, str(i)), minimum=0, confidential=True)
+        if held.shape != (len(cells),):
             raise ValueError(
-                f"counts must be one count for each of {_validate.shown(self.cells)}, got shape {own.shape}"
+                f"counts must be one count for each of {_validate.shown(self.cells)}, got shape {held.shape}"
             )
         noise = self.mechanism.noise(np.random.default_rng([self._seed, number]), 1)[0]
-        digest = mechanism_digest(self.mechanism)
-        names = self.cells
-        noisy = add_noise(own, noise.reshape(-1)[self._positions], self.mechanism._noise_step, names.__getitem__)
+        digest, step = _digest(self.mechanism), self.mechanism._noise_step
+        noisy = base.add_noise(held, noise.reshape(-1)[self._positions], step, self.cells.__getitem__)
+        # Packages whose other versions may draw other noise from the same seed.
+        drawing = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+        packages = f"bayesdp {bayesdp.__version__}, {drawing}"
         self._used.add(number)
-        return Piece(
-            self.cells,
-            tuple(noisy.tolist()),
-            number,
-            digest,
-            own_versions(),
-            noise_check(self._seed, number, digest, noise),
-        )
+        check = noise_check(self._seed, number, digest, noise)
+        return Piece(self.cells, tuple(noisy.tolist()), number, digest, packages, check)
 
     def __reduce_ex__(self, protocol: Any) -> Never:
         # All of pickle, cloudpickle, copy.copy and copy.deepcopy come here, and Dask and multiprocessing with them.
@@ -990,39 +701,26 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
 
     Parameters
     ----------
-    mechanism : Mechanism
-        Of the description that the agents have.
-    pieces : iterable of Piece
-        Of all agents, in any order.
+    mechanism, pieces : Mechanism, iterable of Piece
+        Of the description that the agents have; of all agents, in any order.
 
     Returns
     -------
     Release
         With the values of ``mechanism.release(table, rng=np.random.default_rng([seed, round_number]))``. It is not marked as
         simulated, because the seed is a secret; the guarantee states against whom it does not protect.
-
-    Raises
-    ------
-    TypeError
-        If something is not a Piece.
-    ValueError
-        If cells are missing, unknown or there twice, pieces are of another mechanism, round, version or seed, or were
-        changed so that an exact answer is no count. The message names the cells.
     """
-    _adding_to_cells(mechanism)
-    listed = list(pieces)
+    adding, listed = _adding_to_cells(mechanism), list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
             raise TypeError(f"pieces must hold what Agent.privatize returns, got {type(piece).__name__}")
     if not listed:
         raise ValueError("pieces must hold at least one piece, got none")
-    check_alike(listed, mechanism)
+    _check_alike(listed, mechanism)
     frame = mechanism.frame
-    noisy = values_by_cell(listed, frame)
-    # The unit of the noise, which values too large for float64 are measured against.
-    grid = mechanism.grid if isinstance(mechanism, SubspaceMechanism) else 1.0
+    noisy = _values_by_cell(listed, frame)
     parts = [Query(frame, (part,)) for part in mechanism.invariants.query.parts]
-    exact = tuple(Exact(query, _exact_answers(query, noisy, grid)) for query in parts)
+    exact = tuple(Exact(query, _exact_answers(query, noisy, adding._noise_step)) for query in parts)
     fiber = Fiber.of(exact, frame)
     # Without the sentence on the system's entropy: the noise is not from there.
     stated = mechanism._for_one_person(mechanism._guarantee("auto"))
@@ -1032,14 +730,8 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
         determined_cells=fiber.determined_names(),
         determined_complete=fiber.determined_is_complete,
     )
-    return Release(
-        frame,
-        (Measured(mechanism.released_query, noisy, mechanism.law, mechanism.invariants),),
-        exact,
-        mechanism=mechanism.describe(),
-        guarantee=guarantee,
-        simulated=False,
-    )
+    measured = Measured(mechanism.released_query, noisy, mechanism.law, mechanism.invariants)
+    return Release(frame, (measured,), exact, mechanism=mechanism.describe(), guarantee=guarantee, simulated=False)
 
 
 def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
@@ -1059,42 +751,24 @@ def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
     return mechanism
 
 
-def _position(frame: Frame, cell: Any) -> int:
-    """Where a cell stands, given its name or its labels."""
-    labels = cell if isinstance(cell, tuple) else (cell,)
-    if len(labels) == len(frame.dims):
-        places = [own.index(label) for own, label in zip(frame.labels, labels, strict=True) if label in own]
-        if len(places) == len(labels):
-            return int(np.ravel_multi_index(places, frame.shape))
-    names = frame.cell_names()
-    if cell not in names:
-        raise ValueError(f"cells names {cell!r}, which is no cell of the table; cells are {_validate.shown(names)}")
-    return names.index(cell)
-
-
 def _exact_answers(query: Query, noisy: npt.NDArray[Any], grid: float) -> npt.NDArray[np.int64]:
     """The answers of a query in exact arithmetic; an error where one is not a whole number."""
     # Counts and noise are multiples of the grid, and so are their sums, unless a sum is so large that float64 has no number for it:
     # then it was rounded, by half a unit in its last place at most.
-    values = noisy.reshape(-1).tolist()
-    ratios = [value.as_integer_ratio() for value in values]
-    unit = max(below for _, below in ratios)  # denominators are powers of two
-    units = [above * (unit // below) for above, below in ratios]
-    rounded = [math.ulp(value) / 2 if math.ulp(value) > grid else 0.0 for value in values]
-    totals, slack = [0] * query.rows, [0.0] * query.rows
+    values = [Fraction(value) for value in noisy.reshape(-1).tolist()]
+    rounded = [ulp / 2 if ulp > grid else 0.0 for ulp in map(math.ulp, noisy.reshape(-1).tolist())]
+    totals, slack = [Fraction(0)] * query.rows, [0.0] * query.rows
     entries = query.matrix.tocoo()
     for row, cell, entry in zip(entries.row.tolist(), entries.col.tolist(), entries.data.tolist(), strict=True):
-        totals[row] += entry * units[cell]
+        totals[row] += entry * values[cell]
         slack[row] += abs(entry) * rounded[cell]
-    answers = [(2 * total + unit) // (2 * unit) for total in totals]  # the nearest whole numbers
-    for row, (total, answer) in enumerate(zip(totals, answers, strict=True)):
+    for row, total in enumerate(totals):
+        name = query.answer_name(row)
         if slack[row] >= 0.25:
+            raise ValueError(f"the noisy values of {name} are too large for an exact sum; counts must be smaller")
+        if abs(total - round(total)) > slack[row]:
             raise ValueError(
-                f"the noisy values of {query.answer_name(row)} are too large for an exact sum; counts must be smaller"
+                f"pieces do not fit together: {name} comes out as {float(total)!r}, no whole number; some agent used another "
+                "seed, version or round, or a value was changed"
             )
-        if abs(total - answer * unit) > slack[row] * unit:
-            raise ValueError(
-                f"pieces do not fit together: {query.answer_name(row)} comes out as {total / unit!r}, no whole number; "
-                "some agent used another seed, version or round, or a value was changed"
-            )
-    return np.array(answers, dtype=np.int64).reshape(query.shape)
+    return np.array([round(total) for total in totals], dtype=np.int64).reshape(query.shape)

@@ -47,7 +47,7 @@ class Pair:
 
     def sweep(self) -> None:
         if self.rates is None:
-            coupled_sweep(*self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
+            coupled_sweep(self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
         else:
             coupled.coupled_sweep(self.rates, *self.arrays, self.z, self.c, self.norms, self.generator)
 

@@ -172,7 +172,7 @@ def test_scales_per_category_and_broadcasting() -> None:
     [
         (lambda: RescaledLaplace(0.0, BIT), "b must"),
         (lambda: RescaledLaplace(1.0, "clip"), "rule must be one of"),
-        (lambda: RescaledLaplace(1.0, BIT).log_density(0.5, [0.5, 0.5]), "two categories or more"),
+        (lambda: RescaledLaplace(1.0, BIT).log_density(0.5, [0.5, 0.5]), "2 entries or more"),
         (lambda: RescaledLaplace(1.0, BIT).log_density([np.nan, 0.5], [0.5, 0.5]), "shares must be finite"),
     ],
 )
