@@ -43,15 +43,13 @@ from __future__ import annotations
 from bayesdp.noise._verbs import KernelForm, LogMassWindows, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.base import NoiseLaw, law_names
 from bayesdp.noise.bounded.base import BoundedLaw
-from bayesdp.noise.bounded.discrete import (
+from bayesdp.noise.bounded.laws import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-)
-from bayesdp.noise.bounded.real import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
     TruncatedGaussian,
     TruncatedLaplace,
 )

@@ -19,7 +19,7 @@ from bayesdp.mechanisms.bounded.real import CONVENTIONS
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
-from bayesdp.noise.bounded.discrete import BoundedDiscrete, draw_bounded
+from bayesdp.noise.bounded.laws import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
