@@ -32,10 +32,16 @@ from bayesdp._validate import (
     shown,
 )
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
-from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS, ROUNDING
+from bayesdp.mechanisms.bounded.statistics import (
+    CONVENTIONS,
+    PUBLIC_BOUNDS,
+    ROUNDING,
+    BoundaryInflatedLaplace,
+    DescribedMechanism,
+    LaplaceStatistics,
+    TruncatedLaplace,
+)
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated.statistics import alike
 from bayesdp.noise import NoiseLaw

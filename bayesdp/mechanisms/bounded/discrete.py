@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,11 +13,10 @@ from scipy.optimize import brentq
 
 from bayesdp import noise
 from bayesdp._docs import parameters_of, sections_of, with_sections
-from bayesdp._validate import choice, positive_real, probability
-from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.real import CONVENTIONS
+from bayesdp._validate import choice
+from bayesdp.mechanisms.bounded.statistics import CONVENTIONS
 from bayesdp.mechanisms.independent.base import AnswersMechanism
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
+from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.laws import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement
@@ -31,7 +30,7 @@ from bayesdp.privacy import (
     truncated_scale,
 )
 from bayesdp.privacy.caveats import Fixed, IntegersOnly, PaperScale
-from bayesdp.privacy.losses import ApproximateDP, LossAt, PureDP
+from bayesdp.privacy.losses import ApproximateDP, LossAt
 from bayesdp.queries import SumPart
 from bayesdp.release import Exact
 
@@ -73,23 +72,19 @@ class BoundedCounts(AnswersMechanism):
             shared = sections_of(BoundedCounts.__doc__).get("Parameters", "")
             cls.__doc__ = with_sections(cls.__doc__, {"Parameters": parameters_of(cls.__init__, shared)})
 
-    def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
-        """Set the fields that all these mechanisms have."""
-        object.__setattr__(self, "bounds", checked_bounds(bounds, integer=True))
-        if isinstance(table, Invariants) and table.query.parts:
+    def _bound(self, free: DiscreteLaplace | DiscreteGaussian, bounds: Any, **more: Any) -> None:
+        """Take the fields of the mechanism without bounds, which checks them, and `more`."""
+        found = {"bounds": checked_bounds(bounds, integer=True), "_free": free, **more}
+        shared = {item.name: getattr(free, item.name) for item in fields(self) if hasattr(free, item.name)}
+        for name, value in {**shared, **found}.items():
+            object.__setattr__(self, name, value)
+        try:
+            _ = self._sides
+        except ValueError:
+            low, high = map(np.shape, self.bounds)
             raise ValueError(
-                f"{type(self).__name__} publishes nothing exactly but its bounds; give the labels of a table, or a query"
-            )
-        self._prepare(table, query, neighbours)
-        for side in self.bounds:
-            try:
-                fits = np.broadcast_shapes(np.shape(side), self.released_query.shape) == self.released_query.shape
-            except ValueError:
-                fits = False
-            if not fits:
-                raise ValueError(
-                    f"bounds must be one number, or one for each answer, of shape {self.released_query.shape}, got {np.shape(side)}"
-                )
+                f"bounds must be one number, or one for each answer, of shape {self.released_query.shape}, got {low} and {high}"
+            ) from None
 
     @property
     @abstractmethod
@@ -115,12 +110,16 @@ class BoundedCounts(AnswersMechanism):
         return low, high
 
     @property
+    def _widths(self) -> npt.NDArray[np.float64]:
+        low, high = self._sides
+        return high - low
+
+    @property
     def _changes(self) -> tuple[float, int | None]:
         """How far an answer can change, and how many can change together."""
-        l1 = query_sensitivity(self.released_query, "l1", self.neighbours)
         if all(isinstance(part, SumPart) for part in self.released_query.parts):
-            return 1.0, round(l1)  # each record is in one answer of each set of sums, and counts once
-        return l1, None
+            return 1.0, round(self.sensitivity)  # each record is in one answer of each set of sums, and counts once
+        return self.sensitivity, None
 
     if not TYPE_CHECKING:  # type checkers are to refuse `noise` as they refuse any other attribute that is not there
 
@@ -135,8 +134,7 @@ class BoundedCounts(AnswersMechanism):
             return object.__getattribute__(self, name)
 
     def _integers_only(self, method: str) -> IntegersOnly:
-        drawn = statement()
-        return drawn if self.law.has_atoms else replace(drawn, redrawn=True)
+        return replace(statement(), redrawn=not self.law.has_atoms)
 
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         choice(method, ("auto", "exact"), "method")
@@ -175,11 +173,6 @@ class BoundedCounts(AnswersMechanism):
 
 class ClippedCounts(BoundedCounts):
     """Publish integer answers clipped to public bounds: post-processing, with the guarantee of the mechanism without bounds."""
-
-    @property
-    @abstractmethod
-    def _free(self) -> DiscreteLaplace | DiscreteGaussian:
-        """The mechanism without bounds."""
 
     @property
     def _scale(self) -> float:
@@ -230,12 +223,7 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        set_loss(self, rho, epsilon, delta)
-        self._bounded(table, bounds, query, neighbours)
-
-    @cached_property
-    def _free(self) -> DiscreteGaussian:
-        return DiscreteGaussian(self.released_query, self.rho, self.epsilon, self.delta, neighbours=self.neighbours)
+        self._bound(DiscreteGaussian(table, rho, epsilon, delta, neighbours=neighbours, query=query), bounds)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -279,9 +267,8 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
-        self._bounded(table, bounds, query, neighbours)
+        free = DiscreteGaussian(table, None, epsilon, delta, neighbours=neighbours, query=query)
+        self._bound(free, bounds)
         if self._changes != (1.0, 1):
             raise NotImplementedError(
                 "the exact loss of truncated discrete Gaussian noise is known where neighbours differ by one in one answer "
@@ -290,18 +277,15 @@ class TruncatedDiscreteGaussian(BoundedCounts):
             )
         _ = self._scale  # refuses now where it cannot be found
 
-    @property
-    def _intervals(self) -> list[tuple[float, float]]:
-        low, high = self._sides
-        return [(0.0, float(width)) for width in np.unique(high - low)]
-
     @cached_property
     def _scale(self) -> float:
         """The smallest scale that has the stated loss, on the safe side of the root."""
 
         def excess(sigma: float) -> float:
-            return max(truncated_gaussian_delta(self.epsilon, sigma, own) for own in self._intervals) - self.delta
+            worst = max(truncated_gaussian_delta(self.epsilon, sigma, (0.0, width)) for width in widths)
+            return worst - self.delta
 
+        widths = np.unique(self._widths)
         high = 1.0
         while excess(high) > 0.0:
             high *= 2.0
@@ -317,12 +301,14 @@ class TruncatedDiscreteGaussian(BoundedCounts):
 
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
-        found = max(truncated_gaussian_epsilon(self.delta, self._scale, own) for own in self._intervals)
+        true = max(
+            truncated_gaussian_epsilon(self.delta, self._scale, (0.0, width)) for width in np.unique(self._widths)
+        )
         return Guarantee(
             "approximate",
             LossAt(ApproximateDP(self.epsilon, self.delta), self.sensitivity),
             "l1",
-            self._neighbouring("l1", ApproximateDP(min(found, self.epsilon), self.delta)),
+            self._neighbouring("l1", ApproximateDP(min(true, self.epsilon), self.delta)),
             caveats=(FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
         )
 
@@ -371,39 +357,31 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         query: Any = None,
         convention: str = "exact",
     ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        object.__setattr__(self, "convention", choice(convention, CONVENTIONS, "convention"))
-        self._bounded(table, bounds, query, neighbours)
+        free = DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query)
+        self._bound(free, bounds, convention=choice(convention, CONVENTIONS, "convention"))
 
     @cached_property
     def _scale(self) -> float:
         if self.convention == "paper":
             return float(self.sensitivity / self.epsilon)
         largest, changed = self._changes
-        low, high = self._sides
         return truncated_scale(
-            self.epsilon, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True
+            self.epsilon, self._widths, self.sensitivity, largest=largest, changed=changed, discrete=True
         )
 
     @cached_property
     def true_epsilon(self) -> float:
         """The largest loss over all changes of the answers that one record can make: never too small."""
         largest, changed = self._changes
-        low, high = self._sides
         size = np.full(self.released_query.shape, self._scale)
-        return truncated_epsilon(size, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True)
+        return truncated_epsilon(size, self._widths, self.sensitivity, largest=largest, changed=changed, discrete=True)
 
     def _guarantee(self, method: str) -> Guarantee:
-        choice(method, ("auto", "exact"), "method")
-        true = self.true_epsilon
-        paper = PaperScale(self._scale, self.epsilon, true, counts=True)
-        return Guarantee(
-            "pure",
-            LossAt(PureDP(true), self.sensitivity),
-            "l1",
-            self._neighbouring("l1", PureDP(true)),
-            caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
-        )
+        # It costs what noise without bounds costs at the true epsilon.
+        stated = DiscreteLaplace(self.query, self.true_epsilon, neighbours=self.neighbours)._guarantee(method)
+        paper = PaperScale(self._scale, self.epsilon, self.true_epsilon, counts=True)
+        first = (paper,) if self.convention == "paper" else ()
+        return replace(stated, caveats=(*first, *stated.caveats, PUBLIC_BOUNDS))
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -435,9 +413,4 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     def __init__(
         self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None
     ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        self._bounded(table, bounds, query, neighbours)
-
-    @cached_property
-    def _free(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.released_query, self.epsilon, neighbours=self.neighbours)
+        self._bound(DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query), bounds)
