@@ -350,14 +350,8 @@ def truncated_normal_delta(
 
     Parameters
     ----------
-    epsilon : float
-        Zero or greater.
-    sigma : float
-        Standard deviation of the law without bounds.
-    bounds : pair of float
-        Lower and upper bound; one may be infinite.
-    sensitivity : float
-        Largest difference of the statistics of neighbours.
+    epsilon, sigma, bounds, sensitivity
+        As in `truncated_gaussian_delta`, but real numbers; one bound may be infinite.
 
     Returns
     -------
@@ -474,12 +468,10 @@ def _checked(sigma: float, bounds: tuple[float, float], sensitivity: float) -> t
 
 
 def _log_mean(s: Floats, width: float) -> Floats:
-    """Logarithm of the mean of ``exp(-(y - s)**2 / 2)`` over 0 < y < width, for locations within it, in units of sigma.
-
-    In narrow intervals it is about ``-width**2``, which differences of distribution functions would lose.
-    """
+    """Logarithm of the mean of ``exp(-(y - s)**2 / 2)`` over 0 < y < width, for locations within it, in units of sigma."""
     if width >= 1.0:
         return np.asarray(np.log(ndtr(width - s) - ndtr(-s)) + 0.5 * math.log(2.0 * math.pi) - math.log(width))
+    # About -width**2, which differences of distribution functions would lose.
     y = 0.5 * width * (1.0 + _NODES)
     return np.asarray(np.log1p(0.5 * np.expm1(-0.5 * (y - s[:, None]) ** 2) @ _WEIGHTS))
 
@@ -516,15 +508,14 @@ def _largest(epsilon: float, width: float, t: float, free: float) -> float:
     attained = float(_pair_delta(epsilon, edges, np.full(65, t), width).max())
     start, end = edges[:-1], edges[1:]
     settled = attained
-    for _ in range(_ROUNDS):
+    for rounds in range(_ROUNDS + 1):
         bound = _pair_delta(epsilon, start, np.minimum(end - start + t, width - start), width)
-        open_ = bound > attained * (1.0 + _TOLERANCE)
-        if not open_.any() or attained * (1.0 + _TOLERANCE) >= free:
-            return max(settled, float(bound.max()))
-        if 2 * open_.sum() > _MOST:
-            return max(settled, float(bound.max()))
+        enough = attained * (1.0 + _TOLERANCE)
+        open_ = bound > enough
+        if not open_.any() or enough >= free or 2 * open_.sum() > _MOST or rounds == _ROUNDS:
+            break
         settled = max(settled, float(bound[~open_].max(initial=0.0)))
         middle = 0.5 * (start + end)[open_]
         attained = max(attained, float(_pair_delta(epsilon, middle, np.full(middle.shape, t), width).max()))
         start, end = np.concatenate([start[open_], middle]), np.concatenate([middle, end[open_]])
-    return max(settled, float(_pair_delta(epsilon, start, np.minimum(end - start + t, width - start), width).max()))
+    return max(settled, float(bound.max()))

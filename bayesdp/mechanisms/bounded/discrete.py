@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,11 +11,11 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import noise
-from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._validate import choice
-from bayesdp.mechanisms.bounded.statistics import CONVENTIONS
+from bayesdp.mechanisms.bounded.statistics import CONVENTIONS, documented
 from bayesdp.mechanisms.independent.base import AnswersMechanism
 from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
+from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.laws import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement
@@ -31,10 +30,15 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import Fixed, IntegersOnly, PaperScale
 from bayesdp.privacy.losses import ApproximateDP, LossAt
-from bayesdp.queries import SumPart
+from bayesdp.queries import Query, SumPart
 from bayesdp.release import Exact
 
 PUBLIC_BOUNDS = Fixed("public bounds of counts")
+
+
+def _of_sums(query: Query) -> bool:
+    """Whether answers are sums of cells."""
+    return all(isinstance(part, SumPart) for part in query.parts)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -63,14 +67,14 @@ class BoundedCounts(AnswersMechanism):
     """
 
     _bounded_law: ClassVar[Any]
-    """The type of the law, made of the scale and the bounds."""
+    _free: ClassVar[Any]
+    """The mechanism without bounds, which each one has of its own."""
     bounds: Any = field(default=(0, None), kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:  # parameters are described once, here
-            shared = sections_of(BoundedCounts.__doc__).get("Parameters", "")
-            cls.__doc__ = with_sections(cls.__doc__, {"Parameters": parameters_of(cls.__init__, shared)})
+        if "name" in cls.__dict__:
+            cls.__doc__ = documented(cls, BoundedCounts)
 
     def _bound(self, free: DiscreteLaplace | DiscreteGaussian, bounds: Any, **more: Any) -> None:
         """Take the fields of the mechanism without bounds, which checks them, and `more`."""
@@ -86,10 +90,15 @@ class BoundedCounts(AnswersMechanism):
                 f"bounds must be one number, or one for each answer, of shape {self.released_query.shape}, got {low} and {high}"
             ) from None
 
+    # As clipping has it, which is post-processing; truncating has a scale and a guarantee of its own.
     @property
-    @abstractmethod
     def _scale(self) -> float:
         """Scale of the law without bounds, in counts."""
+        return float(self._free.law.scale)
+
+    def _guarantee(self, method: str) -> Guarantee:
+        stated = self._free._guarantee(method)
+        return replace(stated, caveats=(*stated.caveats, PUBLIC_BOUNDS))
 
     @property
     def law(self) -> BoundedDiscrete:
@@ -99,27 +108,18 @@ class BoundedCounts(AnswersMechanism):
 
     @property
     def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.released_query, "l1", self.neighbours)
+        """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
+        sensitivity: float = self._free.sensitivity
+        return sensitivity
 
     @property
-    def _sides(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        low, high = (
-            np.broadcast_to(np.asarray(side, dtype=np.float64), self.released_query.shape) for side in self.bounds
-        )
-        return low, high
+    def _sides(self) -> list[Floats]:
+        return [np.broadcast_to(np.asarray(side, dtype=np.float64), self.released_query.shape) for side in self.bounds]
 
     @property
-    def _widths(self) -> npt.NDArray[np.float64]:
+    def _widths(self) -> Floats:
         low, high = self._sides
         return high - low
-
-    @property
-    def _changes(self) -> tuple[float, int | None]:
-        """How far an answer can change, and how many can change together."""
-        if all(isinstance(part, SumPart) for part in self.released_query.parts):
-            return 1.0, round(self.sensitivity)  # each record is in one answer of each set of sums, and counts once
-        return self.sensitivity, None
 
     if not TYPE_CHECKING:  # type checkers are to refuse `noise` as they refuse any other attribute that is not there
 
@@ -171,32 +171,11 @@ class BoundedCounts(AnswersMechanism):
         return {**super().describe(), "bounds": plain_bounds(self.bounds)}
 
 
-class ClippedCounts(BoundedCounts):
-    """Publish integer answers clipped to public bounds: post-processing, with the guarantee of the mechanism without bounds."""
-
-    @property
-    def _scale(self) -> float:
-        return float(self._free.law.scale)
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
-        return self._free.sensitivity
-
-    def _guarantee(self, method: str) -> Guarantee:
-        stated = self._free._guarantee(method)
-        return replace(stated, caveats=(*stated.caveats, PUBLIC_BOUNDS))
-
-
 @dataclass(frozen=True, init=False, eq=False)
-class BoundaryInflatedDiscreteGaussian(ClippedCounts):
+class BoundaryInflatedDiscreteGaussian(BoundedCounts):
     """Publish answers with discrete Gaussian noise, moved to the nearer public bound where the result is outside (BIT).
 
     Clipping is post-processing: the loss, and the scale, are those of `DiscreteGaussian`.
-
-    See Also
-    --------
-    bayesdp.noise.BoundaryInflatedDiscreteGaussian : the law.
 
     Examples
     --------
@@ -239,10 +218,6 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         If neighbours differ in several answers, or the bounds are too far apart to enumerate. Clipping has no such
         limits: `BoundaryInflatedDiscreteGaussian`.
 
-    See Also
-    --------
-    bayesdp.noise.TruncatedDiscreteGaussian : the law.
-
     Examples
     --------
     >>> counties = {"county": ["Alpha", "Beta"]}
@@ -269,10 +244,11 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     ) -> None:
         free = DiscreteGaussian(table, None, epsilon, delta, neighbours=neighbours, query=query)
         self._bound(free, bounds)
-        if self._changes != (1.0, 1):
+        l1 = query_sensitivity(self.query, "l1", self.neighbours)
+        if l1 != 1.0 or not _of_sums(self.query):
             raise NotImplementedError(
                 "the exact loss of truncated discrete Gaussian noise is known where neighbours differ by one in one answer "
-                f"(neighbours='add-remove' and one set of sums); here the answers differ by {self.sensitivity:g} in l1 norm. "
+                f"(neighbours='add-remove' and one set of sums); here the answers differ by {l1:g} in l1 norm. "
                 "BoundaryInflatedDiscreteGaussian clips instead, and costs what the noise costs"
             )
         _ = self._scale  # refuses now where it cannot be found
@@ -323,7 +299,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
 
     See Also
     --------
-    bayesdp.noise.TruncatedDiscreteLaplace : the law.
     BoundaryInflatedDiscreteLaplace : clipping, which costs no more than the noise.
 
     References
@@ -360,21 +335,23 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         free = DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query)
         self._bound(free, bounds, convention=choice(convention, CONVENTIONS, "convention"))
 
+    @property
+    def _changes(self) -> dict[str, Any]:
+        """What `truncated_epsilon` asks of the answers of neighbours."""
+        # Each record is in one answer of each set of sums, and counts once.
+        largest, changed = (1.0, round(self.sensitivity)) if _of_sums(self.query) else (self.sensitivity, None)
+        return {"sensitivity": self.sensitivity, "largest": largest, "changed": changed, "discrete": True}
+
     @cached_property
     def _scale(self) -> float:
         if self.convention == "paper":
             return float(self.sensitivity / self.epsilon)
-        largest, changed = self._changes
-        return truncated_scale(
-            self.epsilon, self._widths, self.sensitivity, largest=largest, changed=changed, discrete=True
-        )
+        return truncated_scale(self.epsilon, self._widths, **self._changes)
 
     @cached_property
     def true_epsilon(self) -> float:
         """The largest loss over all changes of the answers that one record can make: never too small."""
-        largest, changed = self._changes
-        size = np.full(self.released_query.shape, self._scale)
-        return truncated_epsilon(size, self._widths, self.sensitivity, largest=largest, changed=changed, discrete=True)
+        return truncated_epsilon(np.full(self.query.shape, self._scale), self._widths, **self._changes)
 
     def _guarantee(self, method: str) -> Guarantee:
         # It costs what noise without bounds costs at the true epsilon.
@@ -385,14 +362,10 @@ class TruncatedDiscreteLaplace(BoundedCounts):
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class BoundaryInflatedDiscreteLaplace(ClippedCounts):
+class BoundaryInflatedDiscreteLaplace(BoundedCounts):
     """Publish answers with discrete Laplace noise, moved to the nearer public bound where the result is outside (BIT).
 
     Clipping is post-processing: epsilon, and the scale, are those of `DiscreteLaplace`.
-
-    See Also
-    --------
-    bayesdp.noise.BoundaryInflatedDiscreteLaplace : the law.
 
     References
     ----------

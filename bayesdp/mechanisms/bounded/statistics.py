@@ -18,8 +18,8 @@ from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp._wiring import named, names
 from bayesdp.measurements import Measured
-from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
+from bayesdp.mechanisms.independent.discrete import set_loss
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.privacy import (
@@ -126,6 +126,14 @@ class DescribedMechanism(ABC):
         return hash(repr(self.describe()))
 
 
+def documented(mechanism: Any, *bases: Any) -> str:
+    """The docstring of a mechanism, with its parameters, which its bases describe, and its law."""
+    described = "\n".join(sections_of(base.__doc__)["Parameters"] for base in bases)
+    name = mechanism.__name__
+    law = f"The law of the released values is `bayesdp.noise.{name}`, in a PyMC model `bayesdp.distributions.{name}`."
+    return with_sections(mechanism.__doc__, {"": law, "Parameters": parameters_of(mechanism.__init__, described)})
+
+
 class StatisticMechanism(DescribedMechanism):
     """Publish one statistic, or a vector of them, within public bounds; see the subclasses, which are dataclasses.
 
@@ -144,16 +152,9 @@ class StatisticMechanism(DescribedMechanism):
         Largest distance of the statistics of neighbours, in the norm of `unit`.
     unit : str
         Norm of the sensitivity, ``l1`` or ``l2``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the loss is not stated in exactly one way, or a parameter is not valid: bounds reversed, equal or both infinite, a
-        `Sensitivity` of one statistic for several.
     """
 
     _bounded_law: ClassVar[Any]
-    """The type of the law, made of the scale and the bounds."""
 
     sensitivity: Any
     bounds: Any
@@ -163,11 +164,8 @@ class StatisticMechanism(DescribedMechanism):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:  # parameters are described once, where the fields are
-            base, each = sections_of(StatisticMechanism.__doc__), sections_of(cls.__base__.__doc__)
-            described = f"{each['Parameters']}\n{base['Parameters']}"
-            shared = {"Parameters": parameters_of(cls.__init__, described), "Raises": base["Raises"]}
-            cls.__doc__ = with_sections(cls.__doc__, shared)
+        if "name" in cls.__dict__:
+            cls.__doc__ = documented(cls, StatisticMechanism, cls.__base__)
 
     def __post_init__(self) -> None:
         choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
@@ -217,8 +215,13 @@ class StatisticMechanism(DescribedMechanism):
         return Identity(frame_of(self.names))
 
     @property
+    def _sides(self) -> list[Floats]:
+        return [np.broadcast_to(np.asarray(side, dtype=np.float64), self.shape) for side in self.bounds]
+
+    @property
     def _widths(self) -> Floats:
-        return np.broadcast_to(np.asarray(self.bounds[1]) - np.asarray(self.bounds[0]), self.shape)
+        low, high = self._sides
+        return high - low
 
     @property
     @abstractmethod
@@ -239,9 +242,7 @@ class StatisticMechanism(DescribedMechanism):
     @property
     def grid(self) -> float:
         """Released values are bounds or multiples of this power of two."""
-        widths = self._widths[np.isfinite(self._widths)] if self._widths.size else self._widths
-        small = min(self.scale, float(np.min(widths, initial=math.inf)))
-        power = math.frexp(small)[1] - 1 - _GRID_BITS
+        power = math.frexp(min([self.scale, *self._widths.reshape(-1)]))[1] - 1 - _GRID_BITS
         edges = [abs(float(x)) for side in self.bounds for x in np.ravel(side) if math.isfinite(x)]
         # Floats near the bounds may be coarser than that.
         return math.ldexp(1.0, max(power, math.frexp(max(edges, default=0.0))[1] - 53))
@@ -284,11 +285,6 @@ class StatisticMechanism(DescribedMechanism):
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one (the
             guarantee says so): do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
-
-        Raises
-        ------
-        ValueError
-            If a statistic is outside its bounds, or there are not as many as bounds or names.
         """
         location = self._within(self._vector(statistic, "statistic", confidential=True))
         drawn = np.asarray(self.law.draw(rng, self.shape, location=location), dtype=np.float64)
@@ -300,7 +296,7 @@ class StatisticMechanism(DescribedMechanism):
     def _within(self, location: Floats) -> Floats:
         """Statistics within their bounds, those that rounding has put beyond one at that bound."""
         # This is a rule that does not look at the data, and brings no two statistics further apart.
-        low, high = (np.broadcast_to(np.asarray(side), self.shape) for side in self.bounds)
+        low, high = self._sides
         near = np.clip(location, low, high)
         edges = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (low, high)]
         outside = np.flatnonzero(np.abs(location - near) > ROUNDING * np.maximum(*edges))
@@ -314,7 +310,7 @@ class StatisticMechanism(DescribedMechanism):
 
     def _rounded(self, values: Floats) -> Floats:
         """Values on the grid; those strictly between the bounds stay there, and bounds stay bounds."""
-        low, high = (np.broadcast_to(np.asarray(side), values.shape) for side in self.bounds)
+        low, high = self._sides
         near = np.rint(values / self.grid)
         with np.errstate(invalid="ignore"):
             near = np.where(near * self.grid <= low, np.floor(low / self.grid) + 1.0, near)
@@ -441,8 +437,6 @@ class TruncatedLaplace(LaplaceStatistics):
     See Also
     --------
     BoundaryInflatedLaplace : clipping, which costs no more than the noise.
-    bayesdp.noise.TruncatedLaplace : the law.
-    bayesdp.distributions.TruncatedLaplace : the law as a PyMC distribution; it takes the scale.
 
     References
     ----------
@@ -497,8 +491,6 @@ class BoundaryInflatedLaplace(LaplaceStatistics):
     See Also
     --------
     TruncatedLaplace
-    bayesdp.noise.BoundaryInflatedLaplace : the law.
-    bayesdp.distributions.BoundaryInflatedLaplace : the law as a PyMC distribution; it takes the scale.
 
     References
     ----------
@@ -555,9 +547,7 @@ class GaussianStatistics(StatisticMechanism):
     unit = "l2"
 
     def _take(self, known: StatedSensitivity) -> None:
-        given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
-        for name in one_statement(given, (("rho",), ("epsilon", "delta"))):
-            self._set(**{name: float(getattr(self, name))})
+        set_loss(self, self.rho, self.epsilon, self.delta)
         self._take_bounds(known, np.shape(known.largest) if isinstance(known.largest, tuple) else ())
         _ = self.scale  # refuses now what it cannot be found for
 
@@ -605,8 +595,6 @@ class TruncatedGaussian(GaussianStatistics):
     --------
     BoundaryInflatedGaussian : clipping.
     TruncatedLaplace : pure differential privacy, for which truncating costs.
-    bayesdp.noise.TruncatedGaussian : the law.
-    bayesdp.distributions.TruncatedGaussian : the law as a PyMC distribution; it takes sigma.
     bayesdp.privacy.truncated_normal_epsilon : also the pure epsilon, which two bounds give it.
 
     References
@@ -648,8 +636,6 @@ class BoundaryInflatedGaussian(GaussianStatistics):
     See Also
     --------
     TruncatedGaussian
-    bayesdp.noise.BoundaryInflatedGaussian : the law.
-    bayesdp.distributions.BoundaryInflatedGaussian : the law as a PyMC distribution; it takes sigma.
 
     References
     ----------

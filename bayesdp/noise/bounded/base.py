@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from inspect import cleandoc
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,13 +29,7 @@ from bayesdp.noise.namespace import finite
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
     """Bounds as lists of numbers, None where there is no bound."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        return value if math.isfinite(value) else None
-
-    return [plain(side.tolist() if isinstance(side, np.ndarray) else side) for side in bounds]
+    return [np.where(np.isfinite(side), side, None).tolist() for side in bounds]
 
 
 def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
@@ -104,12 +97,8 @@ class BoundedLaw(IndependentLaw):
         Whether the mass of the tails stands at the bounds.
     free : type of ScaledLaw
         The law that was bounded; the posterior kernel takes values within the bounds in its form.
-    scale_name : str
-        Name of the field that holds its scale.
     log_cdf_kernel, icdf_kernel : callable, optional
         Of ``(xp, value or q, mu, scale, lower, upper)``, for values from lower up to below upper, where formulas are known.
-    fill : callable
-        ``fill(rng, mu, scale, lower, upper, out)`` writes draws into ``out``, shape (draws, cells); made from ``draw_one``.
     """
 
     support = "bounded"
@@ -121,6 +110,9 @@ class BoundedLaw(IndependentLaw):
     log_cdf_kernel: ClassVar[Any] = None
     icdf_kernel: ClassVar[Any] = None
     fill: ClassVar[Any]
+    _sums: ClassVar[Any]
+    """Of (mu, scale, lower, upper): `near`, and sums or integrals of ``(y - near)**i`` times the free law, i = 0, 1, 2, in units of
+    its mass, or of its density times the scale, at `near`."""
     bounds: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -128,7 +120,7 @@ class BoundedLaw(IndependentLaw):
         cls.kernel_parameters = (cls.scale_name, "lower", "upper")
         if "draw_one" in cls.__dict__:
             cls.fill = staticmethod(filler(cls.draw_one))
-        if "free" in cls.__dict__ and "kernel_form" not in cls.__dict__:
+        if "free" in cls.__dict__:
             cls.kernel_form = cls.free.kernel_form
         if "name" in cls.__dict__ and cls.__module__.startswith("bayesdp."):
             cls.__doc__ = with_sections(cls.__doc__, cls._shared_words())
@@ -144,8 +136,7 @@ class BoundedLaw(IndependentLaw):
             unit="Scale in counts" if cls.integer else f"{kind} of the law without bounds, in the unit of the values",
             whole=", whole numbers" if cls.integer else "",
         )
-        sections = sections_of(words)
-        return sections | ({"": ""} if "\nSupport " in cleandoc(cls.__doc__ or "") else {})
+        return sections_of(words) | ({"": ""} if "Support   " in (cls.__doc__ or "") else {})
 
     def __post_init__(self) -> None:
         self._set(
@@ -245,8 +236,7 @@ class BoundedLaw(IndependentLaw):
 
     def _bisected(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
         """The smallest value that a share q does not exceed, from the distribution function, which keeps its digits far out."""
-        # How far quantiles of probabilities above 1e-300 are where a bound is missing; and a quantile that is asked for by its
-        # own probability is that value.
+        # How far quantiles are where a bound is missing; and a number is the quantile of its own probability, in spite of rounding.
         reach, slack = (800.0 * scale + 2.0, 1e-14) if self.integer else (40.0 * scale, 0.0)
         low = np.where(np.isfinite(lower), lower - self.integer, np.minimum(mu, upper) - reach)
         high = np.where(np.isfinite(upper), upper, np.maximum(mu, lower) + reach)

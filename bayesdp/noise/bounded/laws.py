@@ -22,25 +22,6 @@ from bayesdp.noise.namespace import equal, finite, log1mexp, real, special
 from bayesdp.noise.secure import draw_independent
 
 type Half = tuple[Floats, Floats, Floats]
-"""Integrals of ``t**i`` times a density, i = 0, 1, 2, with t the distance from a place, in scales, on one side of it."""
-
-
-@dataclass(frozen=True, eq=False)
-class OfLaplace(BoundedLaw):
-    """Laws whose scale is b."""
-
-    b: float | Floats
-    bounds: Any
-
-
-@dataclass(frozen=True, eq=False)
-class OfGaussian(BoundedLaw):
-    """Laws whose scale is sigma."""
-
-    sigma: float | Floats
-    bounds: Any
-
-    scale_name = "sigma"
 
 
 class BoundedReal(BoundedLaw):
@@ -50,11 +31,18 @@ class BoundedReal(BoundedLaw):
     _excess: ClassVar[Any]
     """Of (y, near, mu, scale): how much larger the free log-density is at `near` than at y."""
     _log_share: ClassVar[Any]
-    """Of (xp, mu, scale, lower, upper): logarithm of the integral of the free density over its value at `near` times the scale."""
+    """Of (xp, mu, scale, lower, upper): logarithm of the integral of the free density, over its value at `near` and the scale."""
     _log_unit: ClassVar[float] = 0.0
     """What is left out of that."""
-    _halves: ClassVar[Any]
-    """Of (mu, scale, lower, upper): `near`, and the integrals of that density above and below it."""
+    _half: ClassVar[Any]
+    """Of (x, d): integrals of ``t**i`` times that density for t up to x scales on one side, i = 0, 1, 2, where mu is d outside."""
+
+    @classmethod
+    def _sums(cls, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        near = np.clip(mu, lower, upper)
+        up = cls._half((upper - near) / scale, np.maximum(lower - mu, 0.0) / scale)
+        down = cls._half((near - lower) / scale, np.maximum(mu - upper, 0.0) / scale)
+        return near, up[0] + down[0], scale * (up[1] - down[1]), scale**2 * (up[2] + down[2])
 
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; log-probability at a bound that has an atom, ``-inf`` outside the bounds."""
@@ -68,7 +56,7 @@ class BoundedDiscrete(BoundedLaw):
     _excess: ClassVar[Any]
     """Of (k, m, mu, scale): how much larger the free log-mass of m is than that of k."""
     _add_up: ClassVar[Any]
-    """Sums of the masses and moments about m, in units of the mass of m, and m: see `laplace_sums`."""
+    """The compiled form of `_sums`, whose `near` is m; see `laplace_sums`."""
 
     @staticmethod
     @abstractmethod
@@ -81,11 +69,10 @@ class BoundedDiscrete(BoundedLaw):
 
     @classmethod
     def _sums(cls, *arrays: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """See `_add_up`; for arrays of any one shape."""
         out = np.empty((arrays[0].size, 4))
         cls._add_up(*(np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays), out)
         s0, s1, s2, m = (column.reshape(arrays[0].shape) for column in out.T)
-        return s0, s1, s2, m
+        return m, s0, s1, s2
 
 
 class Clipped(WithAtoms):
@@ -106,19 +93,30 @@ class Clipped(WithAtoms):
         """That of the free law, for values from lower up to below upper."""
         return cls.free.log_cdf_kernel(xp, value, mu, scale)
 
-    @classmethod
-    def _beyond(cls, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> list[Floats]:
-        """Free probabilities of at most the lower, and of at least the upper number; 0 for infinite ones."""
-        return [
-            np.where(np.isinf(side), 0.0, np.exp(cls.free.log_cdf_kernel(np, finite(np, side, 0.0), centre, scale)))
-            for side, centre in ((lower, mu), (-upper, -mu))
-        ]
+    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
+        near, _, s1, s2 = self._sums(mu, scale, lower, upper)
+        unit = np.exp(self.free.log_kernel(np, near, mu, scale)) * (1.0 if self.integer else scale)
+        first, second = unit * s1, unit * s2
+        # What is at a bound, beside the mass of an integer there.
+        for side, end, centre in ((lower, lower - self.integer, mu), (upper, -upper - self.integer, -mu)):
+            beyond = np.exp(self.free.log_cdf_kernel(np, finite(np, end, 0.0), centre, scale))
+            away = np.where(np.isinf(side), 0.0, side - near)
+            first, second = first + beyond * away, second + beyond * away**2
+        return near, first, second
 
 
-class TruncatedReal(BoundedReal):
-    """The free law given that it is within the bounds: its density over the integral of it."""
+class Truncated(BoundedLaw):
+    """The free law given that it is within the bounds."""
 
     has_atoms = False
+
+    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
+        near, s0, s1, s2 = self._sums(mu, scale, lower, upper)
+        return near, s1 / s0, s2 / s0
+
+
+class TruncatedReal(Truncated, BoundedReal):
+    """Its density is that of the free law over the integral of it."""
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
@@ -139,39 +137,17 @@ class TruncatedReal(BoundedReal):
         low = left <= right
         return xp.where(low, left, log1mexp(xp, xp.where(low, -1.0, xp.minimum(right, 0.0))))
 
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        near, up, down = self._halves(mu, scale, lower, upper)
-        total = up[0] + down[0]
-        return near, scale * (up[1] - down[1]) / total, scale**2 * (up[2] + down[2]) / total
 
-
-class TruncatedDiscrete(WithAtoms, BoundedDiscrete):
-    """The free law given that it is within the bounds: its mass over the sum of it."""
-
-    has_atoms = False
+class TruncatedDiscrete(WithAtoms, Truncated, BoundedDiscrete):
+    """Its mass is that of the free law over the sum of it."""
 
     def _log_cdf(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        s0, _, _, m = self._sums(mu, scale, lower, upper)
+        m, s0, *_ = self._sums(mu, scale, lower, upper)
         # The side of y that m is not on: it never holds nearly all of the mass, so that 1 minus it has all digits.
         low = y < m
-        part, _, _, end = self._sums(mu, scale, np.where(low, lower, y + 1.0), np.where(low, y, upper))
+        end, part, *_ = self._sums(mu, scale, np.where(low, lower, y + 1.0), np.where(low, y, upper))
         tail = np.minimum(np.log(part) - self._excess(end, m, mu, scale) - np.log(s0), 0.0)
         return np.where(low, tail, log1mexp(np, np.where(low, -1.0, tail)))
-
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        s0, s1, s2, m = self._sums(mu, scale, lower, upper)
-        return m, s1 / s0, s2 / s0
-
-
-class ClippedDiscrete(Clipped, BoundedDiscrete):
-    """The mass of the free law inside, and all beyond a bound at the bound."""
-
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        _, s1, s2, m = self._sums(mu, scale, lower, upper)
-        mass = np.exp(self.free.log_kernel(np, m, mu, scale))
-        below, above = self._beyond(mu, scale, lower - 1.0, upper + 1.0)
-        down, up = (np.where(np.isfinite(side), side - m, 0.0) for side in (lower, upper))
-        return m, mass * s1 + below * down + above * up, mass * s2 + below * down**2 + above * up**2
 
 
 def within(xp: Any, width: Any, scale: Any) -> Any:
@@ -179,8 +155,12 @@ def within(xp: Any, width: Any, scale: Any) -> Any:
     return xp.where(xp.isinf(width), 1.0, -xp.expm1(-finite(xp, width, 1.0) / scale))
 
 
-class RealLaplace(OfLaplace, BoundedReal):
+@dataclass(frozen=True, eq=False)
+class RealLaplace(BoundedReal):
     """The Laplace law."""
+
+    b: float | Floats
+    bounds: Any
 
     free = Laplace
 
@@ -194,13 +174,9 @@ class RealLaplace(OfLaplace, BoundedReal):
         return abs(y - near) / scale
 
     @staticmethod
-    def _halves(mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Half, Half]:
+    def _half(x: Floats, d: Floats) -> Half:
         # Incomplete gamma functions keep all digits of what the formulas of Propositions 1 and 2 take differences of.
-        def half(x: Floats) -> Half:
-            return -np.expm1(-x), gammainc(2.0, x), 2.0 * gammainc(3.0, x)
-
-        near = np.clip(mu, lower, upper)
-        return near, half((upper - near) / scale), half((near - lower) / scale)
+        return -np.expm1(-x), gammainc(2.0, x), 2.0 * gammainc(3.0, x)
 
 
 _ROOT = math.sqrt(2.0)
@@ -218,10 +194,15 @@ _FEW = tuple(
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
-class RealGaussian(OfGaussian, BoundedReal):
+@dataclass(frozen=True, eq=False)
+class RealGaussian(BoundedReal):
     """The normal law; its normaliser is ``exp(-((y - mu)**2 - (near - mu)**2) / (2 scale**2)) / (scale sqrt(2 pi))``, integrated."""
 
+    sigma: float | Floats
+    bounds: Any
+
     free = Gaussian
+    scale_name = "sigma"
     _log_unit = _LOG_ROOT
 
     @staticmethod
@@ -248,21 +229,20 @@ class RealGaussian(OfGaussian, BoundedReal):
         return 0.5 * ((y - near) / scale) * ((y + near - 2.0 * mu) / scale)
 
     @staticmethod
-    def _halves(mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Half, Half]:
-        def half(x: Floats, d: Floats) -> Half:
-            """Integrals of ``t**i exp(-t**2 / 2 - d t)`` from 0 to x, i = 0, 1, 2, for x up to infinity and d of at least 0."""
-            end = np.minimum(x, 2.0 * _NEGLIGIBLE / (d + np.sqrt(d**2 + 2.0 * _NEGLIGIBLE)))[..., None]
-            t = 0.5 * end * (1.0 + _NODES)
-            mass = 0.5 * end * _WEIGHTS * np.exp(-t * (d[..., None] + 0.5 * t))
-            return np.sum(mass, axis=-1), np.sum(mass * t, axis=-1), np.sum(mass * t**2, axis=-1)
-
-        near = np.clip(mu, lower, upper)
-        below, above = np.maximum(lower - mu, 0.0) / scale, np.maximum(mu - upper, 0.0) / scale
-        return near, half((upper - near) / scale, below), half((near - lower) / scale, above)
+    def _half(x: Floats, d: Floats) -> Half:
+        # Of exp(-t**2 / 2 - d t), for x up to infinity.
+        end = np.minimum(x, 2.0 * _NEGLIGIBLE / (d + np.sqrt(d**2 + 2.0 * _NEGLIGIBLE)))[..., None]
+        t = 0.5 * end * (1.0 + _NODES)
+        mass = 0.5 * end * _WEIGHTS * np.exp(-t * (d[..., None] + 0.5 * t))
+        return np.sum(mass, axis=-1), np.sum(mass * t, axis=-1), np.sum(mass * t**2, axis=-1)
 
 
-class WholeLaplace(OfLaplace, BoundedDiscrete):
+@dataclass(frozen=True, eq=False)
+class WholeLaplace(BoundedDiscrete):
     """The discrete Laplace law."""
+
+    b: float | Floats
+    bounds: Any
 
     free = DiscreteLaplace
     _add_up = staticmethod(kernels.laplace_sums)
@@ -279,10 +259,15 @@ class WholeLaplace(OfLaplace, BoundedDiscrete):
         return abs(distance) / scale
 
 
-class WholeGaussian(OfGaussian, BoundedDiscrete):
+@dataclass(frozen=True, eq=False)
+class WholeGaussian(BoundedDiscrete):
     """The discrete Gaussian law."""
 
+    sigma: float | Floats
+    bounds: Any
+
     free = DiscreteGaussian
+    scale_name = "sigma"
     _add_up = staticmethod(kernels.gaussian_sums)
 
     @staticmethod
@@ -374,13 +359,6 @@ class BoundaryInflatedLaplace(Clipped, RealLaplace):
         down, up = xp.where(low, q, 0.25), xp.where(low, 0.25, 1.0 - q)
         return xp.where(low, mu + scale * xp.log(2.0 * down), mu - scale * xp.log(2.0 * up))
 
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        near, up, down = self._halves(mu, scale, lower, upper)
-        # How likely values are to be on either side of `near`: one half each, unless it is a bound that mu is beyond.
-        below, above = self._beyond(mu, scale, near, near)
-        first = scale * (above * up[0] - below * down[0])
-        return near, first, 2.0 * scale**2 * (above * up[1] + below * down[1])
-
 
 class TruncatedGaussian(TruncatedReal, RealGaussian):
     r"""Independent real values around mu with density proportional to ``exp(-(y - mu)**2 / (2 sigma**2))`` within bounds (c0, c1).
@@ -437,15 +415,6 @@ class BoundaryInflatedGaussian(Clipped, RealGaussian):
         tail = math.sqrt(2.0) * xp.erfcinv(2.0 * xp.where(low, q, 1.0 - q))
         return mu + scale * xp.where(low, -tail, tail)
 
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        near, up, down = self._halves(mu, scale, lower, upper)
-        density = np.exp(Gaussian._standard_log_density(np, (near - mu) / scale))
-        at_lower, at_upper = self._beyond(mu, scale, lower, upper)
-        fall, rise = (np.where(np.isfinite(side), side - near, 0.0) for side in (lower, upper))
-        first = scale * density * (up[1] - down[1]) + at_upper * rise + at_lower * fall
-        second = scale**2 * density * (up[2] + down[2]) + at_upper * rise**2 + at_lower * fall**2
-        return near, first, second
-
 
 class TruncatedDiscreteLaplace(TruncatedDiscrete, WholeLaplace):
     """Independent integers with mass proportional to ``exp(-|k - mu| / b)`` within whole bounds.
@@ -489,7 +458,7 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, WholeLaplace):
         return -(xp.abs(value - near) - xp.abs(d)) / scale - xp.log1p(down + up)
 
 
-class BoundaryInflatedDiscreteLaplace(ClippedDiscrete, WholeLaplace):
+class BoundaryInflatedDiscreteLaplace(Clipped, WholeLaplace):
     """Discrete Laplace integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
     For a location within the bounds and whole, the log-mass is ``-|k - mu| / b`` and a constant for each k: nothing in
@@ -545,11 +514,11 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, WholeGaussian):
 
     @classmethod
     def _log_sums(cls, *arrays: Floats) -> tuple[Floats, Floats]:
-        s0, _, _, m = cls._sums(*arrays)
+        m, s0, *_ = cls._sums(*arrays)
         return np.log(s0), m
 
 
-class BoundaryInflatedDiscreteGaussian(ClippedDiscrete, WholeGaussian):
+class BoundaryInflatedDiscreteGaussian(Clipped, WholeGaussian):
     """Discrete Gaussian integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
     Examples
