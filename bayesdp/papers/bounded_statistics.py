@@ -1221,8 +1221,12 @@ def bounds_given_sum(bounds: Any, total: Any, weights: npt.ArrayLike | None = No
     >>> bounds_given_sum(([0.0, 0.0, 0.0], None), (None, 10.0))[1].tolist()
     [10.0, 10.0, 10.0]
     """
-    low, high = _sides(bounds)
-    share = np.ones(low.size) if weights is None else _weights(weights, low.size)
+    low, high = np.broadcast_arrays(*checked_bounds(bounds, integer=False))
+    if low.ndim != 1 or low.size < 2:
+        raise ValueError(
+            f"bounds must be those of two or more statistics, arrays of shape (statistics,), got shape {low.shape}"
+        )
+    share = _weights(weights, low.size)
     least, most = _ends(total)
     # What each statistic adds to the sum, at the least and at the most.
     down = np.where(share > 0, share * low, share * high)
@@ -1279,7 +1283,7 @@ def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.
     lower, upper = bounds_given_sum(bounds, known, weights)
     if lower.size != 2:
         raise ValueError(f"bounds must be those of two statistics, got {lower.size}")
-    share = np.ones(2) if weights is None else _weights(weights, 2)
+    share = _weights(weights, 2)
     values = np.asarray(finite_array(first, "first"), dtype=np.float64)
     outside = values[(values < lower[0]) | (values > upper[0])]
     if outside.size:
@@ -1291,18 +1295,8 @@ def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.
     return second
 
 
-def _sides(bounds: Any) -> tuple[Floats, Floats]:
-    """Both bounds of every statistic."""
-    low, high = np.broadcast_arrays(*map(np.asarray, checked_bounds(bounds, integer=False)))
-    if low.ndim != 1 or low.size < 2:
-        raise ValueError(
-            f"bounds must be those of two or more statistics, arrays of shape (statistics,), got shape {low.shape}"
-        )
-    return np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
-
-
-def _weights(weights: npt.ArrayLike, count: int) -> Floats:
-    found = np.asarray(finite_array(weights, "weights"), dtype=np.float64)
+def _weights(weights: npt.ArrayLike | None, count: int) -> Floats:
+    found = np.asarray(finite_array(np.ones(count) if weights is None else weights, "weights"), dtype=np.float64)
     if found.shape != (count,):
         raise ValueError(f"weights must be {count} numbers, one for each statistic, got shape {found.shape}")
     if np.any(found == 0.0):
@@ -1327,10 +1321,10 @@ def _ends(total: Any) -> tuple[float, float]:
         return known, known
     if len(total) != 2:
         raise TypeError(f"total must be one number, or a pair (lower, upper), got {total!r}")
-    ends = [
+    least, most = (
         absent if side is None or side == absent else _number(side)
         for side, absent in zip(total, (-math.inf, math.inf), strict=True)
-    ]
-    if ends[0] > ends[1]:
+    )
+    if least > most:
         raise ValueError(f"total must have the lower bound first, got {total!r}")
-    return ends[0], ends[1]
+    return least, most

@@ -113,7 +113,7 @@ class BoundedLaw(IndependentLaw):
     _sums: ClassVar[Any]
     """Of (mu, scale, lower, upper): `near`, and sums or integrals of ``(y - near)**i`` times the free law, i = 0, 1, 2, in units of
     its mass, or of its density times the scale, at `near`."""
-    bounds: Any
+    bounds: tuple[Limit, Limit]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -147,14 +147,12 @@ class BoundedLaw(IndependentLaw):
     @property
     def lower(self) -> Limit:
         """Lower bounds; -inf where there is none."""
-        lower: Limit = self.bounds[0]
-        return lower
+        return self.bounds[0]
 
     @property
     def upper(self) -> Limit:
         """Upper bounds; inf where there is none."""
-        upper: Limit = self.bounds[1]
-        return upper
+        return self.bounds[1]
 
     @property
     def limits(self) -> tuple[Any, Any]:

@@ -539,17 +539,13 @@ def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
     Clipping takes the noise of `draw_independent`. Truncation draws again until the value is inside: from the law without
     bounds, or where the interval is narrow uniformly, accepted with exactly the right probability.
     """
-    scale = law.scale
-    if not isinstance(scale, float):
-        raise TypeError(f"law must have one scale for all answers, got {law}")
-    centre = np.ascontiguousarray(answers, dtype=np.int64).reshape(-1)
-    low, high = (np.broadcast_to(side, np.shape(answers)).reshape(-1) for side in law.bounds)
+    scale: Any = law.scale  # one number
     free = law.free(scale)
     if law.has_atoms:
-        noisy = centre + draw_independent(free, centre.size)
-        clipped: Ints = np.clip(noisy, low, high).astype(np.int64).reshape(np.shape(answers))
-        return clipped
-    out = np.empty_like(centre)
+        clipped = np.clip(answers + draw_independent(free, answers.size).reshape(answers.shape), *law.bounds)
+        return np.asarray(clipped, dtype=np.int64)
+    centre, low, high = (np.broadcast_to(array, answers.shape).reshape(-1) for array in (answers, *law.bounds))
+    out = np.empty(centre.shape, dtype=np.int64)
     narrow = high - low <= 2.0 * scale
     for i in np.flatnonzero(narrow):
         out[i] = _by_acceptance(int(centre[i]), int(low[i]), int(high[i]), scale, law.exact_rate)
@@ -559,7 +555,7 @@ def draw_bounded(law: BoundedDiscrete, answers: Ints) -> Ints:
         inside = (noisy >= low[open_cells]) & (noisy <= high[open_cells])
         out[open_cells[inside]] = noisy[inside]
         open_cells = open_cells[~inside]
-    return out.reshape(np.shape(answers))
+    return out.reshape(answers.shape)
 
 
 def _by_acceptance(mu: int, low: int, high: int, scale: float, rate: Callable[[int, Fraction], Fraction]) -> int:
