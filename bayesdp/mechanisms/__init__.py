@@ -46,14 +46,14 @@ from bayesdp.mechanisms.bounded.discrete import (
     TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
 )
-from bayesdp.mechanisms.bounded.real import (
+from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.mechanisms.bounded.statistics import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
+    StatisticMechanism,
     TruncatedGaussian,
     TruncatedLaplace,
 )
-from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
 from bayesdp.mechanisms.independent.canonical import CanonicalNoise
 from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
 from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace

@@ -50,15 +50,13 @@ from bayesdp.noise.base import (
     normal_loss,
 )
 from bayesdp.noise.bounded.base import BoundedLaw
-from bayesdp.noise.bounded.discrete import (
+from bayesdp.noise.bounded.laws import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-)
-from bayesdp.noise.bounded.real import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
     TruncatedGaussian,
     TruncatedLaplace,
 )

@@ -23,10 +23,14 @@ import numpy.typing as npt
 from bayesdp import _validate, noise, privacy
 from bayesdp._text import printable
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.real import CONVENTIONS, LaplaceStatistics
-from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS, ROUNDING
+from bayesdp.mechanisms.bounded.statistics import (
+    CONVENTIONS,
+    PUBLIC_BOUNDS,
+    ROUNDING,
+    DescribedMechanism,
+    LaplaceStatistics,
+)
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated.statistics import alike
 from bayesdp.noise import NoiseLaw

@@ -19,11 +19,7 @@ p be those of n - 1 records and ``p + c (e_j - p)``, c = 1/n, those with one mor
 likely, -g(p_i) is an increment of L over ``[(1-c) p_i, p_i]``, which is no further left than c, because p_i > 0 is 1/(n-1) or
 more: by concavity it is at most ``p_i (L(c) - L(0)) = p_i g(1)``, and the same bound holds.
 
-Gaussian noise within bounds: what truncated and rectified normal noise costs, and the scales that keep epsilon and delta.
-
-What truncated Gaussian noise on a real statistic within bounds costs: never more than Gaussian noise without bounds.
-
-Truncating is not post-processing, because the normaliser depends on the confidential value s, and yet it costs nothing. The laws
+Truncated Gaussian noise costs never more than Gaussian noise without bounds, although its normaliser depends on s. The laws
 around all s are one exponential family in y, so that tests by thresholds of y are the best ones for any two of them. Let F(c; s)
 be the probability of at most c, and ``z = Phi^-1(F(c; s))``. The law is the image of a standard normal variable X under an
 increasing map T, whose slope is nowhere above sigma: where it is largest, the second derivative of its logarithm,
@@ -61,32 +57,23 @@ _SUBSETS = 20_000
 """Most choices of the statistics that change of which each is looked at."""
 
 
-def truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
+def truncated_loss(
+    distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike, *, discrete: bool = False
+) -> Floats:
     """Loss of truncated Laplace noise of scale b for one value at a bound and another so far from it, elementwise.
 
     A distance of more than the width of the bounds counts as the width. For one bound ``t + log(2 - exp(-t))``, t = distance / b.
+    Of discrete noise ``Z(s)`` is ``1 + q - q**(s - c0 + 1) - q**(c1 - s + 1)`` up to a constant, q = exp(-1/b), again concave.
     """
-    t = np.minimum(np.asarray(distance, dtype=np.float64), width) / np.asarray(b)
-    w = np.asarray(width) / np.asarray(b)
-    with np.errstate(invalid="ignore"):
-        rest = np.where(np.isinf(w), 1.0, -np.expm1(-(w - t)))
-    return np.asarray(t + np.log(-np.expm1(-t) + rest) - np.log(-np.expm1(-w)))
-
-
-def discrete_truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
-    """Loss of truncated discrete Laplace noise, as `truncated_loss` for whole distances and widths.
-
-    With ``q = exp(-1/b)``, ``Z(s)`` is ``1 + q - q**(s - c0 + 1) - q**(c1 - s + 1)`` up to a constant, again concave.
-    """
-    n = np.minimum(np.asarray(distance, dtype=np.float64), width)
     scale, wide = np.asarray(b, dtype=np.float64), np.asarray(width, dtype=np.float64)
+    near, step = np.minimum(np.asarray(distance, dtype=np.float64), wide), 1.0 if discrete else 0.0
     with np.errstate(invalid="ignore"):
-        rest = np.where(np.isinf(wide), 1.0, -np.expm1(-(wide - n) / scale))
-    q = np.exp(-1.0 / scale)
-    # 1 + q - q**(n+1) - q**(w-n+1), in differences of 1 and powers.
-    inner = -np.expm1(-1.0 / scale) + q * (-np.expm1(-n / scale)) + q * rest
-    edge = -np.expm1(-(wide + 1.0) / scale)
-    return np.asarray(n / scale + np.log(inner) - np.log(edge))
+        left = (wide - near) / scale if discrete else wide / scale - near / scale
+        rest = np.where(np.isinf(wide), 1.0, -np.expm1(-left))
+    # Z in differences of 1 and powers; of real noise q is 1.
+    q = np.exp(-step / scale)
+    inner = -np.expm1(-step / scale) + q * -np.expm1(-near / scale) + q * rest
+    return np.asarray(near / scale + np.log(inner) - np.log(-np.expm1(-(wide + step) / scale)))
 
 
 def truncated_epsilon(
@@ -151,8 +138,7 @@ def truncated_epsilon(
     if not scale.size:
         return 0.0
     count = scale.size if changed is None else min(positive_integer(changed, "changed"), scale.size)
-    alike = all(np.all(array == array[0]) for array in (scale, wide, cap))
-    if count < scale.size and alike:
+    if count < scale.size and _alike(scale, wide, cap):
         return _largest_sum(scale[:count], wide[:count], cap[:count], total, discrete)
     if count < scale.size and math.comb(scale.size, count) <= _SUBSETS:
         chosen = (list(subset) for subset in combinations(range(scale.size), count))
@@ -160,44 +146,42 @@ def truncated_epsilon(
     return _largest_sum(scale, wide, cap, total, discrete)
 
 
+def _alike(*arrays: Floats) -> bool:
+    """Whether all statistics have the same numbers."""
+    return all(np.all(array == array[0]) for array in arrays)
+
+
 def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discrete: bool) -> float:
     """The largest ``sum_i loss_i(t_i)`` over ``0 <= t_i <= cap_i`` with ``sum_i t_i <= total``, the losses concave."""
-    loss = discrete_truncated_loss if discrete else truncated_loss
+
+    def loss(changes: Floats) -> Floats:
+        return truncated_loss(changes, scale, wide, discrete=discrete)
+
     if cap.sum() <= total:
-        return float(loss(cap, scale, wide).sum())
+        return float(loss(cap).sum())
     if discrete and total <= 10_000:
         # One unit after the other to where it costs most, which is best for concave losses.
         given = np.zeros_like(cap)
         for _ in range(int(total)):
-            gain = np.where(given < cap, loss(given + 1, scale, wide) - loss(given, scale, wide), -np.inf)
-            given[np.argmax(gain)] += 1
-        return float(loss(given, scale, wide).sum())
-    if all(np.all(array == array[0]) for array in (scale, wide, cap)):
-        return float(
-            loss(np.full_like(cap, total / len(cap)), scale, wide).sum()
-        )  # concave and symmetric: equal shares
-
-    def slope(t: Floats) -> Floats:
-        """``loss'(t) = (1 + (exp(-t/b) - exp(-(w-t)/b)) / Z(t)) / b``, and the same with the shifts of the discrete law."""
-        shift = 1.0 / scale if discrete else np.zeros_like(scale)
-        fall, rise = np.exp(-t / scale - shift), np.exp(-np.maximum(wide - t, 0.0) / scale - shift)
-        z = (
-            1.0 + np.exp(-shift) * discrete - fall - rise
-            if discrete
-            else -np.expm1(-t / scale) - np.expm1(-np.maximum(wide - t, 0.0) / scale)
-        )
-        return np.asarray((1.0 + (fall - rise) / z) / scale)
+            given[np.argmax(np.where(given < cap, loss(given + 1) - loss(given), -np.inf))] += 1
+        return float(loss(given).sum())
+    if _alike(scale, wide, cap):  # concave and symmetric: equal shares
+        return float(loss(np.full_like(cap, total / len(cap))).sum())
+    q, end = np.exp(-1.0 / scale) if discrete else np.ones_like(scale), np.exp(-wide / scale)
 
     def spend(level: float) -> Floats:
-        """For each statistic, the change t at which the slope of its loss falls to the level: ``loss_i'(t_i) = level``."""
-        low, high = np.zeros_like(cap), cap.copy()
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            steep = slope(middle) > level
-            low, high = np.where(steep, middle, low), np.where(steep, high, middle)
-        return high
+        """For each statistic, the change t at which the slope of its loss falls to the level: a quadratic in ``exp(-t / b)``.
 
-    low, high = 0.0, float(slope(np.zeros_like(cap)).max())
+        ``loss'(t) = (1 + q (x - end / x) / Z) / b`` with ``x = exp(-t / b)`` and ``Z = 1 + q - q (x + end / x)``.
+        """
+        c = level * scale - 1.0
+        middle = c * (1.0 + q)
+        root = np.sqrt(middle**2 + 4.0 * q**2 * end * (1.0 - c**2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(c < 0.0, 2.0 * q * end * (1.0 - c) / (root - middle), (middle + root) / (2.0 * q * (1.0 + c)))
+            return np.clip(-scale * np.log(x), 0.0, cap)
+
+    low, high = 0.0, float(np.max(2.0 / scale))
     for _ in range(60):
         level = 0.5 * (low + high)
         low, high = (level, high) if spend(level).sum() > total else (low, level)
@@ -205,7 +189,7 @@ def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discret
     excess = changes.sum() - total
     between = changes - spend(high)  # where the slope is flat, any share of the difference will do
     changes = changes - between * (excess / between.sum() if between.sum() > 0.0 else 0.0)
-    return float(loss(changes, scale, wide).sum())
+    return float(loss(changes).sum())
 
 
 def truncated_scale(
@@ -291,11 +275,12 @@ def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[float, 
     """
     nonnegative_real(epsilon, "epsilon")
     masses = _gaussian_masses(sigma, bounds, sensitivity)
-    worst = 0.0
-    for t in range(1, min(int(sensitivity), len(masses) - 1) + 1):
-        for first, second in ((masses[:-t], masses[t:]), (masses[t:], masses[:-t])):
-            worst = max(worst, float(np.max(np.sum(np.maximum(first - math.exp(epsilon) * second, 0.0), axis=1))))
-    return worst
+    lost = (
+        np.sum(np.maximum(first - math.exp(epsilon) * second, 0.0), axis=1)
+        for t in range(1, min(int(sensitivity), len(masses) - 1) + 1)
+        for first, second in ((masses[:-t], masses[t:]), (masses[t:], masses[:-t]))
+    )
+    return max((float(np.max(each)) for each in lost), default=0.0)
 
 
 def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
@@ -365,14 +350,8 @@ def truncated_normal_delta(
 
     Parameters
     ----------
-    epsilon : float
-        Zero or greater.
-    sigma : float
-        Standard deviation of the law without bounds.
-    bounds : pair of float
-        Lower and upper bound; one may be infinite.
-    sensitivity : float
-        Largest difference of the statistics of neighbours.
+    epsilon, sigma, bounds, sensitivity
+        As in `truncated_gaussian_delta`, but real numbers; one bound may be infinite.
 
     Returns
     -------
@@ -489,12 +468,10 @@ def _checked(sigma: float, bounds: tuple[float, float], sensitivity: float) -> t
 
 
 def _log_mean(s: Floats, width: float) -> Floats:
-    """Logarithm of the mean of ``exp(-(y - s)**2 / 2)`` over 0 < y < width, for locations within it, in units of sigma.
-
-    In narrow intervals it is about ``-width**2``, which differences of distribution functions would lose.
-    """
+    """Logarithm of the mean of ``exp(-(y - s)**2 / 2)`` over 0 < y < width, for locations within it, in units of sigma."""
     if width >= 1.0:
         return np.asarray(np.log(ndtr(width - s) - ndtr(-s)) + 0.5 * math.log(2.0 * math.pi) - math.log(width))
+    # About -width**2, which differences of distribution functions would lose.
     y = 0.5 * width * (1.0 + _NODES)
     return np.asarray(np.log1p(0.5 * np.expm1(-0.5 * (y - s[:, None]) ** 2) @ _WEIGHTS))
 
@@ -531,15 +508,14 @@ def _largest(epsilon: float, width: float, t: float, free: float) -> float:
     attained = float(_pair_delta(epsilon, edges, np.full(65, t), width).max())
     start, end = edges[:-1], edges[1:]
     settled = attained
-    for _ in range(_ROUNDS):
+    for rounds in range(_ROUNDS + 1):
         bound = _pair_delta(epsilon, start, np.minimum(end - start + t, width - start), width)
-        open_ = bound > attained * (1.0 + _TOLERANCE)
-        if not open_.any() or attained * (1.0 + _TOLERANCE) >= free:
-            return max(settled, float(bound.max()))
-        if 2 * open_.sum() > _MOST:
-            return max(settled, float(bound.max()))
+        enough = attained * (1.0 + _TOLERANCE)
+        open_ = bound > enough
+        if not open_.any() or enough >= free or 2 * open_.sum() > _MOST or rounds == _ROUNDS:
+            break
         settled = max(settled, float(bound[~open_].max(initial=0.0)))
         middle = 0.5 * (start + end)[open_]
         attained = max(attained, float(_pair_delta(epsilon, middle, np.full(middle.shape, t), width).max()))
         start, end = np.concatenate([start[open_], middle]), np.concatenate([middle, end[open_]])
-    return max(settled, float(_pair_delta(epsilon, start, np.minimum(end - start + t, width - start), width).max()))
+    return max(settled, float(bound.max()))

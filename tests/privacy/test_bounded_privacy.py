@@ -15,7 +15,6 @@ from bayesdp.noise import (
     TruncatedLaplace,
 )
 from bayesdp.privacy.bounded import (
-    discrete_truncated_loss,
     truncated_epsilon,
     truncated_gaussian_delta,
     truncated_gaussian_epsilon,
@@ -122,7 +121,7 @@ def test_discrete_loss_by_enumeration(b: float, n: int, t: int) -> None:
     k = np.arange(n + 1)
     masses = np.stack([law.log_mass(k, np.full(n + 1, float(s))) for s in k])
     worst = max(np.max(np.abs(masses[d:] - masses[:-d])) for d in range(1, t + 1))
-    assert discrete_truncated_loss(t, b, n) == pytest.approx(worst, rel=1e-10)
+    assert truncated_loss(t, b, n, discrete=True) == pytest.approx(worst, rel=1e-10)
     assert truncated_epsilon(b, n, t, discrete=True) == pytest.approx(worst, rel=1e-10)
 
 

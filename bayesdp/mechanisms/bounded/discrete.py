@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,14 +11,13 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import noise
-from bayesdp._docs import parameters_of, sections_of, with_sections
-from bayesdp._validate import choice, positive_real, probability
-from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.real import CONVENTIONS
+from bayesdp._validate import choice
+from bayesdp.mechanisms.bounded.statistics import CONVENTIONS, documented
 from bayesdp.mechanisms.independent.base import AnswersMechanism
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
+from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
+from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
-from bayesdp.noise.bounded.discrete import BoundedDiscrete, draw_bounded
+from bayesdp.noise.bounded.laws import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement
 from bayesdp.privacy import (
     FLOATING_POINT_CAVEAT,
@@ -31,11 +29,16 @@ from bayesdp.privacy import (
     truncated_scale,
 )
 from bayesdp.privacy.caveats import Fixed, IntegersOnly, PaperScale
-from bayesdp.privacy.losses import ApproximateDP, LossAt, PureDP
-from bayesdp.queries import SumPart
+from bayesdp.privacy.losses import ApproximateDP, LossAt
+from bayesdp.queries import Query, SumPart
 from bayesdp.release import Exact
 
 PUBLIC_BOUNDS = Fixed("public bounds of counts")
+
+
+def _of_sums(query: Query) -> bool:
+    """Whether answers are sums of cells."""
+    return all(isinstance(part, SumPart) for part in query.parts)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -64,37 +67,38 @@ class BoundedCounts(AnswersMechanism):
     """
 
     _bounded_law: ClassVar[Any]
-    """The type of the law, made of the scale and the bounds."""
+    _free: ClassVar[Any]
+    """The mechanism without bounds, which each one has of its own."""
     bounds: Any = field(default=(0, None), kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:  # parameters are described once, here
-            shared = sections_of(BoundedCounts.__doc__).get("Parameters", "")
-            cls.__doc__ = with_sections(cls.__doc__, {"Parameters": parameters_of(cls.__init__, shared)})
+        if "name" in cls.__dict__:
+            cls.__doc__ = documented(cls, BoundedCounts)
 
-    def _bounded(self, table: Any, bounds: Any, query: Any, neighbours: str) -> None:
-        """Set the fields that all these mechanisms have."""
-        object.__setattr__(self, "bounds", checked_bounds(bounds, integer=True))
-        if isinstance(table, Invariants) and table.query.parts:
+    def _bound(self, free: DiscreteLaplace | DiscreteGaussian, bounds: Any, **more: Any) -> None:
+        """Take the fields of the mechanism without bounds, which checks them, and `more`."""
+        found = {"bounds": checked_bounds(bounds, integer=True), "_free": free, **more}
+        shared = {item.name: getattr(free, item.name) for item in fields(self) if hasattr(free, item.name)}
+        for name, value in {**shared, **found}.items():
+            object.__setattr__(self, name, value)
+        try:
+            _ = self._sides
+        except ValueError:
+            low, high = map(np.shape, self.bounds)
             raise ValueError(
-                f"{type(self).__name__} publishes nothing exactly but its bounds; give the labels of a table, or a query"
-            )
-        self._prepare(table, query, neighbours)
-        for side in self.bounds:
-            try:
-                fits = np.broadcast_shapes(np.shape(side), self.released_query.shape) == self.released_query.shape
-            except ValueError:
-                fits = False
-            if not fits:
-                raise ValueError(
-                    f"bounds must be one number, or one for each answer, of shape {self.released_query.shape}, got {np.shape(side)}"
-                )
+                f"bounds must be one number, or one for each answer, of shape {self.released_query.shape}, got {low} and {high}"
+            ) from None
 
+    # As clipping has it, which is post-processing; truncating has a scale and a guarantee of its own.
     @property
-    @abstractmethod
     def _scale(self) -> float:
         """Scale of the law without bounds, in counts."""
+        return float(self._free.law.scale)
+
+    def _guarantee(self, method: str) -> Guarantee:
+        stated = self._free._guarantee(method)
+        return replace(stated, caveats=(*stated.caveats, PUBLIC_BOUNDS))
 
     @property
     def law(self) -> BoundedDiscrete:
@@ -104,23 +108,18 @@ class BoundedCounts(AnswersMechanism):
 
     @property
     def sensitivity(self) -> float:
-        """The largest l1 change of the answers between neighbouring tables."""
-        return query_sensitivity(self.released_query, "l1", self.neighbours)
+        """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
+        sensitivity: float = self._free.sensitivity
+        return sensitivity
 
     @property
-    def _sides(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        low, high = (
-            np.broadcast_to(np.asarray(side, dtype=np.float64), self.released_query.shape) for side in self.bounds
-        )
-        return low, high
+    def _sides(self) -> list[Floats]:
+        return [np.broadcast_to(np.asarray(side, dtype=np.float64), self.released_query.shape) for side in self.bounds]
 
     @property
-    def _changes(self) -> tuple[float, int | None]:
-        """How far an answer can change, and how many can change together."""
-        l1 = query_sensitivity(self.released_query, "l1", self.neighbours)
-        if all(isinstance(part, SumPart) for part in self.released_query.parts):
-            return 1.0, round(l1)  # each record is in one answer of each set of sums, and counts once
-        return l1, None
+    def _widths(self) -> Floats:
+        low, high = self._sides
+        return high - low
 
     if not TYPE_CHECKING:  # type checkers are to refuse `noise` as they refuse any other attribute that is not there
 
@@ -135,8 +134,7 @@ class BoundedCounts(AnswersMechanism):
             return object.__getattribute__(self, name)
 
     def _integers_only(self, method: str) -> IntegersOnly:
-        drawn = statement()
-        return drawn if self.law.has_atoms else replace(drawn, redrawn=True)
+        return replace(statement(), redrawn=not self.law.has_atoms)
 
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         choice(method, ("auto", "exact"), "method")
@@ -173,37 +171,11 @@ class BoundedCounts(AnswersMechanism):
         return {**super().describe(), "bounds": plain_bounds(self.bounds)}
 
 
-class ClippedCounts(BoundedCounts):
-    """Publish integer answers clipped to public bounds: post-processing, with the guarantee of the mechanism without bounds."""
-
-    @property
-    @abstractmethod
-    def _free(self) -> DiscreteLaplace | DiscreteGaussian:
-        """The mechanism without bounds."""
-
-    @property
-    def _scale(self) -> float:
-        return float(self._free.law.scale)
-
-    @property
-    def sensitivity(self) -> float:
-        """The largest change of the answers between neighbouring tables, in the norm of the mechanism without bounds."""
-        return self._free.sensitivity
-
-    def _guarantee(self, method: str) -> Guarantee:
-        stated = self._free._guarantee(method)
-        return replace(stated, caveats=(*stated.caveats, PUBLIC_BOUNDS))
-
-
 @dataclass(frozen=True, init=False, eq=False)
-class BoundaryInflatedDiscreteGaussian(ClippedCounts):
+class BoundaryInflatedDiscreteGaussian(BoundedCounts):
     """Publish answers with discrete Gaussian noise, moved to the nearer public bound where the result is outside (BIT).
 
     Clipping is post-processing: the loss, and the scale, are those of `DiscreteGaussian`.
-
-    See Also
-    --------
-    bayesdp.noise.BoundaryInflatedDiscreteGaussian : the law.
 
     Examples
     --------
@@ -230,12 +202,7 @@ class BoundaryInflatedDiscreteGaussian(ClippedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        set_loss(self, rho, epsilon, delta)
-        self._bounded(table, bounds, query, neighbours)
-
-    @cached_property
-    def _free(self) -> DiscreteGaussian:
-        return DiscreteGaussian(self.released_query, self.rho, self.epsilon, self.delta, neighbours=self.neighbours)
+        self._bound(DiscreteGaussian(table, rho, epsilon, delta, neighbours=neighbours, query=query), bounds)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -250,10 +217,6 @@ class TruncatedDiscreteGaussian(BoundedCounts):
     NotImplementedError
         If neighbours differ in several answers, or the bounds are too far apart to enumerate. Clipping has no such
         limits: `BoundaryInflatedDiscreteGaussian`.
-
-    See Also
-    --------
-    bayesdp.noise.TruncatedDiscreteGaussian : the law.
 
     Examples
     --------
@@ -279,29 +242,26 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
-        self._bounded(table, bounds, query, neighbours)
-        if self._changes != (1.0, 1):
+        free = DiscreteGaussian(table, None, epsilon, delta, neighbours=neighbours, query=query)
+        self._bound(free, bounds)
+        l1 = query_sensitivity(self.query, "l1", self.neighbours)
+        if l1 != 1.0 or not _of_sums(self.query):
             raise NotImplementedError(
                 "the exact loss of truncated discrete Gaussian noise is known where neighbours differ by one in one answer "
-                f"(neighbours='add-remove' and one set of sums); here the answers differ by {self.sensitivity:g} in l1 norm. "
+                f"(neighbours='add-remove' and one set of sums); here the answers differ by {l1:g} in l1 norm. "
                 "BoundaryInflatedDiscreteGaussian clips instead, and costs what the noise costs"
             )
         _ = self._scale  # refuses now where it cannot be found
-
-    @property
-    def _intervals(self) -> list[tuple[float, float]]:
-        low, high = self._sides
-        return [(0.0, float(width)) for width in np.unique(high - low)]
 
     @cached_property
     def _scale(self) -> float:
         """The smallest scale that has the stated loss, on the safe side of the root."""
 
         def excess(sigma: float) -> float:
-            return max(truncated_gaussian_delta(self.epsilon, sigma, own) for own in self._intervals) - self.delta
+            worst = max(truncated_gaussian_delta(self.epsilon, sigma, (0.0, width)) for width in widths)
+            return worst - self.delta
 
+        widths = np.unique(self._widths)
         high = 1.0
         while excess(high) > 0.0:
             high *= 2.0
@@ -317,12 +277,14 @@ class TruncatedDiscreteGaussian(BoundedCounts):
 
     def _guarantee(self, method: str) -> Guarantee:
         choice(method, ("auto", "exact"), "method")
-        found = max(truncated_gaussian_epsilon(self.delta, self._scale, own) for own in self._intervals)
+        true = max(
+            truncated_gaussian_epsilon(self.delta, self._scale, (0.0, width)) for width in np.unique(self._widths)
+        )
         return Guarantee(
             "approximate",
             LossAt(ApproximateDP(self.epsilon, self.delta), self.sensitivity),
             "l1",
-            self._neighbouring("l1", ApproximateDP(min(found, self.epsilon), self.delta)),
+            self._neighbouring("l1", ApproximateDP(min(true, self.epsilon), self.delta)),
             caveats=(FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
         )
 
@@ -337,7 +299,6 @@ class TruncatedDiscreteLaplace(BoundedCounts):
 
     See Also
     --------
-    bayesdp.noise.TruncatedDiscreteLaplace : the law.
     BoundaryInflatedDiscreteLaplace : clipping, which costs no more than the noise.
 
     References
@@ -371,50 +332,40 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         query: Any = None,
         convention: str = "exact",
     ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        object.__setattr__(self, "convention", choice(convention, CONVENTIONS, "convention"))
-        self._bounded(table, bounds, query, neighbours)
+        free = DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query)
+        self._bound(free, bounds, convention=choice(convention, CONVENTIONS, "convention"))
+
+    @property
+    def _changes(self) -> dict[str, Any]:
+        """What `truncated_epsilon` asks of the answers of neighbours."""
+        # Each record is in one answer of each set of sums, and counts once.
+        largest, changed = (1.0, round(self.sensitivity)) if _of_sums(self.query) else (self.sensitivity, None)
+        return {"sensitivity": self.sensitivity, "largest": largest, "changed": changed, "discrete": True}
 
     @cached_property
     def _scale(self) -> float:
         if self.convention == "paper":
             return float(self.sensitivity / self.epsilon)
-        largest, changed = self._changes
-        low, high = self._sides
-        return truncated_scale(
-            self.epsilon, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True
-        )
+        return truncated_scale(self.epsilon, self._widths, **self._changes)
 
     @cached_property
     def true_epsilon(self) -> float:
         """The largest loss over all changes of the answers that one record can make: never too small."""
-        largest, changed = self._changes
-        low, high = self._sides
-        size = np.full(self.released_query.shape, self._scale)
-        return truncated_epsilon(size, high - low, self.sensitivity, largest=largest, changed=changed, discrete=True)
+        return truncated_epsilon(np.full(self.query.shape, self._scale), self._widths, **self._changes)
 
     def _guarantee(self, method: str) -> Guarantee:
-        choice(method, ("auto", "exact"), "method")
-        true = self.true_epsilon
-        paper = PaperScale(self._scale, self.epsilon, true, counts=True)
-        return Guarantee(
-            "pure",
-            LossAt(PureDP(true), self.sensitivity),
-            "l1",
-            self._neighbouring("l1", PureDP(true)),
-            caveats=(*((paper,) if self.convention == "paper" else ()), FLOATING_POINT_CAVEAT, PUBLIC_BOUNDS),
-        )
+        # It costs what noise without bounds costs at the true epsilon.
+        stated = DiscreteLaplace(self.query, self.true_epsilon, neighbours=self.neighbours)._guarantee(method)
+        paper = PaperScale(self._scale, self.epsilon, self.true_epsilon, counts=True)
+        first = (paper,) if self.convention == "paper" else ()
+        return replace(stated, caveats=(*first, *stated.caveats, PUBLIC_BOUNDS))
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class BoundaryInflatedDiscreteLaplace(ClippedCounts):
+class BoundaryInflatedDiscreteLaplace(BoundedCounts):
     """Publish answers with discrete Laplace noise, moved to the nearer public bound where the result is outside (BIT).
 
     Clipping is post-processing: epsilon, and the scale, are those of `DiscreteLaplace`.
-
-    See Also
-    --------
-    bayesdp.noise.BoundaryInflatedDiscreteLaplace : the law.
 
     References
     ----------
@@ -435,9 +386,4 @@ class BoundaryInflatedDiscreteLaplace(ClippedCounts):
     def __init__(
         self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None
     ) -> None:
-        object.__setattr__(self, "epsilon", positive_real(epsilon, "epsilon"))
-        self._bounded(table, bounds, query, neighbours)
-
-    @cached_property
-    def _free(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.released_query, self.epsilon, neighbours=self.neighbours)
+        self._bound(DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query), bounds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +19,6 @@ from bayesdp.noise import BoundedLaw
 from bayesdp.privacy import StatisticGuarantee
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
-
-__all__ = ["StatisticRelease", "checked_names", "frame_of", "names_of"]
 
 SINGLE = "single"
 """Label of a statistic that has no name, because it is the only one."""
@@ -47,9 +46,8 @@ class StatisticRelease(Release):
 
     Raises
     ------
-    TypeError, ValueError
-        If a value is outside its bounds (it is named), or a field is not valid; if the mechanism is unknown, or what it or the
-        guarantee says contradicts the law. The message names both sides.
+    ValueError
+        If the mechanism is unknown, or what it or the guarantee says contradicts the law. The message names both sides.
 
     Examples
     --------
@@ -148,52 +146,46 @@ class StatisticRelease(Release):
         if not callable(inverse):
             raise TypeError(f"inverse must be a function of an array, got {inverse!r}")
         known = self.values
-        points = [np.broadcast_to(np.asarray(side, dtype=np.float64), known.shape) for side in self.law.bounds]
-        points.insert(1, np.asarray(known.values, dtype=np.float64))
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), known.shape) for side in self.law.bounds)
+        points = low, np.asarray(known.values, dtype=np.float64), high
         with np.errstate(all="ignore"):  # it may be infinite at a bound that was not released
-            low, found, high = (np.asarray(inverse(point.copy()), dtype=np.float64) for point in points)
-            if not low.shape == found.shape == high.shape == known.shape:
-                raise ValueError(f"inverse must return an array of shape {known.shape}, got {found.shape}")
+            images = [np.asarray(inverse(point.copy()), dtype=np.float64) for point in points]
+            for image in images:
+                if image.shape != known.shape:
+                    raise ValueError(f"inverse must return an array of shape {known.shape}, got {image.shape}")
             # The steps up to the value and on to the upper bound; none where there is no bound, or at a bound.
             below, above = (
-                np.where(np.isinf(start) | np.isinf(end) | (start == end), np.nan, np.sign(after - before))
-                for start, end, before, after in (
-                    (points[0], points[1], low, found),
-                    (points[1], points[2], found, high),
-                )
+                np.where(np.isfinite(end - start) & (start != end), np.sign(images[i + 1] - images[i]), np.nan)
+                for i, (start, end) in enumerate(pairwise(points))
             )
-        undefined = np.isnan(low) & np.isfinite(points[0]) | np.isnan(high) & np.isfinite(points[2])
+        undefined = [np.isnan(image) & np.isfinite(point) for image, point in zip(images, points, strict=True)]
+        flat = (below == 0) | (above == 0) | (below * above < 0)
         for wrong, words in (
-            (~np.isfinite(found), "be finite at the released values"),
-            (undefined, "be defined at the bounds"),
-            (
-                (below == 0) | (above == 0) | (below * above < 0),
-                "be strictly increasing or strictly decreasing within the bounds",
-            ),
+            (~np.isfinite(images[1]), "be finite at the released values"),
+            (undefined[0] | undefined[2], "be defined at the bounds"),
+            (flat, "be strictly increasing or strictly decreasing within the bounds"),
         ):
             if np.any(wrong):
                 where = int(np.flatnonzero(wrong)[0])
                 name = "the statistic" if self.names is None else printable(self.names[where])
-                at = ", ".join(f"{side.reshape(-1)[where]:.17g}" for side in points)
-                is_there = ", ".join(f"{side.reshape(-1)[where]:.17g}" for side in (low, found, high))
+                at, is_there = (
+                    ", ".join(f"{side.reshape(-1)[where]:.17g}" for side in three) for three in (points, images)
+                )
                 raise ValueError(
                     f"inverse must {words}, but for {name} it is {is_there} at {at} (lower bound, value, upper bound)"
                 )
-        return known.copy(data=found)
+        return known.copy(data=images[1])
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> StatisticRelease:
         """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        own = Release.from_netcdf(path, max_cells=max_cells)
-        if own.about != "statistics" or len(own.measurements) != 1 or not own.measurements[0].query.is_identity:
+        release = Release.from_netcdf(path, max_cells=max_cells)
+        parts = release.measurements
+        alone = len(parts) == 1 and parts[0].query.is_identity and isinstance(parts[0].law, BoundedLaw)
+        if release.about != "statistics" or not alone:
             raise ValueError(f"{str(path)!r} holds no release of statistics; for tables there is Release.from_netcdf")
-        part = own.measurements[0]
-        names = names_of(own)
-        guarantee: Any = own.guarantee
-        law: Any = part.law
-        return cls(
-            part.values[0] if names is None else part.values, law, names, own.mechanism, guarantee, own.simulated
-        )
+        fields: dict[str, Any] = release.__getstate__()
+        return cls(**fields)
 
 
 def _one_vector(values: Any, law: Any, names: Any) -> tuple[Frame, Measured]:

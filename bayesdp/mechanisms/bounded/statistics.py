@@ -1,190 +1,52 @@
-"""What the mechanisms for statistics within public bounds share: release, rounding, checks, description.
-
-Bounds of statistics whose weighted sum is public too (Liu 2019, Remark 1).
-"""
+"""Statistics with public bounds: Laplace or Gaussian noise, truncated or clipped (Liu 2019); their release and description."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._docs import sections_of, with_sections
+from bayesdp import noise
+from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._text import printable
-from bayesdp._validate import Seed, finite_array
-from bayesdp.mechanisms.bounded.rules import DescribedMechanism
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
+from bayesdp._wiring import named, names
+from bayesdp.measurements import Measured
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
+from bayesdp.mechanisms.independent.discrete import set_loss
 from bayesdp.noise import BoundedLaw
-from bayesdp.noise.bounded.base import checked_bounds
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
-from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, Rounded
+from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
+from bayesdp.privacy import (
+    FLOATING_POINT_CAVEAT,
+    Guarantee,
+    PairLoss,
+    StatisticGuarantee,
+    gaussian_rho,
+    gaussian_sigma,
+    gaussian_sigma_for_rho,
+    truncated_epsilon,
+    truncated_normal_sigma,
+    truncated_scale,
+)
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import LossAt
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, LossAt, PureDP, all_of
 from bayesdp.privacy.pairs import Neighbours
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity, Query
-from bayesdp.sensitivities.statistics import StatedSensitivity
+from bayesdp.sensitivities.differences import NEIGHBOURS
+from bayesdp.sensitivities.statistics import StatedSensitivity, stated_sensitivity
 
 type Floats = npt.NDArray[np.float64]
 
-
-def bounds_given_sum(bounds: Any, total: Any, weights: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
-    """The bounds that statistics have where a weighted sum of them is public, or has public bounds itself.
-
-    Each bound is attained by some values of the others, so that no tighter ones hold for all data. Give a mechanism these bounds in
-    the place of those without the sum. A sum that is confidential must not be used: the bounds would tell it.
-
-    Parameters
-    ----------
-    bounds : pair of float or array_like, shape (statistics,)
-        Lower and upper bound of each statistic without the sum; None on one side where there is none.
-    total : float or pair of float
-        The sum; or its lower and its upper bound, None on one side where there is none.
-    weights : array_like, shape (statistics,), optional
-        What each statistic counts for in the sum, none of them 0; 1 by default.
-
-    Returns
-    -------
-    lower, upper : numpy.ndarray, shape (statistics,)
-        Equal where the sum determines a statistic, of which there is nothing to release then; infinite where there is no bound.
-
-
-    References
-    ----------
-    Liu (2019), Remark 1, which has two statistics of weight 1 and a sum that is known.
-
-    Examples
-    --------
-    Two shares that add up to 1, the second at least 0.2, and at most 0.9.
-
-    >>> lower, upper = bounds_given_sum(([0.0, 0.2], [1.0, 0.9]), 1.0)
-    >>> lower.round(3).tolist(), upper.round(3).tolist()
-    ([0.1, 0.2], [0.8, 0.9])
-
-    Costs of three kinds, of which nothing is known but that they are positive and not above 10 together.
-
-    >>> bounds_given_sum(([0.0, 0.0, 0.0], None), (None, 10.0))[1].tolist()
-    [10.0, 10.0, 10.0]
-    """
-    low, high = _sides(bounds)
-    share = np.ones(low.size) if weights is None else _weights(weights, low.size)
-    least, most = _ends(total)
-    # What each statistic adds to the sum, at the least and at the most.
-    down = np.where(share > 0, share * low, share * high)
-    up = np.where(share > 0, share * high, share * low)
-    if math.fsum(down) > most or math.fsum(up) < least:
-        raise ValueError(
-            f"total must be a sum that statistics within the bounds can have, {math.fsum(down):.17g} to "
-            f"{math.fsum(up):.17g}, got {total!r}"
-        )
-    lower, upper = low.copy(), high.copy()
-    for j in range(low.size):
-        others_down, others_up = (math.fsum(np.delete(side, j)) for side in (down, up))
-        first, second = (least - others_up) / share[j], (most - others_down) / share[j]
-        lower[j] = max(low[j], min(first, second))
-        upper[j] = min(high[j], max(first, second))
-    # The two are equal where the sum leaves one value only; rounding must not reverse them.
-    return np.minimum(lower, upper), np.maximum(lower, upper)
-
-
-def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.ArrayLike | None = None) -> Floats:
-    """The second of two statistics with a public sum, from the first, which was released within `bounds_given_sum`.
-
-    This is post-processing: the pair costs what the first costs, whose sensitivity is that of the first statistic alone. The second is
-    within its own bounds whatever was released. (Of three or more statistics the last can be outside of its bounds, as with
-    `bayesdp.papers.bounded_statistics.AllButOne`.) For a posterior, observe the release of the first: the second says nothing more.
-
-    Parameters
-    ----------
-    first : array_like
-        Released values of the first statistic.
-    bounds, total, weights
-        As for `bounds_given_sum`, of two statistics and with a sum that is one number.
-
-    Returns
-    -------
-    numpy.ndarray, shape of `first`
-
-
-    References
-    ----------
-    Liu (2019), Remark 1.
-
-    Examples
-    --------
-    >>> from bayesdp.mechanisms import BoundaryInflatedLaplace
-    >>> known = ([0.0, 0.2], [1.0, 0.9])
-    >>> lower, upper = bounds_given_sum(known, 1.0)
-    >>> mechanism = BoundaryInflatedLaplace(1.0, 1 / 50, (lower[0], upper[0]))
-    >>> release = mechanism.release(0.4, rng=1)
-    >>> other = second_of_sum(release.values, known, 1.0)
-    >>> print(f"{float(release.values):.3f} {float(other):.3f}")
-    0.379 0.621
-    """
-    known = _number(total)
-    lower, upper = bounds_given_sum(bounds, known, weights)
-    if lower.size != 2:
-        raise ValueError(f"bounds must be those of two statistics, got {lower.size}")
-    share = np.ones(2) if weights is None else _weights(weights, 2)
-    values = np.asarray(finite_array(first, "first"), dtype=np.float64)
-    outside = values[(values < lower[0]) | (values > upper[0])]
-    if outside.size:
-        raise ValueError(
-            f"first must be within the bounds that the sum leaves, {lower[0]:.17g} to {upper[0]:.17g}, got {outside[0]:.17g}"
-        )
-    # Clipping takes away the error of rounding, and nothing else: the bounds of the first map onto these.
-    second: Floats = np.clip((known - share[0] * values) / share[1], lower[1], upper[1])
-    return second
-
-
-def _sides(bounds: Any) -> tuple[Floats, Floats]:
-    """Both bounds of every statistic."""
-    low, high = np.broadcast_arrays(*map(np.asarray, checked_bounds(bounds, integer=False)))
-    if low.ndim != 1 or low.size < 2:
-        raise ValueError(
-            f"bounds must be those of two or more statistics, arrays of shape (statistics,), got shape {low.shape}"
-        )
-    return np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
-
-
-def _weights(weights: npt.ArrayLike, count: int) -> Floats:
-    found = np.asarray(finite_array(weights, "weights"), dtype=np.float64)
-    if found.shape != (count,):
-        raise ValueError(f"weights must be {count} numbers, one for each statistic, got shape {found.shape}")
-    if np.any(found == 0.0):
-        where = int(np.flatnonzero(found == 0.0)[0])
-        raise ValueError(
-            f"weights must not be 0, but that of statistic {where + 1} is: leave out what is not in the sum"
-        )
-    return found
-
-
-def _number(total: Any) -> float:
-    found = finite_array(total, "total")
-    if found.ndim:
-        raise TypeError(f"total must be one number here, got {total!r}")
-    return float(found)
-
-
-def _ends(total: Any) -> tuple[float, float]:
-    """Lower and upper bound of the sum, which are equal where it is known."""
-    if isinstance(total, str) or not isinstance(total, Sequence):
-        known = _number(total)
-        return known, known
-    if len(total) != 2:
-        raise TypeError(f"total must be one number, or a pair (lower, upper), got {total!r}")
-    ends = [
-        absent if side is None or side == absent else _number(side)
-        for side, absent in zip(total, (-math.inf, math.inf), strict=True)
-    ]
-    if ends[0] > ends[1]:
-        raise ValueError(f"total must have the lower bound first, got {total!r}")
-    return ends[0], ends[1]
-
+CONVENTIONS = ("exact", "paper")
+"""``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
 
 _GRID_BITS = 20
 
@@ -194,23 +56,105 @@ ROUNDING = 1e-9
 PUBLIC_BOUNDS = Fixed("public bounds of statistics")
 """Caveat on bounds that were taken from the data."""
 
+_REGISTRY: dict[str, type[DescribedMechanism]] = {}
+
+
+class DescribedMechanism(ABC):
+    """A dataclass whose fields are its parameters, and which files know by its ``name``."""
+
+    name: ClassVar[str]
+    leaves_out: ClassVar[bool] = False
+    """Whether it may publish fewer statistics than it has names for."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        description: dict[str, Any] = {"mechanism": self.name}
+        for item in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, item.name)
+            if item.name == "bounds":
+                value = plain_bounds(value)
+            if value is not None:
+                description[item.name] = list(value) if isinstance(value, tuple) else value
+        return description
+
+    @classmethod
+    def _described(cls, description: Any) -> type[Self]:
+        """The class of a description, whose name alone is looked at; ValueError if there is none, or it is that of another one."""
+        name = description.get("mechanism") if isinstance(description, Mapping) else None
+        found: type[Self] | None = named("mechanism", name, _REGISTRY)
+        if found is None:
+            every = names("mechanism", _REGISTRY)
+            known = ", ".join(name for name in every if issubclass(named("mechanism", name, _REGISTRY), cls))
+            raise ValueError(
+                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {known}, got {description!r}"
+            )
+        if not issubclass(found, cls):
+            wanted = repr(cls.name) if hasattr(cls, "name") else f"a {cls.__name__}"
+            raise ValueError(f"the description is of the mechanism {found.name!r}, not of {wanted}")
+        return found
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """Rebuild a mechanism from `describe`; ValueError for a name, a key or a value that is not known, or a key that is missing."""
+        found = cls._described(description)
+        given = {key: value for key, value in description.items() if key != "mechanism"}
+        defaults = {item.name: item.default for item in fields(found)}  # type: ignore[arg-type]
+        if odd := [key for key in given if key not in defaults]:
+            raise ValueError(f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(defaults)}")
+        if missing := [key for key, default in defaults.items() if default is MISSING and key not in given]:
+            raise ValueError(f"mechanism {found.name!r} lacks {shown(missing)}")
+        return found(**given)
+
+    @classmethod
+    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
+        """The mechanism of a release, with the names, query, law and guarantee that the release must have.
+
+        `measured` and `stated` are what the release says, for mechanisms whose law depends on that.
+        """
+        return cls.from_description(description)
+
+    # Parameters may be arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DescribedMechanism) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
+
+
+def documented(mechanism: Any, *bases: Any) -> str:
+    """The docstring of a mechanism, with its parameters, which its bases describe, and its law."""
+    described = "\n".join(sections_of(base.__doc__)["Parameters"] for base in bases)
+    name = mechanism.__name__
+    law = f"The law of the released values is `bayesdp.noise.{name}`, in a PyMC model `bayesdp.distributions.{name}`."
+    return with_sections(mechanism.__doc__, {"": law, "Parameters": parameters_of(mechanism.__init__, described)})
+
 
 class StatisticMechanism(DescribedMechanism):
     """Publish one statistic, or a vector of them, within public bounds; see the subclasses, which are dataclasses.
+
+    Parameters
+    ----------
+    bounds : pair of float or array_like
+        Lower and upper bound of each statistic; None on one side where there is none. Public, and the same for all data.
+    names : sequence of str, optional
+        Names of the statistics of a vector.
+    neighbours : {"substitution", "add-remove"}
+        What `sensitivity` refers to.
 
     Attributes
     ----------
     sensitivity : float
         Largest distance of the statistics of neighbours, in the norm of `unit`.
-    bounds : pair of float or array_like
-    names : tuple of str or None
-    neighbours : {"substitution", "add-remove"}
     unit : str
         Norm of the sensitivity, ``l1`` or ``l2``.
     """
 
     _bounded_law: ClassVar[Any]
-    """The type of the law, made of the scale and the bounds."""
 
     sensitivity: Any
     bounds: Any
@@ -220,17 +164,31 @@ class StatisticMechanism(DescribedMechanism):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:  # parameters are described once, where the fields are
-            shared = sections_of(cls.__base__.__doc__)
-            cls.__doc__ = with_sections(
-                cls.__doc__, {title: shared[title] for title in ("Parameters", "Raises") if title in shared}
-            )
+        if "name" in cls.__dict__:
+            cls.__doc__ = documented(cls, StatisticMechanism, cls.__base__)
+
+    def __post_init__(self) -> None:
+        choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
+        known = stated_sensitivity(self.sensitivity)
+        if isinstance(known.largest, tuple) and min(known.largest) <= 0.0:
+            raise ValueError(f"sensitivity must be greater than 0 for every statistic, got {self.sensitivity!r}")
+        self._set(sensitivity=positive_real(known.l1 if self.unit == "l1" else known.l2, "sensitivity"))
+        if known.neighbours is not None:
+            self._set(neighbours=known.neighbours)
+        self._take(known)
+
+    def _set(self, **values: Any) -> None:
+        """Set fields that were checked, while the mechanism is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @abstractmethod
+    def _take(self, known: StatedSensitivity) -> None:
+        """Check and set the other fields."""
 
     def _take_bounds(self, known: StatedSensitivity, counts: tuple[int, ...]) -> None:
         """Check bounds and names, and that there are as many as statistics; `counts` is the shape of what was given for each."""
-        put = object.__setattr__
-        put(self, "bounds", checked_bounds(self.bounds, integer=False))
-        bounds = self.bounds
+        bounds = checked_bounds(self.bounds, integer=False)
         listed = () if self.names is None else (len(self.names),)
         several = () if known.statistics in (None, 1) else (known.statistics,)
         try:
@@ -244,7 +202,7 @@ class StatisticMechanism(DescribedMechanism):
         if len(shape) > 1:
             raise ValueError(f"statistics must be one number or a vector, got bounds of shape {shape}")
         known.fits(shape)
-        put(self, "names", checked_names(self.names, shape))
+        self._set(bounds=bounds, names=checked_names(self.names, shape))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -257,8 +215,13 @@ class StatisticMechanism(DescribedMechanism):
         return Identity(frame_of(self.names))
 
     @property
-    def _widths(self) -> npt.NDArray[np.float64]:
-        return np.broadcast_to(np.asarray(self.bounds[1]) - np.asarray(self.bounds[0]), self.shape)
+    def _sides(self) -> list[Floats]:
+        return [np.broadcast_to(np.asarray(side, dtype=np.float64), self.shape) for side in self.bounds]
+
+    @property
+    def _widths(self) -> Floats:
+        low, high = self._sides
+        return high - low
 
     @property
     @abstractmethod
@@ -279,9 +242,7 @@ class StatisticMechanism(DescribedMechanism):
     @property
     def grid(self) -> float:
         """Released values are bounds or multiples of this power of two."""
-        widths = self._widths[np.isfinite(self._widths)] if self._widths.size else self._widths
-        small = min(self.scale, float(np.min(widths, initial=math.inf)))
-        power = math.frexp(small)[1] - 1 - _GRID_BITS
+        power = math.frexp(min([self.scale, *self._widths.reshape(-1)]))[1] - 1 - _GRID_BITS
         edges = [abs(float(x)) for side in self.bounds for x in np.ravel(side) if math.isfinite(x)]
         # Floats near the bounds may be coarser than that.
         return math.ldexp(1.0, max(power, math.frexp(max(edges, default=0.0))[1] - 53))
@@ -289,9 +250,9 @@ class StatisticMechanism(DescribedMechanism):
     @property
     def guarantee(self) -> StatisticGuarantee:
         """What the mechanism protects, in words and numbers, and with what reservations."""
-        return self._guarantee(())
+        return self._guarantee()
 
-    def _guarantee(self, more: tuple[Statement, ...], simulated: bool = False) -> StatisticGuarantee:
+    def _guarantee(self, *more: Statement, simulated: bool = False) -> StatisticGuarantee:
         grid = Rounded(round(math.log2(self.grid)), within=True)
         return StatisticGuarantee(
             self._stated.kind,
@@ -303,9 +264,9 @@ class StatisticMechanism(DescribedMechanism):
         )
 
     @property
-    @abstractmethod
     def _stated(self) -> Loss:
         """The loss by the definition that the guarantee is about."""
+        return self.true_loss
 
     @property
     def _reservations(self) -> tuple[Statement, ...]:
@@ -324,28 +285,18 @@ class StatisticMechanism(DescribedMechanism):
             Without one, NumPy's PCG64 generator, seeded from the operating system's entropy, which is no cryptographic one (the
             guarantee says so): do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
-
-        Raises
-        ------
-        ValueError
-            If a statistic is outside its bounds, or there are not as many as bounds or names.
         """
-        location = self._within(self._statistic(statistic))
+        location = self._within(self._vector(statistic, "statistic", confidential=True))
         drawn = np.asarray(self.law.draw(rng, self.shape, location=location), dtype=np.float64)
-        simulated = rng is not None
+        stated = self._guarantee(GENERATOR_CAVEAT) if rng is None else self._guarantee(simulated=True)
         return StatisticRelease(
-            self._rounded(drawn),
-            self.law,
-            self.names,
-            self.describe(),
-            self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated),
-            simulated,
+            self._rounded(drawn), self.law, self.names, self.describe(), stated, simulated=rng is not None
         )
 
-    def _within(self, location: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def _within(self, location: Floats) -> Floats:
         """Statistics within their bounds, those that rounding has put beyond one at that bound."""
         # This is a rule that does not look at the data, and brings no two statistics further apart.
-        low, high = (np.broadcast_to(np.asarray(side), self.shape) for side in self.bounds)
+        low, high = self._sides
         near = np.clip(location, low, high)
         edges = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (low, high)]
         outside = np.flatnonzero(np.abs(location - near) > ROUNDING * np.maximum(*edges))
@@ -357,9 +308,9 @@ class StatisticMechanism(DescribedMechanism):
             )
         return near
 
-    def _rounded(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def _rounded(self, values: Floats) -> Floats:
         """Values on the grid; those strictly between the bounds stay there, and bounds stay bounds."""
-        low, high = (np.broadcast_to(np.asarray(side), values.shape) for side in self.bounds)
+        low, high = self._sides
         near = np.rint(values / self.grid)
         with np.errstate(invalid="ignore"):
             near = np.where(near * self.grid <= low, np.floor(low / self.grid) + 1.0, near)
@@ -368,12 +319,10 @@ class StatisticMechanism(DescribedMechanism):
 
     def logp(self, values: Any, statistic: Any) -> float:
         """Log-density of released values given the statistics; see `law` for atoms. ``-inf`` outside the bounds."""
-        return self.law.logp(self._vector(values, "values"), self._statistic(statistic))
+        location = self._vector(statistic, "statistic", confidential=True)
+        return self.law.logp(self._vector(values, "values"), location)
 
-    def _statistic(self, statistic: Any) -> npt.NDArray[np.float64]:
-        return self._vector(statistic, "statistic", confidential=True)
-
-    def _vector(self, values: Any, argument: str, *, confidential: bool = False) -> npt.NDArray[np.float64]:
+    def _vector(self, values: Any, argument: str, *, confidential: bool = False) -> Floats:
         array = np.asarray(finite_array(values, argument, self._name, confidential=confidential), dtype=np.float64)
         if array.shape != self.shape:
             raise ValueError(
@@ -384,3 +333,322 @@ class StatisticMechanism(DescribedMechanism):
 
     def _name(self, where: int) -> str:
         return "the statistic" if self.names is None else printable(self.names[where])
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceStatistics(StatisticMechanism):
+    """Publish one statistic, or a vector of them, within public bounds, with Laplace noise; see the subclasses.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for neighbouring data sets.
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic, which are
+        added up, because changing one record may change all of them. As numbers: the largest l1 distance of the whole vector,
+        or the largest change of each, which are added up.
+    largest : float or array_like, optional
+        Largest change of each statistic.
+    changed : int, optional
+        How many statistics change together at most; or, where that is known, the number whose changes cost as much as those of
+        all: 2 for proportions within 0 and 1 under add-remove.
+    paper_sensitivity : float, optional
+        What the paper takes for the sensitivity, where it is another (1/n for proportions).
+    convention : {"exact", "paper"}
+        The paper's scale is kept with ``"paper"``; the guarantee states the true epsilon. Clipped noise differs only where the
+        paper has another sensitivity.
+    """
+
+    epsilon: float
+    sensitivity: Any
+    bounds: Any
+    names: Any = field(default=None, kw_only=True)
+    largest: Any = field(default=None, kw_only=True)
+    changed: int | None = field(default=None, kw_only=True)
+    paper_sensitivity: float | None = field(default=None, kw_only=True)
+    neighbours: str = field(default="substitution", kw_only=True)
+    convention: str = field(default="exact", kw_only=True)
+    unit = "l1"
+
+    def _take(self, known: StatedSensitivity) -> None:
+        self._set(epsilon=positive_real(self.epsilon, "epsilon"))
+        choice(self.convention, CONVENTIONS, "convention")
+        if known.neighbours is not None:
+            self._set(changed=known.changed, paper_sensitivity=known.paper_l1, largest=known.largest)
+        elif known.largest is not None:
+            if self.largest is not None:
+                raise ValueError("give the largest changes once: as a vector of sensitivities, or as largest=")
+            self._set(largest=known.largest)
+        if self.paper_sensitivity is not None:
+            self._set(paper_sensitivity=positive_real(self.paper_sensitivity, "paper_sensitivity"))
+        if self.changed is not None:
+            positive_integer(self.changed, "changed")
+        largest = np.asarray(finite_array(self.sensitivity if self.largest is None else self.largest, "largest"), float)
+        if not np.all(largest > 0):
+            raise ValueError(f"largest must be greater than 0 for every statistic, got {self.largest!r}")
+        self._set(largest=tuple(largest.tolist()) if largest.ndim == 1 else float(largest))
+        self._take_bounds(known, largest.shape)
+        if known.fractions and all(
+            np.all(np.equal(side, edge)) for side, edge in zip(self.bounds, (0.0, 1.0), strict=True)
+        ):
+            # All of them change, and the loss is never more than that of two: see bayesdp.privacy.bounded.
+            self._set(changed=min(2, math.prod(self.shape)))
+
+    @property
+    def _paper_scale(self) -> float:
+        taken = self.sensitivity if self.paper_sensitivity is None else self.paper_sensitivity
+        return float(taken / self.epsilon)
+
+    @cached_property
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the statistics."""
+        return self._exact_scale if self.convention == "exact" else self._paper_scale
+
+    @property
+    @abstractmethod
+    def _exact_scale(self) -> float:
+        """The scale that makes the stated epsilon true."""
+
+    @property
+    @abstractmethod
+    def true_epsilon(self) -> float:
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+
+    @property
+    def true_loss(self) -> PureDP:
+        """What the release costs at most, as a loss."""
+        return PureDP(self.true_epsilon)
+
+    @property
+    def _reservations(self) -> tuple[Statement, ...]:
+        if self.convention != "paper":
+            return ()
+        return (PaperScale(self._paper_scale, self.epsilon, self.true_epsilon),)
+
+
+class TruncatedLaplace(LaplaceStatistics):
+    """Publish statistics with Laplace noise given that the results are within public bounds.
+
+    The paper takes the scale ``sensitivity / epsilon``, which is not enough: the normaliser depends on the confidential
+    value, and tells something about it. Here the scale is solved for, so that epsilon is the largest loss over all changes
+    that the sensitivities allow (`bayesdp.privacy.truncated_epsilon`): below twice the paper's. It is attained by one statistic,
+    by proportions and by statistics that can all change by the most they can together; for others it is an upper bound.
+
+    See Also
+    --------
+    BoundaryInflatedLaplace : clipping, which costs no more than the noise.
+
+    References
+    ----------
+    Liu (2019), Definition 2(a); docs/CORRECTIONS.md.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import proportion_sensitivity
+    >>> mechanism = TruncatedLaplace(1.0, proportion_sensitivity(50), (0.0, 1.0))
+    >>> print(f"{mechanism.scale:.5f} {mechanism.true_epsilon:.5f}")
+    0.03225 1.00000
+    >>> paper = TruncatedLaplace(1.0, proportion_sensitivity(50), (0.0, 1.0), convention="paper")
+    >>> print(f"{paper.scale:.5f} {paper.true_epsilon:.2f}")
+    0.02000 1.49
+    >>> 0.0 < float(mechanism.release(0.3, rng=np.random.default_rng(1)).values) < 1.0
+    True
+
+    Three means of the same 50 records, of values between 0 and 10: one record may change each by 0.2.
+
+    >>> from bayesdp.privacy import mean_sensitivity
+    >>> each = mean_sensitivity(50, (0.0, 10.0))
+    >>> three = TruncatedLaplace(1.0, [each] * 3, (0.0, 10.0), names=["a", "b", "c"])
+    >>> print(f"{three.sensitivity:.2f}")
+    0.60
+    """
+
+    name = "truncated-laplace"
+    _bounded_law = noise.TruncatedLaplace
+
+    @property
+    def _exact_scale(self) -> float:
+        return truncated_scale(self.epsilon, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
+
+    @cached_property
+    def true_epsilon(self) -> float:
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+        size = np.full(self.shape, self.scale)
+        return truncated_epsilon(size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
+
+    @property
+    def _reservations(self) -> tuple[Statement, ...]:
+        several = math.prod(self.shape) != 1
+        return (*super()._reservations, *((Fixed("largest over sensitivities"),) if several else ()))
+
+
+class BoundaryInflatedLaplace(LaplaceStatistics):
+    """Publish statistics with Laplace noise, moved to the nearer bound where the result is outside (BIT, clipping).
+
+    Clipping is post-processing: epsilon is that of the noise, whose scale is ``sensitivity / epsilon``. A released value
+    may be a bound, with positive probability.
+
+    See Also
+    --------
+    TruncatedLaplace
+
+    References
+    ----------
+    Liu (2019), Definition 2(b).
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import proportion_sensitivity
+    >>> shares = proportion_sensitivity(50, 4)
+    >>> mechanism = BoundaryInflatedLaplace(1.0, shares, (0.0, 1.0), names=["a", "b", "c", "d"])
+    >>> mechanism.scale, mechanism.true_epsilon
+    (0.04, 1.0)
+    >>> paper = BoundaryInflatedLaplace(1.0, shares, (0.0, 1.0), names=["a", "b", "c", "d"], convention="paper")
+    >>> paper.scale, paper.true_epsilon
+    (0.02, 2.0)
+    """
+
+    name = "boundary-inflated-laplace"
+    _bounded_law = noise.BoundaryInflatedLaplace
+
+    @property
+    def _exact_scale(self) -> float:
+        b = float(self.sensitivity / self.epsilon)
+        return b if b * self.epsilon >= self.sensitivity else math.nextafter(b, math.inf)
+
+    @property
+    def true_epsilon(self) -> float:
+        """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
+        return self.epsilon if self.convention == "exact" else float(self.sensitivity / self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianStatistics(StatisticMechanism):
+    """Publish one statistic, or a vector of them, within public bounds, with Gaussian noise; see the subclasses.
+
+    Parameters
+    ----------
+    sensitivity : Sensitivity, sequence of Sensitivity, float, or array_like
+        `bayesdp.privacy.Sensitivity` of the statistic, or of the vector (proportions); or one for each statistic. As numbers:
+        the largest l2 distance of the whole vector, or the largest change of each, whose squares are added up.
+    rho : float, optional
+        zCDP loss.
+    epsilon, delta : float, optional
+        Approximate differential privacy, in place of rho.
+    """
+
+    sensitivity: Any
+    bounds: Any
+    rho: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    names: Any = None
+    neighbours: str = "substitution"
+    unit = "l2"
+
+    def _take(self, known: StatedSensitivity) -> None:
+        set_loss(self, self.rho, self.epsilon, self.delta)
+        self._take_bounds(known, np.shape(known.largest) if isinstance(known.largest, tuple) else ())
+        _ = self.scale  # refuses now what it cannot be found for
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise, in the unit of the statistics."""
+        return self.sigma
+
+    @cached_property
+    def sigma(self) -> float:
+        """Standard deviation of the noise before truncating or clipping, in the unit of the statistics."""
+        if self.epsilon is None or self.delta is None:
+            assert self.rho is not None  # one of the two ways was taken
+            return gaussian_sigma_for_rho(self.rho, self.sensitivity)
+        return self._sigma_for(self.epsilon, self.delta)
+
+    def _sigma_for(self, epsilon: float, delta: float) -> float:
+        return gaussian_sigma(epsilon, delta, self.sensitivity)
+
+    @property
+    def _stated(self) -> Loss:
+        if self.epsilon is None or self.delta is None:
+            return self.true_loss
+        return ApproximateDP(self.epsilon, self.delta)
+
+    @property
+    def true_loss(self) -> Loss:
+        """What the release costs at most: rho, and epsilon and delta where they were stated."""
+        rho = ZCDP(gaussian_rho(self.sigma, self.sensitivity))
+        if self.epsilon is None or self.delta is None:
+            return rho
+        return all_of([rho, ApproximateDP(self.epsilon, self.delta)])
+
+
+class TruncatedGaussian(GaussianStatistics):
+    """Publish statistics with Gaussian noise given that the results are within public bounds.
+
+    Truncating is not post-processing: the normaliser depends on the confidential value. It costs nothing nevertheless: the
+    laws around two values t apart are no easier to tell apart than normal laws of the same sigma
+    (`bayesdp.privacy.bounded` has the proof), so that sigma is that of Gaussian noise. For one statistic between two
+    bounds the exact delta is smaller, and so is the sigma for a stated epsilon and delta: by far, where the sensitivity is a
+    tenth of the interval or more.
+
+    See Also
+    --------
+    BoundaryInflatedGaussian : clipping.
+    TruncatedLaplace : pure differential privacy, for which truncating costs.
+    bayesdp.privacy.truncated_normal_epsilon : also the pure epsilon, which two bounds give it.
+
+    References
+    ----------
+    Liu (2019), Section 5, which takes truncating for post-processing; docs/CORRECTIONS.md.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import proportion_sensitivity
+    >>> mechanism = TruncatedGaussian(proportion_sensitivity(50), (0.0, 1.0), rho=0.125)
+    >>> print(f"{mechanism.sigma:.3f} {mechanism.true_loss}")
+    0.040 rho = 0.125
+    >>> 0.0 < float(mechanism.release(0.3, rng=np.random.default_rng(1)).values) < 1.0
+    True
+
+    A number between 0 and 1 of one person, who trusts nobody to add up:
+
+    >>> alone = TruncatedGaussian(1.0, (0.0, 1.0), epsilon=1.0, delta=1e-6)
+    >>> clipped = BoundaryInflatedGaussian(1.0, (0.0, 1.0), epsilon=1.0, delta=1e-6)
+    >>> print(f"{alone.sigma:.3f} {clipped.sigma:.3f}")
+    0.706 4.225
+    """
+
+    name = "truncated-gaussian"
+    _bounded_law = noise.TruncatedGaussian
+
+    def _sigma_for(self, epsilon: float, delta: float) -> float:
+        if self.shape:
+            return super()._sigma_for(epsilon, delta)
+        low, high = (float(side) for side in self.bounds)
+        return truncated_normal_sigma(epsilon, delta, (low, high), self.sensitivity)
+
+
+class BoundaryInflatedGaussian(GaussianStatistics):
+    """Publish statistics with Gaussian noise, moved to the nearer bound where the result is outside (BIT, clipping).
+
+    Clipping is post-processing: the loss is that of the noise. A released value may be a bound, with positive probability.
+
+    See Also
+    --------
+    TruncatedGaussian
+
+    References
+    ----------
+    Liu (2019), Definition 2(b) and Section 5. Sigma for epsilon and delta: Balle and Wang (2018), Theorem 8.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy import mean_sensitivity
+    >>> each = mean_sensitivity(50, (0.0, 10.0))
+    >>> three = BoundaryInflatedGaussian([each] * 3, (0.0, 10.0), epsilon=1.0, delta=1e-6, names=["a", "b", "c"])
+    >>> print(f"{three.sensitivity:.4f} {three.sigma:.4f}")
+    0.3464 1.4635
+    """
+
+    name = "boundary-inflated-gaussian"
+    _bounded_law = noise.BoundaryInflatedGaussian

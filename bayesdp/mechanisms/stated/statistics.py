@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from bayesdp._validate import shown
-from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
-from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
+from bayesdp.mechanisms.bounded.statistics import DescribedMechanism, StatisticMechanism
 from bayesdp.noise import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,

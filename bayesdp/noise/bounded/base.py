@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from inspect import cleandoc
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,20 +22,14 @@ from bayesdp.noise.arrays import (
     positive_scale,
     values_and_location,
 )
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.base import Floats, IndependentLaw
 from bayesdp.noise.bounded.kernels import filler
-from bayesdp.noise.namespace import equal, finite
+from bayesdp.noise.namespace import finite
 
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
     """Bounds as lists of numbers, None where there is no bound."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        return value if math.isfinite(value) else None
-
-    return [plain(side.tolist() if isinstance(side, np.ndarray) else side) for side in bounds]
+    return [np.where(np.isfinite(side), side, None).tolist() for side in bounds]
 
 
 def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
@@ -65,7 +58,7 @@ def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
 
 
 type Moments = tuple[Floats, Floats, Floats]
-"""A point near the location, and the first two moments of the distance of a value from it."""
+"""A point `near` the location, and the first two moments of the distance of a value from it."""
 
 
 _WORDS = """
@@ -89,7 +82,7 @@ bayesdp.distributions.{name} : the same law as a PyMC distribution.
 """
 
 
-class BoundedLaw(NoiseLaw):
+class BoundedLaw(IndependentLaw):
     """Values on an interval with public bounds, each around a location of its own.
 
     The law is that of a noisy value and not of noise that is added: its shape depends on how far the location, the
@@ -104,12 +97,8 @@ class BoundedLaw(NoiseLaw):
         Whether the mass of the tails stands at the bounds.
     free : type of ScaledLaw
         The law that was bounded; the posterior kernel takes values within the bounds in its form.
-    scale_name : str
-        Name of the field that holds its scale.
     log_cdf_kernel, icdf_kernel : callable, optional
         Of ``(xp, value or q, mu, scale, lower, upper)``, for values from lower up to below upper, where formulas are known.
-    fill : callable
-        ``fill(rng, mu, scale, lower, upper, out)`` writes draws into ``out``, shape (draws, cells); made from ``draw_one``.
     """
 
     support = "bounded"
@@ -121,14 +110,17 @@ class BoundedLaw(NoiseLaw):
     log_cdf_kernel: ClassVar[Any] = None
     icdf_kernel: ClassVar[Any] = None
     fill: ClassVar[Any]
-    bounds: Any
+    _sums: ClassVar[Any]
+    """Of (mu, scale, lower, upper): `near`, and sums or integrals of ``(y - near)**i`` times the free law, i = 0, 1, 2, in units of
+    its mass, or of its density times the scale, at `near`."""
+    bounds: tuple[Limit, Limit]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.kernel_parameters = (cls.scale_name, "lower", "upper")
         if "draw_one" in cls.__dict__:
             cls.fill = staticmethod(filler(cls.draw_one))
-        if "free" in cls.__dict__ and "kernel_form" not in cls.__dict__:
+        if "free" in cls.__dict__:
             cls.kernel_form = cls.free.kernel_form
         if "name" in cls.__dict__ and cls.__module__.startswith("bayesdp."):
             cls.__doc__ = with_sections(cls.__doc__, cls._shared_words())
@@ -144,27 +136,28 @@ class BoundedLaw(NoiseLaw):
             unit="Scale in counts" if cls.integer else f"{kind} of the law without bounds, in the unit of the values",
             whole=", whole numbers" if cls.integer else "",
         )
-        return {
-            key: text
-            for key, text in sections_of(words).items()
-            if key or "\nSupport " not in cleandoc(cls.__doc__ or "")
-        }
+        return sections_of(words) | ({"": ""} if "Support   " in (cls.__doc__ or "") else {})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds, integer=self.integer))
+        self._set(
+            **{self.scale_name: positive_scale(self.scale, self.scale_name)},
+            bounds=checked_bounds(self.bounds, integer=self.integer),
+        )
 
     @property
     def lower(self) -> Limit:
         """Lower bounds; -inf where there is none."""
-        lower: Limit = self.bounds[0]
-        return lower
+        return self.bounds[0]
 
     @property
     def upper(self) -> Limit:
         """Upper bounds; inf where there is none."""
-        upper: Limit = self.bounds[1]
-        return upper
+        return self.bounds[1]
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """Lower and upper bounds."""
+        return self.lower, self.upper
 
     @property
     def scale(self) -> Limit:
@@ -180,10 +173,6 @@ class BoundedLaw(NoiseLaw):
     @abstractmethod
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
         """See `Moments`; the second moment has positive terms only."""
-
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all values; ``-inf`` if one is outside its bounds. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_each(values, location)))
 
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density or log-mass of each value, elementwise; ``-inf`` outside the bounds, and off the integers for integer laws."""
@@ -223,11 +212,6 @@ class BoundedLaw(NoiseLaw):
         """Logarithm of the probability of at most values from lower up to below upper."""
         return np.asarray(self.log_cdf_kernel(np, y, mu, scale, lower, upper))
 
-    def _quantile(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        """The smallest value that a share q of the law does not exceed."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(self.icdf_kernel(np, q, mu, scale, lower, upper))
-
     @staticmethod
     def _some_value(lower: Floats, upper: Floats) -> Floats:
         """A finite value within the bounds, below the upper one."""
@@ -240,66 +224,77 @@ class BoundedLaw(NoiseLaw):
             raise ValueError(f"q must lie between 0 and 1, got {share[(share < 0.0) | (share > 1.0)][0]}")
         share, mu, *others = self._prepared(share, location)
         lower, upper = others[1:]
-        found = self._quantile(np.clip(share, 1e-300, 1.0), mu, *others)
+        inner = np.clip(share, 1e-300, 1.0)
+        with np.errstate(divide="ignore"):
+            if self.icdf_kernel is None:
+                found = self._bisected(inner, mu, *others)
+            else:
+                found = np.asarray(self.icdf_kernel(np, inner, mu, *others))
         return np.where(share <= 0.0, lower, np.where(share >= 1.0, upper, np.clip(found, lower, upper)))
+
+    def _bisected(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
+        """The smallest value that a share q does not exceed, from the distribution function, which keeps its digits far out."""
+        # How far quantiles are where a bound is missing; and a number is the quantile of its own probability, in spite of rounding.
+        reach, slack = (800.0 * scale + 2.0, 1e-14) if self.integer else (40.0 * scale, 0.0)
+        low = np.where(np.isfinite(lower), lower - self.integer, np.minimum(mu, upper) - reach)
+        high = np.where(np.isfinite(upper), upper, np.maximum(mu, lower) + reach)
+        if self.integer:
+            low, high = np.floor(low), np.ceil(high)
+        target = np.log(q) - slack
+        while True:
+            middle = np.floor(0.5 * (low + high)) if self.integer else 0.5 * (low + high)
+            done = (middle <= low) | (middle >= high)
+            if np.all(done):
+                return np.asarray(high)
+            enough = self._log_cdf(middle, mu, scale, lower, upper) >= target
+            low, high = np.where(done | enough, low, middle), np.where(done | ~enough, high, middle)
+
+    def _moments_at(self, location: npt.ArrayLike) -> Moments:
+        """How far `near` is from the location, and the two moments; see `Moments`."""
+        mu, _, *others = self._prepared(location, 0.0)
+        near, first, second = self._moments(mu, *others)
+        return near - mu, first, second
 
     def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean of a value around each location, elementwise."""
-        mu = self._prepared(location, 0.0)[0]
-        return np.asarray(mu + self.bias(location))
+        return np.asarray(np.add(location, self.bias(location)))
 
     def bias(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean minus location, elementwise."""
-        mu, _, *others = self._prepared(location, 0.0)
-        near, first, _ = self._moments(mu, *others)
-        return np.asarray((near - mu) + first)
+        shift, first, _ = self._moments_at(location)
+        return np.asarray(shift + first)
 
     def variance(
-        self,
-        shape: tuple[int, ...],
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
+        self, shape: tuple[int, ...], invariants: Invariants | None = None, location: npt.ArrayLike | None = None
     ) -> Floats | None:
         """Variance around each location, shape `shape`; None without a location, on which it depends."""
         if location is None:
             return None
-        mu, _, *others = self._prepared(located(location, shape), 0.0)
-        _, first, second = self._moments(mu, *others)
+        _, first, second = self._moments_at(located(location, shape))
         return np.asarray(np.maximum(second - first**2, 0.0))
 
     def mse(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean squared distance from the location, variance plus squared bias, elementwise."""
-        mu, _, *others = self._prepared(location, 0.0)
-        near, first, second = self._moments(mu, *others)
-        shift = near - mu
+        shift, first, second = self._moments_at(location)
         return np.asarray(second + 2.0 * shift * first + shift**2)
 
-    def draw(
-        self,
-        rng: _validate.Seed,
-        shape: tuple[int, ...],
-        size: int | None = None,
-        invariants: Invariants | None = None,
-        location: npt.ArrayLike | None = None,
-    ) -> Floats | Ints:
-        """Draw independent values around a real location (zero by default). See `NoiseLaw.draw`."""
-        cells = [located(location, shape), *(broadcast_scale(array, shape, name) for array, name in self._named())]
-        drawn: Floats | Ints = draw_each(self.fill, rng, cells, size, integer=self.integer)
-        return drawn
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
+        return draw_each(self.fill, rng, [location, *self._spread(location.shape)], count, integer=self.integer)
 
     def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which values are outside their bounds, elementwise."""
         y = np.asarray(values, dtype=np.float64)
-        return (y < broadcast_scale(self.lower, y.shape, "bounds")) | (
-            y > broadcast_scale(self.upper, y.shape, "bounds")
-        )
+        _, lower, upper = self._spread(y.shape)
+        return (y < lower) | (y > upper)
 
-    def _named(self) -> tuple[tuple[Limit, str], ...]:
-        return (self.scale, self.scale_name), (self.lower, "bounds"), (self.upper, "bounds")
+    def _spread(self, shape: tuple[int, ...]) -> list[Floats]:
+        """Scale and bounds of every value."""
+        parameters = (self.scale, self.scale_name), (self.lower, "bounds"), (self.upper, "bounds")
+        return [broadcast_scale(array, shape, name) for array, name in parameters]
 
     def _prepared(self, values: npt.ArrayLike, location: npt.ArrayLike) -> tuple[Floats, ...]:
         y, mu = values_and_location(values, location)
-        return y, mu, *(broadcast_scale(array, y.shape, name) for array, name in self._named())
+        return y, mu, *self._spread(y.shape)
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data; a bound that is infinite is None. See `NoiseLaw.describe`."""
@@ -309,53 +304,19 @@ class BoundedLaw(NoiseLaw):
         lower, upper = map(self._shown, self.bounds)
         return f"{self.name} {self.scale_name}={self._shown(self.scale)} bounds={lower}:{upper}"
 
-    @property
-    def limits(self) -> tuple[Any, Any]:
-        """Lower and upper bounds."""
-        return self.lower, self.upper
-
     def model_parameters(self) -> dict[str, Any]:
         """The scale and both bounds, by the names that the PyMC distributions have for them."""
         return {self.scale_name: self.scale, "lower": self.lower, "upper": self.upper}
 
 
-class BoundedReal(BoundedLaw):
-    """Real numbers on an interval."""
-
-    integer = False
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density of each value, elementwise; log-probability at a bound that has an atom, ``-inf`` outside the bounds."""
-        return self.log_each(values, location)
-
-
-class BoundaryInflated(BoundedLaw):
-    """The free law, symmetric about its location, with the mass of each tail at the bound before it."""
-
-    has_atoms = True
-
-    @classmethod
-    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-        """That of the free law between the bounds, the log-probability of the tail at a bound, which belongs to the tail."""
-        below = cls.free.log_cdf_kernel(xp, finite(xp, lower, 0.0), mu, scale)
-        above = cls.free.log_cdf_kernel(xp, -finite(xp, upper, 0.0), -mu, scale)
-        inner = cls.free.log_kernel(xp, value, mu, scale)
-        return xp.where(equal(xp, value, lower), below, xp.where(equal(xp, value, upper), above, inner))
-
-    @classmethod
-    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-        """That of the free law, for values from lower up to below upper."""
-        return cls.free.log_cdf_kernel(xp, value, mu, scale)
+class WithAtoms(BoundedLaw):
+    """Laws with a probability of each bound."""
 
     def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
         """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
-        mu, _, scale, lower, upper = self._prepared(location, 0.0)
-        return self._beyond(mu, scale, lower, upper)
-
-    def _beyond(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        """Free probabilities of at most the lower, and of at least the upper bound."""
-        at_most = [
-            np.where(np.isinf(side), 0.0, np.exp(self.free.log_cdf_kernel(np, finite(np, side, 0.0), centre, scale)))
-            for side, centre in ((lower, mu), (-upper, -mu))
-        ]
-        return at_most[0], at_most[1]
+        mu = self._prepared(location, 0.0)[0]
+        _, *sides = self._spread(mu.shape)
+        at_lower, at_upper = (
+            np.where(np.isinf(side), 0.0, np.exp(self.log_each(finite(np, side, 0.0), mu))) for side in sides
+        )
+        return at_lower, at_upper

@@ -1,8 +1,4 @@
-"""Compiled samplers of laws on an interval, and sums of a Gaussian over the integers of an interval.
-
-The scalar samplers are shared by `bayesdp.noise` and by the PyMC distributions, as those of `bayesdp.noise.kernels`. All take the
-location, the scale and the two bounds, of which one may be infinite.
-"""
+"""Compiled samplers of laws on an interval, for `bayesdp.noise` and the PyMC distributions, and sums over its integers."""
 
 from __future__ import annotations
 
@@ -32,6 +28,37 @@ def boundary_inflated_laplace(rng, mu, b, lower, upper):  # type: ignore[no-unty
     distance = b * rng.standard_exponential()
     value = mu + distance if rng.random() < 0.5 else mu - distance
     return min(max(value, lower), upper)
+
+
+@numba.njit(cache=True)
+def boundary_inflated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for what it meets
+    """Draw from the Gaussian law and move what is outside to the nearer bound."""
+    return min(max(mu + sigma * rng.standard_normal(), lower), upper)
+
+
+@numba.njit(cache=True)
+def truncated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # as above
+    """Draw from the Gaussian law given the bounds, by rejection that accepts at least one proposal in eight or so."""
+    far = max(lower - mu, mu - upper) / sigma
+    width = (upper - lower) / sigma
+    if far > 1.0:  # the law falls almost exponentially from the nearer bound
+        start = lower if mu < lower else upper
+        sign = 1.0 if mu < lower else -1.0
+        share = -math.expm1(-far * width)
+        while True:
+            t = -math.log1p(-rng.random() * share) / far
+            if rng.standard_exponential() >= 0.5 * t * t:
+                return min(max(start + sign * sigma * t, lower), upper)
+    if width <= 2.0:
+        near = min(max(mu, lower), upper)
+        while True:
+            y = min(lower + rng.random() * (upper - lower), upper)
+            if rng.standard_exponential() >= 0.5 * ((y - near) / sigma) * ((y + near - 2.0 * mu) / sigma):
+                return y
+    while True:
+        y = mu + sigma * rng.standard_normal()
+        if lower <= y <= upper:
+            return y
 
 
 @numba.njit(cache=True)
@@ -80,14 +107,10 @@ def truncated_discrete_laplace(rng, mu, b, lower, upper):  # type: ignore[no-unt
 
 @numba.njit(cache=True)
 def truncated_discrete_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # as above
-    """Draw an integer within the bounds, by rejection that accepts at least one proposal in ten or so.
-
-    Far outside the bounds the law falls almost geometrically from the nearer one; narrow intervals take uniform
-    proposals; otherwise the law without bounds seldom leaves them on both sides.
-    """
+    """Draw an integer within the bounds, by rejection that accepts at least one proposal in ten or so."""
     far = max(lower - mu, mu - upper)
     width = upper - lower
-    if far > sigma:
+    if far > sigma:  # the law falls almost geometrically from the nearer bound
         start = lower if mu < lower else upper
         sign = 1.0 if mu < lower else -1.0
         while True:

@@ -15,8 +15,12 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, located, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
 from bayesdp.noise.bounded.base import plain_bounds
-from bayesdp.noise.bounded.discrete import TruncatedDiscreteGaussian, TruncatedDiscreteLaplace
-from bayesdp.noise.bounded.real import TruncatedGaussian, TruncatedLaplace
+from bayesdp.noise.bounded.laws import (
+    TruncatedDiscreteGaussian,
+    TruncatedDiscreteLaplace,
+    TruncatedGaussian,
+    TruncatedLaplace,
+)
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.namespace import finite
 from bayesdp.queries import Query

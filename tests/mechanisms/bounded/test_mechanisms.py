@@ -15,7 +15,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
-from bayesdp.noise.bounded.discrete import draw_bounded
+from bayesdp.noise.bounded.laws import draw_bounded
 from bayesdp.papers import subspace
 from bayesdp.privacy import mean_sensitivity, proportion_sensitivity, split_budget, truncated_epsilon
 from tests.comparison.chi_square import chi_square_pvalue

@@ -409,3 +409,11 @@ def test_within_bounds_nothing_is_added_and_no_picture_of_noise_is_drawn() -> No
     law = TruncatedDiscreteLaplace(2.5, (0, 9))
     assert not law.additive
     assert law.picture(np.arange(3.0), 1.0) is None
+
+
+def test_tails_keep_their_digits_next_to_a_bound() -> None:
+    """By the formula, at a location at the bound that the value is next to."""
+    law = TruncatedLaplace(1.0, (0.0, 1.0))
+    expected = np.log(np.expm1(-1e-9) / np.expm1(-1.0))
+    assert law.log_cdf(1e-9, 0.0) == pytest.approx(expected, rel=1e-14)
+    assert law.log_sf(1.0 - 2.0**-40, 1.0) == pytest.approx(np.log(np.expm1(-(2.0**-40)) / np.expm1(-1.0)), rel=1e-14)
