@@ -115,7 +115,7 @@ _SUBMODULES: Final = frozenset(__all__) - {*_HOME, "__version__"}
 # The only calls that go upwards; their callers are below the modules named here. Laws and
 # mechanisms of papers are imported when a file names them.
 for _purpose, _module, _function in (
-    ("check what a release states", "bayesdp.mechanisms.stated.tables", "check_stated"),
+    ("check what a release states", "bayesdp.mechanisms.stated", "check_stated"),
     ("check a total", "bayesdp.composition.stated", "check_total"),
     ("make a dataset", "bayesdp.storage.dataset", "to_dataset"),
     ("read a dataset", "bayesdp.storage.dataset", "from_dataset"),

@@ -347,7 +347,7 @@ class Release:
         >>> Release(release.frame, release.measurements, release.exact, release.mechanism, stated, True).check_stated()
         Traceback (most recent call last):
             ...
-        ValueError: the guarantee states epsilon = 0.1, but noise of the mechanism 'lattice-laplace' as described has epsilon = 0.5
+        ValueError: parameters: the guarantee states epsilon = 0.1, but the mechanism 'lattice-laplace' has epsilon = 0.5
         """
         if self.mechanism is not None or self.guarantee is not None:
             _ = self._stated

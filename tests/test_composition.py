@@ -13,7 +13,7 @@ import scipy.linalg
 
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
 from bayesdp.composition import as_one, joint_release
-from bayesdp.composition._total import known_losses
+from bayesdp.composition._total import Part
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -582,6 +582,6 @@ def test_the_loss_of_plain_real_noise_is_that_of_its_law(law, kind, stated, expe
     noisy = Measured(Identity(LABELS), TABLE + 0.25, law)
     guarantee = replace(ProjectedGaussian(COUNTY, mu=0.3).guarantee, kind=kind, unit="l2", parameters=stated)
     own = Release.from_published(LABELS, [noisy], exact(COUNTY).exact, guarantee=guarantee)
-    found = known_losses(own, own.invariants)[DIFFERENCES["substitution"]]
+    found = Part(own, own.invariants).by_law[DIFFERENCES["substitution"]]
     assert found.loss.kind == kind
     assert found.loss.parameters == pytest.approx(expected)

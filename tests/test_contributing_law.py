@@ -15,7 +15,7 @@ from scipy.stats import logistic, poisson
 
 import bayesdp as bdp
 from bayesdp.calibration import verdict_of
-from bayesdp.composition._total import known_losses
+from bayesdp.composition._total import Part
 from bayesdp.distributions import distribution_of
 from bayesdp.mechanisms import base as mechanisms
 from bayesdp.noise import base as laws
@@ -71,7 +71,7 @@ def test_the_loss_is_the_largest_log_ratio_of_the_mass(names):
     k = np.arange(-60, 61)
     logs = np.array([law.logp([own], [0]) for own in k])
     assert 0.9999 * epsilon / 2.0 < np.max(np.diff(logs)) <= epsilon / 2.0
-    found = known_losses(names["release"], names["release"].invariants)[DIFFERENCES["substitution"]]
+    found = Part(names["release"], names["release"].invariants).by_law[DIFFERENCES["substitution"]]
     assert found.loss.parameters == {"epsilon": pytest.approx(epsilon)}
 
 
@@ -128,7 +128,7 @@ def test_a_law_that_says_nothing_of_itself_is_not_made_up_for(names):
     measured = bdp.Measured(cells, [[3, 4], [5, 1]], plain)
     guarantee = names["mechanism"].guarantee
     own = bdp.Release.from_published(GRID, [measured], guarantee=guarantee)
-    assert known_losses(own, own.invariants) == {}  # the stated loss stays, and nothing is computed from the law
+    assert Part(own, own.invariants).by_law == {}  # the stated loss stays, and nothing is computed from the law
     assert (plain.family, plain.limits, plain.normal) == ("independent", (-np.inf, np.inf), False)
     with pytest.raises(TypeError, match="a sampler by integers only"):
         draw_independent(plain, 3)

@@ -262,19 +262,18 @@ def changed(both: Composition, **changes: Any) -> Release:
 
 def test_a_reader_refuses_what_the_law_does_not_give(ten: Composition) -> None:
     upper = convolved(ten)["neighbours"].loss["epsilon"]
-    assert changed(ten, epsilon=1.99) != ten.release  # more may be stated
-    for epsilon in (0.5, upper - 0.3, 0.0):
+    for epsilon in (0.5, upper - 0.3, 0.0, 1.99):
         with pytest.raises(ValueError, match="but the mechanisms together have"):
             changed(ten, epsilon=epsilon)
-    with pytest.raises(ValueError, match="have delta = 1e-06"):
+    with pytest.raises(ValueError, match=r"have .*delta = 1e-06"):
         changed(ten, delta=1e-9)
     with pytest.raises(ValueError, match="have epsilon"):
         changed(ten, at_delta=1e-9)
-    with pytest.raises(ValueError, match="no key at_delta"):
+    with pytest.raises(ValueError, match=r"pairs: the guarantee states .*by convolution"):
         changed(ten, at_delta=None)
     with pytest.raises(ValueError, match="at_delta"):
         changed(ten, at_delta=2.0)
-    with pytest.raises(ValueError, match="none below"):
+    with pytest.raises(ValueError, match=r"no epsilon below 3 .*, but the mechanisms together have"):
         changed(ten, least=3.0)
 
 

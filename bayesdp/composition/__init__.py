@@ -16,17 +16,18 @@ from __future__ import annotations
 from bayesdp.composition._total import is_nested
 from bayesdp.composition.checked_posterior import check_posterior, converged_of
 from bayesdp.composition.composing import Composition, as_one, compose, loss_at_difference, posterior_release
-from bayesdp.composition.joint import check_law, joint_release, releases_of_posterior
+from bayesdp.composition.joint import check_law, joint_release
 from bayesdp.composition.of_posterior import (
     CELLS,
     Streamed,
     determined_of,
     draws_of,
     is_streamed,
+    releases_of_posterior,
     releases_of_tables,
     tables_of_posterior,
 )
-from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN
+from bayesdp.mechanisms.stated import LOSS_UNKNOWN
 
 __all__ = [
     "CELLS",

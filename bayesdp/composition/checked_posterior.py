@@ -1,7 +1,4 @@
-"""Whether a posterior can be what it says: draws that agree with the releases in it, and attributes of the right kind.
-
-Attributes of a posterior and its groups: which there are, of which kind, and that the verdict on convergence fits its numbers.
-"""
+"""Whether a posterior can be what it says: draws that agree with the releases in it, and attributes that fit one another."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import xarray as xr
 
 from bayesdp import _strict_json as strict_json
 from bayesdp._validate import shown
-from bayesdp.composition.of_posterior import draws_of, tables_of_posterior
+from bayesdp.composition.of_posterior import draws_of, groups_of, tables_of_posterior
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
@@ -25,68 +22,48 @@ from bayesdp.storage.counts import relaxation_of
 _VERDICTS = ("converged", "not judged", "not converged")
 
 
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1)
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "0 or 1": lambda value: isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1),
+    "text": lambda value: isinstance(value, str),
+    "a number": lambda value: isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool),
+    f"one of {', '.join(map(repr, _VERDICTS))}": lambda value: value in _VERDICTS,
+}
+"""What an attribute may be, in words, and how to tell."""
+
+_FLAG, _TEXT, _NUMBER, _VERDICT = _KINDS
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
+def _attributes(**names: str) -> dict[str, str]:
+    """Each attribute, of those listed by their kind, and its kind."""
+    kinds = {"flags": _FLAG, "texts": _TEXT, "numbers": _NUMBER, "verdicts": _VERDICT}
+    return {name: kinds[kind] for kind, listed in names.items() for name in listed.split()}
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-type _Kinds = Mapping[str, tuple[Callable[[Any], bool], str]]
-
-_FLAG, _TEXT, _NUMBER = (_flag, "0 or 1"), (_text, "text"), (_number, "a number")
-_VERDICT = (lambda value: value in _VERDICTS, "one of " + ", ".join(map(repr, _VERDICTS)))
-_ATTRIBUTES: dict[str, _Kinds] = {
-    "diagnostics": {
-        "verdict": _VERDICT,
-        "converged": _FLAG,
-        "message": _TEXT,
-        "rhat_limit": _NUMBER,
-        "ess_limit": _NUMBER,
-        "worst_rhat": _NUMBER,
-        "worst_ess": _NUMBER,
-        "worst_quantities": _TEXT,
-        "draws_needed": _NUMBER,
-        **dict.fromkeys(("verdict_counts", "verdict_parameters"), _VERDICT),
-        "cells_always_zero": _NUMBER,
-        "missed_modes": _TEXT,
-        "missed_modes_message": _TEXT,
-        **dict.fromkeys(
-            (f"missed_modes_{name}" for name in ("tested", "alike", "short", "disagreeing", "rate")), _NUMBER
-        ),
-    },
-    "fiber": {
-        "variable": _TEXT,
-        "bounds_exact": _FLAG,
-        "determined_complete": _FLAG,
-        "connectivity": _TEXT,
-        "proved": _FLAG,
-    },
-    "statistics": {"variable": _TEXT},
-    "relaxation": {"variable": _TEXT, "kind": _TEXT, "text": _TEXT, "case": _TEXT},
-    "guarantee": {"guarantee": _TEXT, "text": _TEXT},
+_ATTRIBUTES = {
+    "diagnostics": _attributes(
+        verdicts="verdict verdict_counts verdict_parameters",
+        flags="converged",
+        texts="message worst_quantities missed_modes missed_modes_message",
+        numbers="rhat_limit ess_limit worst_rhat worst_ess draws_needed cells_always_zero missed_modes_tested missed_modes_alike "
+        "missed_modes_short missed_modes_disagreeing missed_modes_rate",
+    ),
+    "fiber": _attributes(texts="variable connectivity", flags="bounds_exact determined_complete proved"),
+    "statistics": _attributes(texts="variable"),
+    "relaxation": _attributes(texts="variable kind text case"),
+    "guarantee": _attributes(texts="guarantee text"),
 }
 """What the attributes of our own groups are; files of earlier versions may lack some."""
 
-_ROOT: _Kinds = {
-    **dict.fromkeys(("bayesdp_version", "pymc_version", "numpy_version", "seed", "command", "prior", "created"), _TEXT),
-    "interrupted": _FLAG,
-}
+_ROOT = _attributes(texts="bayesdp_version pymc_version numpy_version seed command prior created", flags="interrupted")
 """Of the whole tree, where other programs leave attributes of their own."""
 
 
 def check_attributes(tree: xr.DataTree) -> None:
     """Check the attributes of a posterior, of which other programs may add some, and of our groups, which have no others."""
     _check_kinds("the posterior", tree.attrs, _ROOT, others=True)
-    for name, group in tree.children.items():
-        ours = next((kind for kind in _ATTRIBUTES if name == kind or name.startswith(f"{kind}_")), None)
-        if ours is not None:
-            _check_kinds(f"the group {name!r}", group.attrs, _ATTRIBUTES[ours], others=False)
+    for kind, known in _ATTRIBUTES.items():
+        for name, group in groups_of(tree, kind):
+            _check_kinds(f"the group {name!r}", group.attrs, known, others=False)
 
 
 def converged_of(tree: xr.DataTree) -> bool | None:
@@ -116,20 +93,19 @@ def converged_of(tree: xr.DataTree) -> bool | None:
     return said
 
 
-def _check_kinds(where: str, attrs: Mapping[Any, Any], kinds: _Kinds, *, others: bool) -> None:
+def _check_kinds(where: str, attrs: Mapping[Any, Any], kinds: Mapping[str, str], *, others: bool) -> None:
     for key, value in attrs.items():
         if key not in kinds:
             if others:
                 continue
             raise ValueError(f"{where} has the unknown attribute {key!r}; it may have {', '.join(kinds)}")
-        valid, valid_values = kinds[key]
         try:
-            good = valid(value)
+            good = _KINDS[kinds[key]](value)
         except ValueError:  # an array has no truth value
             good = False
         if not good:
             value = value.item() if isinstance(value, np.generic) else value
-            raise ValueError(f"{key} of {where} must be {valid_values}, got {value!r}")
+            raise ValueError(f"{key} of {where} must be {kinds[key]}, got {value!r}")
 
 
 _AT_ONCE = 10_000_000
@@ -144,11 +120,6 @@ def check_posterior(tree: xr.DataTree) -> None:
 
     Every draw of every table is compared with the exact answers of its releases; 600 tables of 15,000 cells take a tenth of a
     second. Of tables that were not recorded (`var_names`), nothing can be said.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        With the group ``posterior``.
     """
     sizes = tree["posterior"].to_dataset().sizes
     for dim in ("chain", "draw"):
@@ -165,13 +136,13 @@ def check_posterior(tree: xr.DataTree) -> None:
 
 def _check_guarantees(tree: xr.DataTree) -> None:
     """The guarantee that stands beside a release is the one in it."""
-    for name, own in tree.children.items():
-        if not (name == "guarantee" or name.startswith("guarantee_")) or "guarantee" not in own.attrs:
+    for name, group in groups_of(tree, "guarantee"):
+        if "guarantee" not in group.attrs:
             continue
         beside = f"release{name.removeprefix('guarantee')}"
         if beside not in tree.children:
             raise ValueError(f"the group {name!r} is about a release, but there is no group {beside!r}")
-        description = strict_json.loads(own.attrs["guarantee"], f"guarantee of the group {name!r}")
+        description = strict_json.loads(group.attrs["guarantee"], f"guarantee of the group {name!r}")
         release = Release.from_dataset(tree[beside].to_dataset())
         about, inside = release.about, release.guarantee
         try:
@@ -203,7 +174,7 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
     real = relaxation_of(tree, name) is not None
     if real and draws.dtype.kind != "f":
         raise ValueError(f"{name} is said to be a continuous relaxation, but it holds {draws.dtype}")
-    fiber = Fiber.of(tuple(dict.fromkeys(part for own in releases for part in own.exact)), frame)
+    fiber = Fiber.of(tuple(dict.fromkeys(part for release in releases for part in release.exact)), frame)
     lowest = np.full(frame.shape, np.inf)
     highest = np.full(frame.shape, -np.inf)
     step = max(1, _AT_ONCE // max(1, frame.size))
@@ -213,9 +184,9 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
             _check_tables(tables, name, fiber, real=real, first=(chain, start))
             lowest = np.minimum(lowest, tables.min(axis=0))
             highest = np.maximum(highest, tables.max(axis=0))
-    for group, own in tree.children.items():
-        if (group == "fiber" or group.startswith("fiber_")) and own.attrs.get("variable", name) == name:
-            _check_limits(own.to_dataset(), group, name, frame, lowest, highest, slack=_ROUNDING if real else 0.0)
+    for group, limits in groups_of(tree, "fiber"):
+        if limits.attrs.get("variable", name) == name:
+            _check_limits(limits.to_dataset(), group, name, frame, lowest, highest, slack=_ROUNDING if real else 0.0)
 
 
 def _check_labels(draws: xr.DataArray, name: str, frame: Frame) -> None:
@@ -237,12 +208,8 @@ def _check_tables(tables: npt.NDArray[Any], name: str, fiber: Fiber, *, real: bo
     if real and not np.isfinite(tables).all():
         draw, *cell = np.argwhere(~np.isfinite(tables))[0].tolist()
         raise ValueError(f"{at(draw)}: {_cell(fiber.frame, cell)} is {tables[draw, *cell]}, and counts are finite")
-    slack = (
-        _ROUNDING * np.maximum(1.0, np.abs(tables).max(axis=axes, keepdims=True))
-        if real
-        else np.zeros((1,) * tables.ndim)
-    )
-    low = tables < -slack if real else tables < 0
+    slack = _ROUNDING * np.maximum(1.0, np.abs(tables).max(axis=axes, keepdims=True)) if real else None
+    low = tables < (0 if slack is None else -slack)
     if low.any():
         draw, *cell = np.argwhere(low)[0].tolist()
         raise ValueError(f"{at(draw)}: {_cell(fiber.frame, cell)} is {tables[draw, *cell]}, and counts are at least 0")
@@ -253,7 +220,7 @@ def _check_tables(tables: npt.NDArray[Any], name: str, fiber: Fiber, *, real: bo
     ):
         for query, values in parts:
             excess = query.apply(tables) - values
-            room = _room(query, slack, excess.ndim) if real else 0
+            room = 0 if slack is None else _room(query, slack, excess.ndim)
             bad = np.abs(excess) > room if sign == 0 else sign * excess < -room
             if bad.any():
                 draw, *answer = np.argwhere(bad)[0].tolist()
@@ -285,29 +252,23 @@ def _check_limits(
     unknown = sorted(map(str, set(limits.data_vars) - {"lower", "upper", "determined"}))
     if unknown:
         raise ValueError(f"the group {group!r} has unknown variables: {shown(unknown)}")
-    found: dict[str, npt.NDArray[Any]] = {}
-    for key, own in limits.data_vars.items():
-        if set(own.dims) != set(frame.dims) or any(
-            own.sizes[d] != n for d, n in zip(frame.dims, frame.shape, strict=True)
-        ):
+    room = slack * np.maximum(1.0, np.abs(highest))
+    for key, variable in limits.data_vars.items():
+        if dict(variable.sizes) != dict(zip(frame.dims, frame.shape, strict=True)):
             raise ValueError(
                 f"{key} of the group {group!r} must have the dimensions of {name}, {', '.join(frame.dims)}"
             )
-        found[str(key)] = own.transpose(*frame.dims).values
-        if found[str(key)].dtype.kind not in "biuf" or (
-            key == "determined" and not np.isin(found["determined"], (0, 1)).all()
-        ):
+        values = variable.transpose(*frame.dims).values
+        if values.dtype.kind not in "biuf" or (key == "determined" and not np.isin(values, (0, 1)).all()):
             raise ValueError(
                 f"{key} of the group {group!r} must hold {'0 and 1' if key == 'determined' else 'numbers'}"
             )
-    room = slack * np.maximum(1.0, np.abs(highest))
-    for key, values in found.items():
         if key == "determined":
             wrong = values.astype(np.bool_) & (highest - lowest > 2 * room)
+        elif key == "lower":
+            wrong = lowest < values - room
         else:
-            wrong = (
-                lowest < values - room if key == "lower" else (values >= 0) & (highest > values + room)
-            )  # -1: no limit
+            wrong = (values >= 0) & (highest > values + room)  # -1: no limit
         bad = np.argwhere(wrong)
         if len(bad):
             cell = tuple(bad[0].tolist())

@@ -1,20 +1,11 @@
-"""Put several releases of one confidential table together.
-
-What several releases of the same statistics cost together.
-
-What several releases of one confidential table are, taken together.
-
-Several releases of one table as one release that says what they protect together, and the release of a posterior.
-
-What one or several releases lose at a difference of one's own choice: to compare releases whose invariants are not the same.
-"""
+"""Put several releases of one confidential table, or of the same statistics, together: what they are and protect as one."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,15 +14,14 @@ import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp._validate import probability
-from bayesdp.composition._total import common_kind, is_nested, known_losses, loss_of, total, total_guarantee
-from bayesdp.composition.joint import joint_release, releases_of_posterior
+from bayesdp.composition._total import common_kind, is_nested, needs_delta, parts_of, total, total_guarantee
+from bayesdp.composition.joint import joint_release
+from bayesdp.composition.of_posterior import releases_of_posterior
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.stated.tables import LOSS_UNKNOWN, composition_name
-from bayesdp.privacy import Difference, Guarantee, PairLoss, SemiAdjacency, StatisticGuarantee, semi_adjacency
+from bayesdp.mechanisms.stated import LOSS_UNKNOWN, composition_name
+from bayesdp.privacy import Difference, Guarantee, SemiAdjacency, semi_adjacency
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import LossAt
-from bayesdp.queries import Totals
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences
 
@@ -85,7 +75,7 @@ class Composition:
     @property
     def ranks(self) -> tuple[int, ...]:
         """The rank of the invariants of each release."""
-        return tuple(own.invariants.rank for own in self.releases)
+        return tuple(release.invariants.rank for release in self.releases)
 
     @cached_property
     def semi_adjacency(self) -> SemiAdjacency:
@@ -99,7 +89,7 @@ class Composition:
     def narrowed(self) -> npt.NDArray[np.bool_]:
         """Cells whose range of possible counts the combination makes smaller than each release alone, shape ``(*table)``."""
         lower, upper = _limits(self.release)
-        alone = [_limits(own) for own in self.releases]
+        alone = [_limits(release) for release in self.releases]
         return np.asarray(
             (lower > np.max([low for low, _ in alone], axis=0)) | (upper < np.min([high for _, high in alone], axis=0))
         )
@@ -107,7 +97,7 @@ class Composition:
     @cached_property
     def newly_determined(self) -> npt.NDArray[np.bool_]:
         """Cells with one possible count only, which no release determines alone, shape ``(*table)``."""
-        alone = np.any([own.fiber.determined() for own in self.releases], axis=0)
+        alone = np.any([release.fiber.determined() for release in self.releases], axis=0)
         return np.asarray(self.fiber.determined() & ~alone)
 
     @property
@@ -134,11 +124,11 @@ class Composition:
         lines = [
             f"Composition of {len(self.releases)} releases of a table {printable(' × '.join(frame.dims))} ({sizes} cells)"
         ]
-        for number, own in enumerate(self.releases, start=1):
-            joint = is_nested(own.invariants, self.invariants)
+        for number, release in enumerate(self.releases, start=1):
+            joint = is_nested(release.invariants, self.invariants)
             more = "; the other invariants follow from these" if joint else ""
             lines.append(
-                f"release {number}: rank {own.invariants.rank}, {own.invariants.dimension} dimensions free{more}"
+                f"release {number}: rank {release.invariants.rank}, {release.invariants.dimension} dimensions free{more}"
             )
         lines.append(f"together: rank {self.rank}, {free} dimensions free")
         if not free:
@@ -147,7 +137,10 @@ class Composition:
             )
         elif self.differences:
             lines.append("Smallest differences that keep all invariants:")
-            lines += [f"  - {own.relation}; l1 {own.l1:.6g}, l2 {own.l2:.6g}" for own in self.differences]
+            lines += [
+                f"  - {difference.relation}; l1 {difference.l1:.6g}, l2 {difference.l2:.6g}"
+                for difference in self.differences
+            ]
         else:
             lines.append("Smallest differences that keep all invariants: not searched for, the table is too large.")
         adjacency_text = str(self.semi_adjacency)
@@ -175,41 +168,6 @@ def _named(cells: Sequence[str]) -> str:
         return ""
     more = f", ... ({len(cells) - _NAMED} more)" if len(cells) > _NAMED else ""
     return ": " + "; ".join(map(printable, cells[:_NAMED])) + more
-
-
-def total_of_statistics(releases: Sequence[Release]) -> tuple[StatisticGuarantee | None, str | None]:
-    """The total loss of releases of statistics for neighbouring data sets, or why there is none.
-
-    By basic composition: epsilons, deltas and rhos add up, as the noise of releases is independent.
-    """
-    stated = [own.guarantee for own in releases]
-    if any(own is None for own in stated):
-        return None, "a release states no loss"
-    known = [own for own in stated if own is not None]
-    about = {own.pairs[0].about if own.pairs else None for own in known}
-    if len({own.kind for own in known}) != 1 or len(about) != 1 or None in about:
-        return (
-            None,
-            "the releases state different definitions of privacy, or are about different neighbouring data sets",
-        )
-    first = known[0].pairs[0]
-    total = _sum([own.parameters.loss for own in known])
-    row = _sum([own.pairs[0].loss for own in known])
-    size = max(own.parameters.get("sensitivity", 1.0) for own in known)
-    caveats = tuple(dict.fromkeys(caveat for own in known for caveat in own.caveats))
-    guarantee = StatisticGuarantee(
-        known[0].kind,
-        LossAt(total, size),
-        known[0].unit,
-        (PairLoss(first.about, size, first.norm, row),),
-        simulated=any(own.simulated for own in known),
-        caveats=caveats,
-    )
-    return guarantee, None
-
-
-def _sum(losses: Sequence[Loss]) -> Loss:
-    return reduce(lambda one, two: one.compose(two), losses)
 
 
 def compose(*releases: Release, delta: float | None = None, at_delta: float | None = None) -> Composition:
@@ -291,15 +249,11 @@ def compose(*releases: Release, delta: float | None = None, at_delta: float | No
     if at_delta is not None:
         probability(at_delta, "at_delta")
     joint = joint_release(releases)
-    if joint.about == "statistics":
-        if at_delta is not None:
-            raise ValueError("at_delta is for releases of tables, and these are of statistics: leave it out")
-        differences: tuple[Difference, ...] = ()
-        guarantee: Guarantee | None
-        guarantee, unknown = total_of_statistics(releases)
-    else:
-        differences = kept_differences(joint.invariants) if joint.invariants.dimension else ()
-        guarantee, unknown = total_guarantee(releases, joint, differences, delta, at_delta=at_delta)
+    if joint.about == "statistics" and at_delta is not None:
+        raise ValueError("at_delta is for releases of tables, and these are of statistics: leave it out")
+    free = joint.about == "counts" and joint.invariants.dimension
+    differences = kept_differences(joint.invariants) if free else ()
+    guarantee, unknown = total_guarantee(releases, joint, differences, delta, at_delta=at_delta)
     mechanism = together(releases, delta, at_delta)
     if guarantee is None:
         mechanism[LOSS_UNKNOWN] = unknown
@@ -317,15 +271,7 @@ def together(releases: Sequence[Release], delta: float | None = None, at_delta: 
 
 
 def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
-    """Several releases as one, with their total guarantee where one can be stated.
-
-    Parameters
-    ----------
-    releases : sequence of Release
-        At least one; a single one is returned as it is.
-    names : sequence of str, optional
-        What messages call them; see `joint_release`.
-    """
+    """Several releases as one, with their total guarantee where one can be stated; a single one as it is. See `joint_release`."""
     joint = joint_release(releases, names)
     if len(releases) == 1:
         return joint
@@ -336,13 +282,7 @@ def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> R
 
 
 def posterior_release(tree: xr.DataTree) -> Release:
-    """What a posterior is based on, as one release.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        As `bayesdp.sample` returns it, with one group for each release that the model observed.
-    """
+    """What a posterior, as `bayesdp.sample` returns it, is based on, as one release."""
     return as_one(releases_of_posterior(tree))
 
 
@@ -351,19 +291,8 @@ def loss_at_difference(
 ) -> Loss | None:
     """The loss of releases of one table together, for tables that agree on some invariants and differ in one kind of way.
 
-    It is the row that `compose` would state for that difference if the invariants were those of the releases.
-
-    Parameters
-    ----------
-    releases : sequence of Release
-        With independent noise.
-    difference : Difference
-        One that the invariants leave free, see `bayesdp.sensitivities.kept.kept_differences`.
-    invariants : Invariants
-        They determine those of every release: tables that agree on them agree on all that the releases publish exactly.
-    delta : float, optional
-        Puts mu and epsilon together, where releases state one each; not used otherwise.
-
+    It is the row that `compose` would state for that difference, which the invariants leave free, if the invariants were those of the
+    releases; they determine those of every release. `delta` puts mu and epsilon together, where releases state one each.
 
     Examples
     --------
@@ -374,14 +303,11 @@ def loss_at_difference(
     >>> print(loss_at_difference([by_total], bdp.privacy.DIFFERENCES["2x2 move"], margins))
     epsilon = 1
     """
-    noisy = [own for own in releases if own.measurements]
-    stated = [own.guarantee for own in noisy if own.guarantee is not None]
-    if not noisy or len(stated) < len(noisy):
+    parts = parts_of(releases, invariants)
+    if not parts or any(part.release.guarantee is None for part in parts):
         raise ValueError("releases must have noise, and each of those with noise a guarantee")
-    kinds = {own.kind for own in stated}
-    both = delta if "gdp" in kinds and kinds & {"pure", "approximate"} and "zcdp" not in kinds else None
+    stated = [part.stated for part in parts]
+    both = delta if needs_delta({guarantee.kind for guarantee in stated}) else None
     kind = common_kind(stated, both)
-    same_total = is_nested(invariants, Invariants(Totals(invariants.frame)))
-    found = [loss_of(own, difference, known_losses(own, invariants), total_is_exact=same_total) for own in noisy]
-    known = [own for own in found if own is not None]
-    return total(known, kind, both) if len(known) == len(found) else None
+    known = [found for part in parts if (found := part.loss(difference)) is not None]
+    return total(known, kind, both) if len(known) == len(parts) else None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
-
-import xarray as xr
 
 from bayesdp._validate import shown
 from bayesdp.consistency import LawCheck, check_consistent
@@ -17,21 +14,11 @@ from bayesdp.release import Release
 _NEVER_BY_CHANCE = 4
 """Two measurements with this number of answers that are all equal have the same noise; fewer may be equal by chance."""
 
-_GROUP = re.compile(r"release(_(\d+))?", re.ASCII)
-
 
 def joint_release(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
     """All measurements and exact parts of several releases of one table, as one release without a guarantee.
 
-    For the total guarantee see `bayesdp.compose`.
-
-    Parameters
-    ----------
-    releases : sequence of Release
-        At least one; a single one is returned as it is.
-    names : sequence of str, optional
-        What messages call them, for example files; "release 1", "release 2", ... by default.
-
+    For the total guarantee see `bayesdp.compose`. Messages call them by `names`, for example of files; "release 1", ... by default.
 
     Examples
     --------
@@ -47,16 +34,16 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
     published total is 50, but by county, county=Alpha + county=Beta is 51
     """
     called = list(names) if names is not None else [f"release {k}" for k in range(1, len(releases) + 1)]
-    for own, name in zip(releases, called, strict=True):
-        given: Any = own
+    given: Any
+    for given, name in zip(releases, called, strict=True):
         if not isinstance(given, Release):
             raise TypeError(f"releases must be Release objects, but {name} is a {type(given).__name__}")
     if len(releases) == 1:
         return releases[0]
-    for own, name in zip(releases, called, strict=True):
-        if own.about != releases[0].about:
+    for release, name in zip(releases, called, strict=True):
+        if release.about != releases[0].about:
             raise ValueError(
-                f"all releases must be about one table, but {called[0]} is about {releases[0].about} and {name} about {own.about}"
+                f"all releases must be about one table, but {called[0]} is about {releases[0].about} and {name} about {release.about}"
             )
     pairs = list(combinations(zip(releases, called, strict=True), 2))
     for (one, first), (other, second) in pairs:
@@ -71,10 +58,10 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
         joint.check_feasible()
     except ValueError as error:
         raise ValueError(f"the releases do not fit together: {error}") from error
-    owners = [k for k, own in enumerate(releases) for _ in own.measurements]
+    owners = [k for k, release in enumerate(releases) for _ in release.measurements]
     exact = dict[Exact, int]()
-    for k, own in enumerate(releases):
-        for part in own.exact:
+    for k, release in enumerate(releases):
+        for part in release.exact:
             exact.setdefault(part, k)
     owners += reversed(exact.values())  # sources that are exact are negative numbers: from the end
     told = joint.law_check.contradiction(lambda one, other: owners[one] != owners[other])
@@ -88,9 +75,9 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
 
 
 def _joined(releases: Sequence[Release]) -> Release:
-    exact = tuple(dict.fromkeys(part for own in releases for part in own.exact))
-    measurements = _renamed([part for own in releases for part in own.measurements])
-    simulated = any(own.simulated for own in releases)
+    exact = tuple(dict.fromkeys(part for release in releases for part in release.exact))
+    measurements = _renamed([part for release in releases for part in release.measurements])
+    simulated = any(release.simulated for release in releases)
     return Release(releases[0].frame, measurements, exact, simulated=simulated, about=releases[0].about)
 
 
@@ -132,24 +119,12 @@ def check_law(release: Release, *others: Release) -> LawCheck:
     True
     """
     releases = (release, *others)
-    for number, own in enumerate(releases, 1):
-        given: Any = own
-        if not isinstance(given, Release):
-            raise TypeError(f"release {number} must be a bayesdp.Release, got {type(own).__name__}")
-        _check_same_table(releases[0], "release 1", own, f"release {number}")
+    other: Any
+    for number, other in enumerate(releases, 1):
+        if not isinstance(other, Release):
+            raise TypeError(f"release {number} must be a bayesdp.Release, got {type(other).__name__}")
+        _check_same_table(releases[0], "release 1", other, f"release {number}")
     return release.law_check if not others else _joined(releases).law_check
-
-
-def releases_of_posterior(tree: xr.DataTree) -> tuple[Release, ...]:
-    """The releases that a posterior says it is based on: the groups ``release``, ``release_2``, ... in this order.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    """
-    found = [(int(match[2] or 1), name) for name in tree.children if (match := _GROUP.fullmatch(name))]
-    return tuple(Release.from_dataset(tree[name].to_dataset()) for _, name in sorted(found))
 
 
 def _check_same_table(one: Release, first: str, other: Release, second: str) -> None:
@@ -177,11 +152,11 @@ def _check_same_table(one: Release, first: str, other: Release, second: str) -> 
 def _check_not_twice(one: Release, first: str, other: Release, second: str) -> None:
     if other == one and other.measurements:
         raise ValueError(f"{second} is {first} again: its noise would be counted twice")
-    for own in other.measurements:
-        if own in one.measurements and int((~own.unmeasured).sum()) >= _NEVER_BY_CHANCE:
+    for measured in other.measurements:
+        if measured in one.measurements and int((~measured.unmeasured).sum()) >= _NEVER_BY_CHANCE:
             raise ValueError(
-                f"{first} and {second} hold the same noisy numbers, {described(own.query)} under the law {own.law}: that noise "
-                "would be counted twice. (Independent noise that came out alike is told apart by names, Measured(name=...))"
+                f"{first} and {second} hold the same noisy numbers, {described(measured.query)} under the law {measured.law}: that "
+                "noise would be counted twice. (Independent noise that came out alike is told apart by names, Measured(name=...))"
             )
 
 
@@ -189,14 +164,14 @@ def _renamed(measurements: Sequence[Measured]) -> tuple[Measured, ...]:
     """Measurements with distinct names, those of later releases with a number."""
     taken: set[str] = set()
     found = []
-    for own in measurements:
-        name, count = own.name, 1
+    for part in measurements:
+        name, count = part.name, 1
         while name is not None and name in taken:
             count += 1
-            name = f"{own.name}_{count}"
+            name = f"{part.name}_{count}"
         if name is not None:
             taken.add(name)
-        if name != own.name:
-            own = Measured(own.query, own.given, own.law, own.invariants, name, unmeasured=own.unmeasured)
-        found.append(own)
+        if name != part.name:
+            part = Measured(part.query, part.given, part.law, part.invariants, name, unmeasured=part.unmeasured)
+        found.append(part)
     return tuple(found)

@@ -23,55 +23,54 @@ _STATING = ("fiber", "statistics")
 """Groups that say which variable a release is about: a table of counts, or statistics."""
 
 
+def groups_of(tree: xr.DataTree, *kinds: str) -> list[tuple[str, xr.DataTree]]:
+    """The groups of some kinds, which are named by the kind, or that and an ending, in their order."""
+    return [
+        (name, group)
+        for name, group in tree.children.items()
+        if name in kinds or name.startswith(tuple(f"{kind}_" for kind in kinds))
+    ]
+
+
 def _stated(tree: xr.DataTree) -> list[tuple[str, str]]:
     """The ending of the groups of each table, and the variable that they state."""
     return [
-        (group.removeprefix(kind), str(own.attrs.get("variable", "")))
-        for group, own in tree.children.items()
-        for kind in _STATING
-        if group == kind or group.startswith(f"{kind}_")
+        (name.removeprefix("fiber").removeprefix("statistics"), str(group.attrs.get("variable", "")))
+        for name, group in groups_of(tree, *_STATING)
     ]
 
 
 def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Release, ...]]]:
     """The name of each table in the posterior with its releases, in the order of the model.
 
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        As `bayesdp.sample` returns it: the groups ``release``, ``release_2``, ... are of the first table, and
-        ``release_{name}``, ``release_{name}_2``, ... of the others.
+    The groups ``release``, ``release_2``, ... are of the first table, and ``release_{name}``, ``release_{name}_2``, ... of the others.
     """
     tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in _stated(tree)] or [("", None)]
     endings = {ending for ending, _ in tables}
     found = []
     for ending, name in tables:
-        groups, own = f"release{ending}", 2
+        groups, number = f"release{ending}", 2
         releases = []
         while groups in tree.children:
             releases.append(Release.from_dataset(tree[groups].to_dataset()))
-            while f"{ending}_{own}" in endings:  # that is another table, whose name is a number
-                own += 1
-            groups, own = f"release{ending}_{own}", own + 1
+            while f"{ending}_{number}" in endings:  # that is another table, whose name is a number
+                number += 1
+            groups, number = f"release{ending}_{number}", number + 1
         if releases:
             found.append((name, tuple(releases)))
     return found
 
 
+def releases_of_posterior(tree: xr.DataTree) -> tuple[Release, ...]:
+    """The releases that a posterior says it is based on; of several tables those of the first."""
+    return next((releases for _, releases in releases_of_tables(tree)), ())
+
+
 def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
     """The variables of a posterior that hold counts or statistics of which something was published, with the releases of each.
 
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        As `bayesdp.sample` returns it.
-
-    Returns
-    -------
-    dict
-        In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
-        with the same dimensions, such as a function of the counts, is not what the release is about.
-
+    In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
+    with the same dimensions, such as a function of the counts, is not what the release is about.
 
     Examples
     --------
@@ -115,14 +114,6 @@ def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
     """Draws of a table or of statistics, with the dimensions chain, draw and those of its release, in this order.
 
     A single statistic may be a number in the model, and the dimension of several may have another name there.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-    name : str
-        One of `tables_of_posterior`.
-    release : Release
-        One of its releases.
     """
     draws = tree["posterior"].to_dataset()[name]
     if release.about == "counts":
@@ -133,21 +124,12 @@ def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
 
 
 def determined_of(tree: xr.DataTree, name: str, dims: tuple[str, ...]) -> npt.NDArray[np.bool_] | None:
-    """Which cells of a table have one possible value, where the posterior says so.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-    name : str
-        The variable that holds the table.
-    dims : tuple of str
-        The dimensions of the table, in the order of its release.
-    """
-    for group, own in tree.children.items():
-        if (group == "fiber" or group.startswith("fiber_")) and own.attrs.get("variable", name) == name:
-            if "determined" not in own.data_vars:
+    """Which cells of a table, with the dimensions in this order, have one possible value, where the posterior says so."""
+    for _, group in groups_of(tree, "fiber"):
+        if group.attrs.get("variable", name) == name:
+            if "determined" not in group.data_vars:
                 return None  # files of earlier versions; it is worked out again
-            return np.asarray(own.to_dataset()["determined"].transpose(*dims).values, dtype=np.bool_)
+            return np.asarray(group.to_dataset()["determined"].transpose(*dims).values, dtype=np.bool_)
     return None
 
 
@@ -168,12 +150,7 @@ def is_streamed(tree: xr.DataTree) -> bool:
 class CellNumbers:
     """Summaries of all cells, in the order of the table; arrays have shape ``(cells,)``.
 
-    Attributes
-    ----------
-    mean, sd, lower, upper : float64 arrays
-        Of the posterior; an equal-tailed interval.
-    ess, rhat : float64 arrays
-        From means of batches; NaN where a cell cannot move or never did.
+    `lower` and `upper` are the ends of an equal-tailed interval; `ess` and `rhat` are NaN where a cell cannot move or never did.
     """
 
     mean: Floats
@@ -186,13 +163,7 @@ class CellNumbers:
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """A result of `bayesdp.fit_hierarchy`.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        For which `is_streamed` holds.
-    """
+    """A result of `bayesdp.fit_hierarchy`, for which `is_streamed` holds."""
 
     tree: xr.DataTree
 
@@ -211,34 +182,34 @@ class Streamed:
     def queries(self) -> dict[str, Query]:
         """The queries whose draws were kept, by the names of their variables."""
         found = {}
-        for name, own in self.tree["posterior"].data_vars.items():
-            if "query" not in own.attrs:
+        for name, variable in self.tree["posterior"].data_vars.items():
+            if "query" not in variable.attrs:
                 continue
             where = f"query of {name} in the posterior"
-            description = strict_json.loads(own.attrs["query"], where)
+            description = strict_json.loads(variable.attrs["query"], where)
             try:
                 query = Query.from_description(description, self.release.frame)
             except (KeyError, TypeError, AttributeError) as error:
                 raise ValueError(f"{where} is damaged: {error}") from None
-            if own[0, 0].size != query.rows:
-                raise ValueError(f"{where} has {query.rows} answers, but {own[0, 0].size} were kept")
+            if variable[0, 0].size != query.rows:
+                raise ValueError(f"{where} has {query.rows} answers, but {variable[0, 0].size} were kept")
             found[str(name)] = query
         return found
 
     def draws(self, name: str) -> npt.NDArray[Any]:
         """The draws of the answers of a query, shape ``(chains, draws, rows)``."""
-        own = self.tree["posterior"].to_dataset()[name].transpose("chain", "draw", ...)
-        return own.values.reshape(*own.shape[:2], -1)
+        draws = self.tree["posterior"].to_dataset()[name].transpose("chain", "draw", ...)
+        return draws.values.reshape(*draws.shape[:2], -1)
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
         """Draws of the answers of a query, each of which is one that was recorded; or of any query, if all cells were."""
-        for name, own in self.queries.items():
-            if own == query:
+        for name, known in self.queries.items():
+            if known == query:
                 return self.draws(name)
-            if own.is_identity:
+            if known.is_identity:
                 draws = self.draws(name)
                 sizes = draws.shape[:2]
-                return np.asarray(query.apply(draws.reshape(*sizes, *own.shape))).reshape(*sizes, -1)
+                return np.asarray(query.apply(draws.reshape(*sizes, *known.shape))).reshape(*sizes, -1)
         places = [self._rows.get(row) for row in rows_of(query.matrix)]
         kept = [place for place in places if place is not None]
         if len(kept) < len(places) or not places:
@@ -269,31 +240,22 @@ class Streamed:
         return True
 
     def cells(self, prob: float) -> CellNumbers:
-        """Summaries of all cells.
-
-        Parameters
-        ----------
-        prob : float
-            Probability of the equal-tailed intervals.
-
-        Raises
-        ------
-        ValueError
-            If the quantiles at their ends were not kept; it says for which probabilities there are.
-        """
+        """Summaries of all cells, with equal-tailed intervals; ValueError if the quantiles at their ends were not kept."""
         level = probability(prob, "prob")
         cells, dims = self.tree[CELLS].to_dataset(), self.release.dims
         shares = cells["share"].values.astype(np.float64)
         ends = [
             np.flatnonzero(np.isclose(shares, tail, rtol=0, atol=1e-9)) for tail in ((1 - level) / 2, (1 + level) / 2)
         ]
-        if not all(own.size for own in ends):
+        if not all(places.size for places in ends):
             known = [
-                1 - 2 * own for own in shares if own < 0.5 and np.isclose(shares, 1 - own, rtol=0, atol=1e-9).any()
+                1 - 2 * share
+                for share in shares
+                if share < 0.5 and np.isclose(shares, 1 - share, rtol=0, atol=1e-9).any()
             ]
             raise ValueError(
                 f"prob={prob:.10g} needs the quantiles {(1 - level) / 2:.10g} and {(1 + level) / 2:.10g} of the cells, which were not "
-                f"kept; there are intervals for prob = {', '.join(f'{own:.10g}' for own in known) or 'none'}. Fit again with these "
+                f"kept; there are intervals for prob = {', '.join(f'{prob:.10g}' for prob in known) or 'none'}. Fit again with these "
                 "in `quantiles`"
             )
 
@@ -301,7 +263,7 @@ class Streamed:
             return np.asarray(values.transpose(*dims).values, dtype=np.float64).reshape(-1)
 
         quantile = cells["quantile"]
-        lower, upper = (flat(quantile.isel(share=int(own[0]), drop=True)) for own in ends)
+        lower, upper = (flat(quantile.isel(share=int(places[0]), drop=True)) for places in ends)
         return CellNumbers(
             flat(cells["mean"]), flat(cells["sd"]), lower, upper, flat(cells["ess"]), flat(cells["rhat"])
         )

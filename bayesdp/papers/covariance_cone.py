@@ -32,7 +32,7 @@ from bayesdp.mechanisms.bounded.statistics import (
     LaplaceStatistics,
 )
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
-from bayesdp.mechanisms.stated.statistics import alike
+from bayesdp.mechanisms.stated import alike
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
 from bayesdp.noise.namespace import special

@@ -16,7 +16,15 @@ from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.loss import LOSS_KINDS, Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
 from bayesdp.privacy.pairs import UNITS, Neighbours, PairLoss, relation_from
-from bayesdp.privacy.words import EXACT_SAMPLER, OnePerson, SamplerStatement, Statement, described_from, loss_words
+from bayesdp.privacy.words import (
+    EXACT_SAMPLER,
+    OnePerson,
+    SamplerStatement,
+    Statement,
+    described_from,
+    exactly,
+    loss_words,
+)
 
 GROWTH: Mapping[str, str] = {
     "pure": (
@@ -67,49 +75,12 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     return dict(stated_loss(loss).group(_validate.positive_integer(steps, "steps")))
 
 
-_CAVEATS = [kind for kind in map(vars(caveats).get, caveats.__all__) if isinstance(kind, type)]
+_CAVEATS = [kind for kind in vars(caveats).values() if isinstance(kind, type) and Statement in kind.__bases__]
 
 
 def caveat_from(description: Any) -> Statement:
     """Read what `Statement.describe` wrote of a caveat."""
-    found: Statement = described_from(description, _CAVEATS, "a caveat")
-    return found
-
-
-def person_from(description: Any) -> OnePerson:
-    """Read what `OnePerson.describe` wrote."""
-    found: OnePerson = described_from(description, (OnePerson,), "what is said of one person's record")
-    return found
-
-
-def typed_sentences(entries: Mapping[str, Any], about: Any) -> dict[str, Any]:
-    """The caveats, the sampler and what is said of one person, as ``about`` states them.
-
-    Caveats that it does not state are sentences from which nothing follows.
-    """
-    if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record", "sampler"}:
-        raise ValueError(f"about of a guarantee may have the keys 'caveats', 'record' and 'sampler', got {about!r}")
-    found: dict[str, Any] = {}
-    if "record" in about:
-        found["person"] = person_from(about["record"])
-    if "sampler" in about:
-        found["sampler"] = described_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
-        if entries["sampler"] != found["sampler"]:
-            raise ValueError(
-                f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {found['sampler']!r}: they must agree"
-            )
-    else:
-        found["sampler"] = SamplerStatement.of(entries["sampler"])
-    words = entries["caveats"]
-    if not isinstance(words, (list, tuple)):
-        return found  # the guarantee says what is wrong
-    stated = about.get("caveats", [None] * len(words))
-    if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
-        raise ValueError("about of a guarantee must have an entry for each of its caveats")
-    found["caveats"] = tuple(
-        text if entry is None else caveat_from(entry) for text, entry in zip(words, stated, strict=True)
-    )
-    return found
+    return described_from(description, _CAVEATS, "a caveat")
 
 
 def row_from(description: Any) -> PairLoss:
@@ -117,26 +88,10 @@ def row_from(description: Any) -> PairLoss:
     row = exactly(
         {"about": None, **description} if isinstance(description, Mapping) else description,
         ["relation", "size", "norm", "loss", "about"],
-        "row of a guarantee",
+        "a row of a guarantee",
     )
     about, words = row.pop("about"), row.pop("relation")
     return PairLoss(words if about is None else relation_from(about), **row)
-
-
-def exactly(description: Any, names: list[str], what: str) -> dict[str, Any]:
-    """Accept a mapping with exactly these keys."""
-    if not isinstance(description, Mapping):
-        raise TypeError(f"the description of a {what} must be a mapping, got {description!r}")
-    unknown = [key for key in description if key not in names]
-    if unknown:
-        raise ValueError(
-            f"the description of a {what} has unknown keys {_validate.shown(unknown)}; "
-            f"valid keys are {', '.join(names)}"
-        )
-    missing = [name for name in names if name not in description]
-    if missing:
-        raise ValueError(f"the description of a {what} lacks {_validate.shown(missing)}")
-    return dict(description)
 
 
 _PARAMETERS = {"pure": "epsilon", "zcdp": "rho", "approximate": "epsilon, delta", "gdp": "mu"}
@@ -286,15 +241,31 @@ class Guarantee:
             did not write, may be missing. Under ``about`` is what sentences are made from: that counts, and not the words.
         """
         given: Any = description
-        filled = (
-            {"person": "", "determined_complete": None, "about": {}, **given} if isinstance(given, Mapping) else given
-        )
-        entries = exactly(filled, [*(item.name for item in fields(cls)), "about"], "guarantee")
-        entries |= typed_sentences(entries, entries.pop("about"))
-        rows = entries["pairs"]
+        if isinstance(given, Mapping):
+            given = {"person": "", "determined_complete": None, "about": {}, **given}
+        entries = exactly(given, [*(item.name for item in fields(cls)), "about"], "a guarantee")
+        about, words, rows = entries.pop("about"), entries["caveats"], entries["pairs"]
+        if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record", "sampler"}:
+            raise ValueError(f"about of a guarantee may have the keys 'caveats', 'record' and 'sampler', got {about!r}")
         if not isinstance(rows, (list, tuple)):
             raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
-        entries["pairs"] = tuple(row_from(row) for row in rows)
+        entries["pairs"] = tuple(map(row_from, rows))
+        if "record" in about:
+            what = "what is said of one person's record"
+            entries["person"] = described_from(about["record"], (OnePerson,), what)
+        if "sampler" in about:
+            sampler = described_from(about["sampler"], (SamplerStatement,), "the sampler of a guarantee")
+            if entries["sampler"] != sampler:
+                raise ValueError(
+                    f"sampler of a guarantee is {entries['sampler']!r}, but its 'about' says {sampler!r}: they must agree"
+                )
+            entries["sampler"] = sampler
+        if "caveats" in about and isinstance(words, (list, tuple)):
+            stated = about["caveats"]
+            if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
+                raise ValueError("about of a guarantee must have an entry for each of its caveats")
+            both = zip(words, stated, strict=True)
+            entries["caveats"] = tuple(text if told is None else caveat_from(told) for text, told in both)
         return cls(**entries)
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:
@@ -309,10 +280,10 @@ class Guarantee:
             alike = math.isclose(row.size, size, rel_tol=1e-9) and row.norm == self.unit
             return alike and all(math.isclose(row.loss.get(name, -1.0), v, rel_tol=1e-9) for name, v in stated.items())
 
-        lines = (
-            [] if any(map(says_it, self.pairs)) else [f"Loss at {self.unit} distance {size:.6g} between two tables: "]
-        )
-        return [*(line + self.shown_loss(stated) for line in lines), GROWTH[self.kind]]
+        if any(map(says_it, self.pairs)):
+            return [GROWTH[self.kind]]
+        start = f"Loss at {self.unit} distance {size:.6g} between two tables: "
+        return [start + self.shown_loss(stated), GROWTH[self.kind]]
 
     def _determined(self) -> str:
         """The sentence in front of the cells that the invariants determine; "" without such cells, if that is known."""
@@ -346,14 +317,11 @@ class Guarantee:
     def _rows(self, pairs: Iterable[PairLoss]) -> list[str]:
         return [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in pairs]
 
-    def _noise(self) -> str:
-        return "drawn exactly from its law" if self.certified else self.sampler
-
     def _reservations(self) -> list[tuple[str, list[str]]]:
         """What is not protected, how the noise was drawn, and the caveats."""
         heading = self._determined()
         lines: list[tuple[str, list[str]]] = [(heading, list(self.determined_cells))] if heading else []
-        lines.append((f"Noise: {self._noise()}", []))
+        lines.append((f"Noise: {'drawn exactly from its law' if self.certified else self.sampler}", []))
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)

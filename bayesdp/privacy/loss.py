@@ -73,65 +73,27 @@ class Loss(Mapping[str, float]):
 
     @abstractmethod
     def group(self, k: int) -> Self:
-        """The loss of two tables that are k steps apart, each step with this loss at most.
-
-        Parameters
-        ----------
-        k : int
-            At least 1.
-        """
+        """The loss of two tables that are k steps apart, k at least 1, each step with this loss at most."""
 
     @abstractmethod
     def compose(self, other: Loss) -> Loss:
-        """The loss of two releases together, the noise of the second one independent of that of the first.
-
-        Raises
-        ------
-        ValueError
-            If the two are stated by definitions of which neither contains the other; the message names them and what to do.
-        """
+        """The loss of two releases with independent noise; ValueError if neither of their definitions contains the other."""
 
     @abstractmethod
     def at(self, delta: float) -> Loss:
-        """The smallest epsilon that follows at a delta.
-
-        Parameters
-        ----------
-        delta : float
-            Strictly between 0 and 1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If delta is not between 0 and 1, or no epsilon follows at it.
-        """
+        """The smallest epsilon that follows at a delta strictly between 0 and 1; ValueError if none does."""
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that follows at an epsilon, at most 1.
-
-        Parameters
-        ----------
-        epsilon : float
-            Zero or greater.
-        """
+        """The smallest delta that follows at an epsilon, at most 1."""
 
     def stated(self, kind: str) -> Loss | None:
         """The loss as it is stated in a definition, without a conversion; None if it is not."""
         return self if kind == self.kind else None
 
     def to(self, kind: str, delta: float | None = None) -> Loss:
-        """The loss in another definition, as far as it follows.
+        """The loss in another definition, as far as it follows; approximate ones need a delta, but that of a pure one is 0.
 
-        Parameters
-        ----------
-        kind : {"pure", "approximate", "zcdp", "gdp"}
-        delta : float, optional
-            Needed for ``"approximate"`` unless the loss is ``"pure"``, which is approximate with a delta of 0.
-
-
-        Notes
-        -----
         Pure epsilon is ``epsilon**2 / 2``-zCDP (Bun and Steinke, 2016, Proposition 1.4), and mu-GDP with
         ``mu = -2 Phi^-1(1 / (1 + e**epsilon))``, the smallest possible: the two trade-off functions meet on the diagonal, to the
         left of which the one of epsilon is a line between two points of the other one, which is convex. mu-GDP is

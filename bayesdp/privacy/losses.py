@@ -1,72 +1,24 @@
 """The definitions of privacy as values: `PureDP` (epsilon), `ApproximateDP` (epsilon, delta), `ZCDP` (rho), `GaussianDP` (mu).
 
-Conversions between privacy losses as formulas of plain numbers; the classes in `bayesdp.privacy.losses` use them.
-
-Losses as guarantees and files state them: by several definitions at once, and for a difference of a given size.
-
-The noise of a Gaussian mechanism, say, has a rho, a mu, and an epsilon at each delta, and all are true of the same two tables.
-
-Splits of a privacy budget among several releases.
+Guarantees and files state losses by several definitions at once (the noise of a Gaussian mechanism has a rho, a mu, and an epsilon at
+each delta, all true of the same two tables), and for a difference of a given size. Also splits of a budget among several releases.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from scipy.special import ndtri_exp
 
 from bayesdp import _validate
-from bayesdp._validate import positive_integer, positive_real
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, rho_to_delta, rho_to_epsilon
-from bayesdp.privacy.loss import LOSS_KINDS, NO_PROTECTION, Loss
-
-__all__ = ["NO_PROTECTION", "ZCDP", "ApproximateDP", "GaussianDP", "Loss", "PureDP", "loss_from"]
+from bayesdp.privacy.loss import NO_PROTECTION, Loss
 
 _LARGEST_EXPONENT = 700.0
 """Beyond it exp(x) is no binary64 number, and 1 + exp(x) is exp(x) to the last bit."""
-
-
-def mu_of_epsilon(epsilon: float) -> float:
-    """The smallest mu that pure epsilon implies, ``-2 Phi^-1(1 / (1 + e**epsilon))``; see `bayesdp.privacy.loss.Loss.to`."""
-    # log(1 / (1 + e^epsilon)), in log space.
-    return max(0.0, -2.0 * float(ndtri_exp(-_log_one_plus_exp(epsilon))))
-
-
-def epsilon_of_delta(epsilon: float, delta: float, wanted: float) -> float:
-    """The smallest epsilon at the delta that is asked for, no smaller than the given one, of an (epsilon, delta)-private mechanism."""
-    # Such a mechanism is (e, d)-private just when `d >= 1 - (1 - delta) (1 + e**e) / (1 + e**epsilon)` for `e <= epsilon` (Kairouz,
-    # Oh and Viswanath, 2015, Section 3: the trade-off functions).
-    wanted = _validate.probability(wanted, "delta")
-    if wanted < delta:
-        raise ValueError(f"delta must be at least that of the loss, {delta:.6g}, got {wanted:.6g}")
-    # 1 + e^e = (1 - asked) / (1 - delta) (1 + e^epsilon)
-    log_sum = math.log1p(-wanted) - math.log1p(-delta) + _log_one_plus_exp(epsilon)
-    if log_sum <= math.log(2.0):
-        return 0.0
-    return min(max(log_sum + math.log(-math.expm1(-log_sum)), 0.0), epsilon)
-
-
-def delta_of_epsilon(epsilon: float, delta: float, wanted: float) -> float:
-    """The smallest delta at the epsilon that is asked for; the inverse of `epsilon_of_delta`, at most 1."""
-    wanted = _validate.nonnegative_real(wanted, "epsilon")
-    if wanted >= epsilon or delta >= 1.0:
-        return min(delta, 1.0)
-    log_ratio = _log_one_plus_exp(wanted) - _log_one_plus_exp(epsilon)
-    return min(1.0, max(delta, -math.expm1(log_ratio) + delta * math.exp(log_ratio)))
-
-
-def group_delta(epsilon: float, delta: float, k: int) -> float:
-    """``delta (1 + e**epsilon + ... + e**((k - 1) epsilon))``, at most 1, in log space."""
-    if delta <= 0.0 or k == 1:
-        return min(delta, 1.0)
-    if epsilon == 0.0:
-        return min(k * delta, 1.0)
-    log_sum = (k - 1) * epsilon + math.log(-math.expm1(-k * epsilon)) - math.log(-math.expm1(-epsilon))
-    log_delta = math.log(delta) + log_sum
-    return 1.0 if log_delta >= 0.0 else math.exp(log_delta)
 
 
 def _log_one_plus_exp(x: float) -> float:
@@ -76,11 +28,6 @@ def _log_one_plus_exp(x: float) -> float:
 @dataclass(frozen=True, eq=False)
 class PureDP(Loss):
     """Pure differential privacy: no event is more than ``exp(epsilon)`` times as probable for one table as for the other.
-
-    Parameters
-    ----------
-    epsilon : float
-        Zero or greater.
 
     Examples
     --------
@@ -97,11 +44,9 @@ class PureDP(Loss):
 
     def compose(self, other: Loss) -> Loss:
         """The sum of the epsilons; with epsilon and delta, these of the pair (epsilon, 0)."""
-        if isinstance(other, PureDP):
-            return PureDP(self.epsilon + other.epsilon)
         if isinstance(other, ApproximateDP):
             return other.compose(self)
-        return self._with_part(other)
+        return PureDP(self.epsilon + other.epsilon) if isinstance(other, PureDP) else self._with_part(other)
 
     def at(self, delta: float) -> ApproximateDP:
         """The smallest epsilon at a delta, by the trade-off function: see `ApproximateDP.at`."""
@@ -114,19 +59,17 @@ class PureDP(Loss):
     def _converted(self, kind: str) -> Loss | None:
         if kind == "approximate":
             return ApproximateDP(self.epsilon, 0.0)
-        return ZCDP(0.5 * self.epsilon**2) if kind == "zcdp" else GaussianDP(mu_of_epsilon(self.epsilon))
+        if kind == "zcdp":
+            return ZCDP(0.5 * self.epsilon**2)
+        # -2 Phi^-1(1 / (1 + e^epsilon)), in log space
+        return GaussianDP(max(0.0, -2.0 * float(ndtri_exp(-_log_one_plus_exp(self.epsilon)))))
 
 
 @dataclass(frozen=True, eq=False)
 class ApproximateDP(Loss):
     """Approximate differential privacy: as pure, but for events of probability delta.
 
-    Parameters
-    ----------
-    epsilon : float
-        Zero or greater.
-    delta : float
-        Zero or greater. 1 and more are true of every mechanism; such values occur in sums, and in files.
+    A delta of 1 and more is true of every mechanism; such values occur in sums, and in files.
 
     Examples
     --------
@@ -148,21 +91,30 @@ class ApproximateDP(Loss):
     def group(self, k: int) -> Self:
         """``k epsilon``, with ``delta (1 + e**epsilon + ... + e**((k - 1) epsilon))``, at most 1.
 
-        By the definition k times. The sum is ``(e**(k epsilon) - 1) / (e**epsilon - 1)``.
+        By the definition k times. The sum is ``(e**(k epsilon) - 1) / (e**epsilon - 1)``, here in log space.
         """
-        count = _validate.positive_integer(k, "k")
-        return type(self)(count * self.epsilon, group_delta(self.epsilon, self.delta, count))
+        count, epsilon = _validate.positive_integer(k, "k"), self.epsilon
+        if self.delta <= 0.0 or count == 1:
+            delta = min(self.delta, 1.0)
+        elif epsilon == 0.0:
+            delta = min(count * self.delta, 1.0)
+        else:
+            log_sum = (count - 1) * epsilon + math.log(-math.expm1(-count * epsilon)) - math.log(-math.expm1(-epsilon))
+            log_delta = math.log(self.delta) + log_sum
+            delta = 1.0 if log_delta >= 0.0 else math.exp(log_delta)
+        return type(self)(count * epsilon, delta)
 
     def compose(self, other: Loss) -> Loss:
         """The sums of the epsilons and of the deltas, the latter at most 1 (basic composition)."""
-        if isinstance(other, PureDP):
-            return ApproximateDP(self.epsilon + other.epsilon, min(self.delta, 1.0))
-        if isinstance(other, ApproximateDP):
-            return ApproximateDP(self.epsilon + other.epsilon, min(self.delta + other.delta, 1.0))
+        if isinstance(other, PureDP | ApproximateDP):
+            return ApproximateDP(self.epsilon + other.epsilon, min(self.delta + other.get("delta", 0.0), 1.0))
         return self._with_part(other)
 
     def at(self, delta: float) -> ApproximateDP:
         """The smallest epsilon that follows at a delta no smaller than its own.
+
+        Such a mechanism is (e, d)-private just when ``d >= 1 - (1 - delta) (1 + e**e) / (1 + e**epsilon)`` for ``e <= epsilon``
+        (Kairouz, Oh and Viswanath, 2015, Section 3: the trade-off functions).
 
         Examples
         --------
@@ -170,11 +122,21 @@ class ApproximateDP(Loss):
         epsilon = 0.852907, delta = 0.1
         """
         asked = _validate.probability(delta, "delta")
-        return ApproximateDP(epsilon_of_delta(self.epsilon, self.delta, asked), asked)
+        if asked < self.delta:
+            raise ValueError(f"delta must be at least that of the loss, {self.delta:.6g}, got {asked:.6g}")
+        # 1 + e^e = (1 - asked) / (1 - delta) (1 + e^epsilon)
+        log_sum = math.log1p(-asked) - math.log1p(-self.delta) + _log_one_plus_exp(self.epsilon)
+        if log_sum <= math.log(2.0):
+            return ApproximateDP(0.0, asked)
+        return ApproximateDP(min(max(log_sum + math.log(-math.expm1(-log_sum)), 0.0), self.epsilon), asked)
 
     def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that follows at an epsilon; see `at`."""
-        return delta_of_epsilon(self.epsilon, self.delta, epsilon)
+        """The smallest delta that follows at an epsilon; the inverse of `at`, at most 1."""
+        wanted, delta = _validate.nonnegative_real(epsilon, "epsilon"), self.delta
+        if wanted >= self.epsilon or delta >= 1.0:
+            return min(delta, 1.0)
+        log_ratio = _log_one_plus_exp(wanted) - _log_one_plus_exp(self.epsilon)
+        return min(1.0, max(delta, -math.expm1(log_ratio) + delta * math.exp(log_ratio)))
 
     def _follows_from(self, other: Loss) -> bool:
         return other.delta_at(self.epsilon) <= self.delta
@@ -189,11 +151,6 @@ class ApproximateDP(Loss):
 @dataclass(frozen=True, eq=False)
 class ZCDP(Loss):
     """Zero-concentrated differential privacy: the Renyi divergence of every order alpha is at most ``rho alpha``.
-
-    Parameters
-    ----------
-    rho : float
-        Zero or greater.
 
     Examples
     --------
@@ -210,9 +167,7 @@ class ZCDP(Loss):
 
     def compose(self, other: Loss) -> Loss:
         """The sum of the rhos."""
-        if isinstance(other, ZCDP):
-            return ZCDP(self.rho + other.rho)
-        return self._with_part(other)
+        return ZCDP(self.rho + other.rho) if isinstance(other, ZCDP) else self._with_part(other)
 
     def at(self, delta: float) -> ApproximateDP:
         """By the tight conversion of `bayesdp.privacy.rho_to_epsilon`, an upper bound."""
@@ -226,11 +181,6 @@ class ZCDP(Loss):
 @dataclass(frozen=True, eq=False)
 class GaussianDP(Loss):
     """Gaussian differential privacy: no easier to tell apart than two normal laws of variance 1 whose means are mu apart.
-
-    Parameters
-    ----------
-    mu : float
-        Zero or greater.
 
     Examples
     --------
@@ -247,9 +197,7 @@ class GaussianDP(Loss):
 
     def compose(self, other: Loss) -> Loss:
         """The root of the sum of the squares (Dong, Roth and Su, 2022, Corollary 3.3): exact for normal noise."""
-        if isinstance(other, GaussianDP):
-            return GaussianDP(math.hypot(self.mu, other.mu))
-        return self._with_part(other)
+        return GaussianDP(math.hypot(self.mu, other.mu)) if isinstance(other, GaussianDP) else self._with_part(other)
 
     def at(self, delta: float) -> ApproximateDP:
         """Exact (Balle and Wang, 2018, Theorem 8)."""
@@ -263,44 +211,12 @@ class GaussianDP(Loss):
         return ZCDP(0.5 * self.mu**2) if kind == "zcdp" else None
 
 
-_KINDS: Mapping[str, type[Loss]] = {own.kind: own for own in (PureDP, ZCDP, ApproximateDP, GaussianDP)}
-
-
-def loss_from(kind: str, parameters: Mapping[str, float]) -> Loss:
-    """The loss of a kind, out of a mapping that may state others too.
-
-    Parameters
-    ----------
-    kind : {"pure", "zcdp", "approximate", "gdp"}
-    parameters : mapping
-        Names among ``epsilon``, ``delta``, ``rho``, ``mu`` to numbers.
-
-    Examples
-    --------
-    >>> loss_from("zcdp", {"rho": 0.5, "epsilon": 3.0, "delta": 1e-3})
-    ZCDP(rho=0.5)
-    """
-    loss = _KINDS[_validate.choice(kind, tuple(_KINDS), "kind")]
-    names = [item.name for item in fields(loss)]
-    missing = [name for name in names if name not in parameters]
-    if missing:
-        raise ValueError(
-            f"parameters of {LOSS_KINDS[kind]} must include {', '.join(missing)}, got {', '.join(parameters)}"
-        )
-    return loss(*(parameters[name] for name in names))
-
-
 _NAMES = ("epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, eq=False)
 class SeveralLosses(Loss):
-    """Losses by several definitions, all of which are true of the same two tables; `all_of` makes it.
-
-    Parameters
-    ----------
-    parts : tuple of Loss
-        At least two, each of another definition; not both an epsilon alone and one with a delta.
+    """Losses by at least two definitions, all true of the same two tables; not both an epsilon alone and one with a delta.
 
     Examples
     --------
@@ -345,15 +261,14 @@ class SeveralLosses(Loss):
     def at(self, delta: float) -> ApproximateDP:
         """The smallest epsilon of all parts, of those that have one at the delta."""
         able = [part for part in self.parts if not (isinstance(part, ApproximateDP) and part.delta > delta)]
-        return min((ApproximateDP(part.at(delta)["epsilon"], delta) for part in able), key=lambda own: own.epsilon)
+        return min((ApproximateDP(part.at(delta)["epsilon"], delta) for part in able), key=lambda found: found.epsilon)
 
     def delta_at(self, epsilon: float) -> float:
         """The smallest of all parts."""
         return min(part.delta_at(epsilon) for part in self.parts)
 
     def _converted(self, kind: str) -> Loss | None:
-        found = (part._converted(kind) for part in self.parts)
-        return next((own for own in found if own is not None), None)
+        return next((found for part in self.parts if (found := part._converted(kind)) is not None), None)
 
     def _follows_from(self, other: Loss) -> bool:
         return all(other.implies(part) for part in self.parts)
@@ -374,14 +289,7 @@ def all_of(losses: Sequence[Loss]) -> Loss:
 
 
 def stated_loss(parameters: Any, argument: str = "loss") -> Loss:
-    """The loss that a mapping of names to numbers states; a loss is one already.
-
-    Parameters
-    ----------
-    parameters : Loss, or mapping
-        Names among ``epsilon``, ``delta``, ``rho``, ``mu`` to numbers; delta only with epsilon.
-    argument : str
-        What an error calls it.
+    """The loss that a mapping of names to numbers states; a loss is one already. An error calls it `argument`.
 
     Examples
     --------
@@ -393,26 +301,21 @@ def stated_loss(parameters: Any, argument: str = "loss") -> Loss:
     given = _numbers(parameters, argument, _NAMES)
     if "delta" in given and "epsilon" not in given:
         raise ValueError(f"{argument} must state delta only with epsilon, got {', '.join(given)}")
-    found: list[Loss] = []
-    for name, value in given.items():
-        if name == "rho":
-            found.append(ZCDP(value))
-        elif name == "mu":
-            found.append(GaussianDP(value))
-        elif name == "epsilon":
-            found.append(ApproximateDP(value, given["delta"]) if "delta" in given else PureDP(value))
-    return all_of(found)
+    delta = given.pop("delta", None)
+    kinds = {"epsilon": PureDP, "rho": ZCDP, "mu": GaussianDP}
+    return all_of(
+        [
+            ApproximateDP(value, delta) if name == "epsilon" and delta is not None else kinds[name](value)
+            for name, value in given.items()
+        ]
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class LossAt(Mapping[str, float]):
     """A loss and the size of the difference of two tables that it is for; as a mapping, its parameters and ``sensitivity``.
 
-    Parameters
-    ----------
-    loss : Loss
-    sensitivity : float, optional
-        The size; None is 1, and is not among the parameters.
+    A sensitivity of None is 1, and is not among the parameters.
 
     Examples
     --------
@@ -493,9 +396,9 @@ def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, .
     >>> split_budget(1.0, [0.5, 0.25, 0.25])
     (0.5, 0.25, 0.25)
     """
-    whole = positive_real(epsilon, "epsilon")
+    whole = _validate.positive_real(epsilon, "epsilon")
     if isinstance(parts, int) and not isinstance(parts, bool):
-        count = positive_integer(parts, "parts")
+        count = _validate.positive_integer(parts, "parts")
         each = whole / count
         while math.fsum([each] * count) > whole:
             each = math.nextafter(each, 0.0)
@@ -503,7 +406,7 @@ def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, .
     given: Any = parts
     if isinstance(given, str | bool) or not isinstance(given, Sequence):
         raise TypeError(f"parts must be a number of parts or a sequence of epsilons, got {parts!r}")
-    amounts = tuple(positive_real(part, f"parts[{i}]") for i, part in enumerate(given))
+    amounts = tuple(_validate.positive_real(part, f"parts[{i}]") for i, part in enumerate(given))
     total = math.fsum(amounts)
     if not amounts or abs(total - whole) > 1e-12 * whole:
         raise ValueError(f"parts must add up to epsilon = {whole!r}, but {list(amounts)} add up to {total!r}")

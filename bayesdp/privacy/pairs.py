@@ -20,7 +20,7 @@ from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_epsilon, gaussian_rho, rho_to_epsilon
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP, all_of, stated_loss
-from bayesdp.privacy.words import Described, described_from
+from bayesdp.privacy.words import Choice, Described, described_from
 from bayesdp.sensitivities.differences import DIFFERENCES, NEIGHBOURS, NORMS, Difference
 
 BOUNDS: Mapping[str, str] = {
@@ -44,24 +44,17 @@ class Relation(Described, ABC):
     """What sets the two tables of a row apart."""
 
     @property
-    @abstractmethod
     def words(self) -> str:
         """The relation as it is printed."""
+        return self._words()
+
+    @abstractmethod
+    def _words(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class Neighbours(Relation):
-    """Tables, or data sets, in which one record is another.
-
-    Parameters
-    ----------
-    change : {"substitution", "add-remove"}
-        One record changes its cell, or comes or goes.
-    among : {"", "all", "joint", "data"}
-        Tables; tables, whether or not the invariants tell them apart; what the joint invariants of several releases leave free;
-        data sets.
-    bound : str
-        A key of `BOUNDS`.
+    """Tables, or data sets (a key of `_AMONG`), in which one record is another or comes or goes; `bound` is a key of `BOUNDS`.
 
     Examples
     --------
@@ -69,18 +62,16 @@ class Neighbours(Relation):
     'neighbouring tables: one record is added or removed (add-remove)'
     """
 
-    change: str
-    among: str = ""
-    bound: str = ""
+    change: Choice
+    among: Choice = ""
+    bound: Choice = ""
 
     def __post_init__(self) -> None:
         _validate.choice(self.change, tuple(NEIGHBOURS), "change")
         _validate.choice(self.among, tuple(_AMONG), "among")
         _validate.choice(self.bound, tuple(BOUNDS), "bound")
 
-    @property
-    def words(self) -> str:
-        """See `Relation.words`."""
+    def _words(self) -> str:
         public = self.change == "substitution" and self.among != "joint"
         change = _PUBLIC if public else NEIGHBOURS[self.change]
         return f"{_AMONG[self.among]}{BOUNDS[self.bound]}: {change}"
@@ -98,15 +89,13 @@ class Kept(Relation):
     """
 
     difference: Difference
-    bound: str = ""
+    bound: Choice = ""
 
     def __post_init__(self) -> None:
         Sentence(self.difference.relation)
         _validate.choice(self.bound, tuple(BOUNDS), "bound")
 
-    @property
-    def words(self) -> str:
-        """See `Relation.words`."""
+    def _words(self) -> str:
         return self.difference.relation + BOUNDS[self.bound]
 
 
@@ -131,9 +120,7 @@ class SemiAdjacent(Relation):
         object.__setattr__(self, "adjacency", _validate.positive_integer(self.adjacency, "adjacency"))
         _validate.boolean(self.joint, "joint")
 
-    @property
-    def words(self) -> str:
-        """See `Relation.words`."""
+    def _words(self) -> str:
         a = self.adjacency
         if self.joint:
             return (
@@ -158,9 +145,7 @@ class SemiAdjacentWithin(SemiAdjacent):
 
     name = "apart within"
 
-    @property
-    def words(self) -> str:
-        """See `Relation.words`."""
+    def _words(self) -> str:
         a = self.adjacency
         records = "one substituted record" if a == 1 else f"{a} substituted records"
         end = "at most" if self.joint else "at worst"
@@ -171,16 +156,14 @@ class SemiAdjacentWithin(SemiAdjacent):
 class Sentence(Relation):
     """A relation that only its author can say; nothing follows from it."""
 
-    text: Any
+    text: Choice
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text:
             raise TypeError(f"relation must be a sentence, got {self.text!r}")
 
-    @property
-    def words(self) -> str:
-        """See `Relation.words`."""
-        return str(self.text)
+    def _words(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -206,9 +189,7 @@ class Convolved(Relation):
             raise TypeError(f"of must be the relation of a row that losses are added in, got {self.of!r}")
         object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
 
-    @property
-    def words(self) -> str:
-        """See `Relation.words`."""
+    def _words(self) -> str:
         if self.least > 0.0:
             return f"{self.of.words}; by convolution of the losses, where no epsilon below {self.least:.6g} will do"
         return f"{self.of.words}; by convolution of the losses, an upper bound"
@@ -222,9 +203,8 @@ def relation_from(description: Any) -> Relation:
     >>> relation_from(SemiAdjacent(3).describe())
     SemiAdjacent(adjacency=3, joint=False)
     """
-    known = (Neighbours, Kept, SemiAdjacent, SemiAdjacentWithin, Convolved, Sentence)
-    found: Relation = described_from(description, known, "a relation")
-    return found
+    known: tuple[type[Relation], ...] = (Neighbours, Kept, SemiAdjacent, SemiAdjacentWithin, Convolved, Sentence)
+    return described_from(description, known, "a relation")
 
 
 UNITS = (*NORMS, "linf", "K", "Mahalanobis")

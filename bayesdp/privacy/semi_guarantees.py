@@ -9,8 +9,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.queries import Totals
 
-__all__ = ["SemiGuarantee"]
-
 METRICS = ("substitution", "add-remove")
 
 
@@ -28,11 +26,6 @@ class SemiGuarantee:
         What the tables of a pair agree on; without it all pairs at that distance are protected.
     neighbours : {"substitution", "add-remove"}
         What is counted as one record of distance: one changes its cell, or one comes or goes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid.
 
     Examples
     --------
@@ -58,8 +51,8 @@ class SemiGuarantee:
 
         Raises
         ------
-        TypeError, ValueError
-            If k is not a positive integer, or the invariants determine more than the number of records: inside them there need be
+        ValueError
+            If the invariants determine more than the number of records: inside them there need be
             no way from one table to the other by steps of at most `adjacency` records. (With both margins of a 2x2 table
             and adjacency 1 there is no step at all, and a guarantee about nothing would turn into one about something.)
         """

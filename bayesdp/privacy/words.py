@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -12,6 +12,9 @@ from bayesdp import _validate
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import stated_loss
 from bayesdp.sensitivities.differences import Difference
+
+type Choice = str
+"""A text that is one of a few."""
 
 
 class Described:
@@ -57,12 +60,25 @@ class Statement(str, Described):
         return tuple(getattr(self, item.name) for item in fields(items))
 
     @classmethod
-    def _words(cls, own: Any) -> str:
+    def _words(cls, given: Any) -> str:
         """The text, from an object with the fields."""
-        return cls.template.format(**vars(own))
+        return cls.template.format(**vars(given))
 
 
-def described_from(description: Any, known: Iterable[type[Described]], what: str, levels: int = 20) -> Any:
+def exactly(description: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+    """Accept a mapping with exactly these keys."""
+    if not isinstance(description, Mapping):
+        raise TypeError(f"{what} must be a mapping, got {description!r}")
+    unknown = [key for key in description if key not in names]
+    if unknown:
+        raise ValueError(f"{what} has unknown keys {_validate.shown(unknown)}; valid keys are {', '.join(names)}")
+    missing = [name for name in names if name not in description]
+    if missing:
+        raise ValueError(f"{what} lacks {_validate.shown(missing)}")
+    return dict(description)
+
+
+def described_from[T: Described](description: Any, known: Iterable[type[T]], what: str, levels: int = 20) -> T:
     """Read what `Described.describe` wrote, of one of the classes `known`; `what` is what an error calls it."""
     if not levels:
         raise ValueError(f"{what} must not stand in more than 20 others")
@@ -70,18 +86,14 @@ def described_from(description: Any, known: Iterable[type[Described]], what: str
     if not isinstance(description, Mapping):
         raise TypeError(f"{what} must be a mapping, got {description!r}")
     kind = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
-    return _made(kind, description, {"is"}, what, lambda value, where: described_from(value, known, where, levels - 1))
+    return _made(kind, description, ["is"], what, lambda value, where: described_from(value, known, where, levels - 1))
 
 
-def _made(cls: Any, description: Any, besides: set[str], what: str, inner: Callable[[Any, str], Any]) -> Any:
+def _made[T](cls: type[T], description: Any, besides: list[str], what: str, inner: Callable[[Any, str], Any]) -> T:
     """An object of a dataclass from its fields, each read by its type; `inner` reads what is described in its turn."""
-    if not isinstance(description, Mapping):
-        raise TypeError(f"{what} must be a mapping, got {description!r}")
-    types = {item.name: str(item.type) for item in fields(cls)}
-    if set(description) != besides | set(types):
-        raise ValueError(
-            f"{what} must have the keys {', '.join(sorted(besides | set(types)))}, got {', '.join(map(str, description))}"
-        )
+    items: Any = cls
+    types = {item.name: str(item.type) for item in fields(items)}
+    exactly(description, [*besides, *types], what)
 
     def read(value: Any, kind: str, where: str) -> Any:
         if kind.endswith(" | None"):
@@ -91,7 +103,7 @@ def _made(cls: Any, description: Any, besides: set[str], what: str, inner: Calla
                 raise TypeError(f"{where} must be a list, got {value!r}")
             return tuple(read(item, kind.removeprefix("tuple[").removesuffix(", ...]"), where) for item in value)
         if kind == "Difference":
-            return _made(Difference, value, set(), where, inner)
+            return _made(Difference, value, [], where, inner)
         return _READ.get(kind, inner)(value, where)
 
     return cls(**{key: read(description[key], kind, f"{key} of {what}") for key, kind in types.items()})
@@ -120,7 +132,7 @@ def _integer(value: Any, where: str) -> int:
 
 
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
-    "Any": lambda value, where: value,  # checked by the class
+    "Choice": lambda value, where: value,  # checked by the class, whose message lists the choices
     "str": _text,
     "int": _integer,
     "float": _validate.nonnegative_real,
@@ -135,14 +147,7 @@ _CHAINS = ("Gibbs", "hit-and-run")
 
 
 class SamplerStatement(Statement):
-    """How the noise was drawn; as text, what a guarantee says of it.
-
-    Parameters
-    ----------
-    chain : {"", "Gibbs", "hit-and-run"}
-        The Markov chain; "" for noise that is drawn from its law, up to floating point.
-    sweeps : int
-        Sweeps run for each draw; 0 without a chain.
+    """How the noise was drawn: by sweeps of a Markov chain, or, with a `chain` of "", from its law, up to floating point.
 
     Examples
     --------
@@ -150,7 +155,7 @@ class SamplerStatement(Statement):
     ('exact', 'approximate: 1000 sweeps of Gibbs, convergence not certified')
     """
 
-    chain: str = ""
+    chain: Choice = ""
     sweeps: int = 0
     name = "sampler"
 
@@ -162,8 +167,12 @@ class SamplerStatement(Statement):
             raise ValueError(f"sweeps must be 0 without a chain, got {self.sweeps!r}")
 
     @classmethod
-    def _words(cls, own: Any) -> str:
-        return f"approximate: {own.sweeps} sweeps of {own.chain}, convergence not certified" if own.chain else "exact"
+    def _words(cls, given: Any) -> str:
+        return (
+            f"approximate: {given.sweeps} sweeps of {given.chain}, convergence not certified"
+            if given.chain
+            else "exact"
+        )
 
     @property
     def exact(self) -> bool:
@@ -222,22 +231,9 @@ _UNPROTECTED = "changes an exact value and is not protected at all"
 class OnePerson(Statement):
     """In which cells one record can change while all exact values stay, and at what loss.
 
-    Parameters
-    ----------
-    cells : int
-        All cells.
-    movable : int
-        Cells from which a record can move to some other cell.
-    uncounted : int
-        Cells in which a record can come or go.
-    alike : bool
-        Whether a record can move from any cell to any other.
-    move, addition : Loss, optional
-        What that costs at most; None where nothing is known, or nothing stated.
-    least, most : int, optional
-        How many records change together where none can alone: at least, and with Semi-DP at most; None where not known.
-    sampler : SamplerStatement
-        How the noise was drawn: while that is not exact, no loss stands without it.
+    Of all `cells` a record can move from `movable` ones to another (`alike`: from any to any), at a loss of `move` at most, and come
+    or go in `uncounted` ones; None where nothing is known, or nothing stated. Where no record can change alone, `least` change
+    together, with Semi-DP `most` at most.
 
     Examples
     --------

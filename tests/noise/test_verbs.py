@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesdp import Invariants, Margins, Measured, SemiNorm, compose, noise
-from bayesdp.composition._total import known_losses
+from bayesdp.composition._total import Part
 from bayesdp.measurements import Exact
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.base import _REGISTRY
@@ -88,14 +88,14 @@ def test_subspace_norm_noise_is_composed_by_its_law() -> None:
         both = compose(*releases)
         square = next(own for own in both.differences if own.l1 == 4.0)
         for release, mechanism in zip(releases, (one, other), strict=True):
-            found = known_losses(release, both.invariants)[square]
+            found = Part(release, both.invariants).by_law[square]
             assert found.exact
             assert found.loss.parameters == {"epsilon": pytest.approx(mechanism.rate * length)}
         assert both.guarantee is not None
         row = next(own for own in both.guarantee.pairs if own.size == square.size(norm))
         assert row.loss["epsilon"] == pytest.approx((one.rate + other.rate) * length)
     largest = [SemiNorm(own, 1.0, "linf").release(TABLE, np.random.default_rng(2)) for own in (COUNTY, BOTH)]
-    assert known_losses(largest[0], Invariants(BOTH)) == {}
+    assert Part(largest[0], Invariants(BOTH)).by_law == {}
     assert compose(*largest).guarantee is not None or compose(*largest).loss_unknown
 
 

@@ -19,7 +19,6 @@ from bayesdp.privacy.losses import (
     LossAt,
     PureDP,
     SeveralLosses,
-    loss_from,
     stated_loss,
 )
 
@@ -177,20 +176,6 @@ def test_what_implies_what() -> None:
             assert ApproximateDP(epsilon, delta).implies(ApproximateDP(asked, least + 1e-9))
             if least > 1e-8:
                 assert not ApproximateDP(epsilon, delta).implies(ApproximateDP(asked, least - 1e-9))
-
-
-def test_loss_from_takes_what_the_kind_needs_and_names_what_is_missing() -> None:
-    row = {"rho": 0.5, "mu": 1.0, "epsilon": 3.0, "delta": 1e-3}
-    assert [loss_from(kind, row) for kind in ("pure", "zcdp", "approximate", "gdp")] == [
-        PureDP(3.0),
-        ZCDP(0.5),
-        ApproximateDP(3.0, 1e-3),
-        GaussianDP(1.0),
-    ]
-    with pytest.raises(ValueError, match="must include delta, got epsilon"):
-        loss_from("approximate", {"epsilon": 1.0})
-    with pytest.raises(ValueError, match="kind must be"):
-        loss_from("renyi", row)
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])

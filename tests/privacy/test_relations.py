@@ -54,7 +54,7 @@ def test_what_a_row_is_about_counts_and_not_its_words() -> None:
         ("neighbours", "must be a mapping"),
         ({}, "'is' of a relation"),
         ({"is": "kin"}, "'is' of a relation"),
-        ({"is": "apart", "adjacency": 3}, "must have the keys adjacency, is, joint"),
+        ({"is": "apart", "adjacency": 3}, "a relation lacks 'joint'"),
         ({"is": "apart", "adjacency": 0, "joint": False}, "adjacency"),
         ({"is": "apart", "adjacency": 3, "joint": 1}, "joint"),
         ({"is": "neighbours", "change": "swap", "among": "", "bound": ""}, "change"),

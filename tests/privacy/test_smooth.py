@@ -99,7 +99,9 @@ def test_files_may_not_claim_a_smaller_growth() -> None:
     assert [type(caveat) for caveat in read.caveats] == [type(caveat) for caveat in release.guarantee.caveats]
     replace(release, guarantee=read).check_stated()
     better = tuple(Smooth(0.1, 0.0, "l1") if isinstance(c, Smooth) else c for c in read.caveats)
-    with pytest.raises(ValueError, match=r"smooth privacy.*0\.1.*0\.5"):
+    with pytest.raises(
+        ValueError, match=r"caveats: the guarantee states .*epsilon = 0\.1 .*but the mechanism .*epsilon = 0\.5 "
+    ):
         replace(release, guarantee=replace(read, caveats=better)).check_stated()
 
 

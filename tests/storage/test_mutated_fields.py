@@ -97,7 +97,11 @@ CLAIMS = {
         "states epsilon = 0.5 at l1 distance 4.*has epsilon = 1.6",
     ),
     "kind": (("guarantee", "kind"), "gdp", "must include mu"),
-    "unit": (("guarantee", "unit"), "l2", "unit is 'l2', but that of the mechanism 'lattice-laplace' is 'l1'"),
+    "unit": (
+        ("guarantee", "unit"),
+        "l2",
+        "unit: the guarantee states 'l2', but the mechanism 'lattice-laplace' has 'l1'",
+    ),
     "simulated": (("simulated",), False, "simulated of the release is False, but simulated of its guarantee is True"),
     "its guarantee": (("guarantee", "simulated"), False, "simulated of the release is True, but .* guarantee is False"),
     "law": (
@@ -105,13 +109,13 @@ CLAIMS = {
         4.0,
         "has noise of the law lattice-laplace, epsilon = 0.4.*epsilon = 4.0",
     ),
-    "mechanism": (("mechanism", "epsilon"), 0.1, "epsilon = 0.1.*but the measurement says .*epsilon = 0.4"),
+    "mechanism": (("mechanism", "epsilon"), 0.1, "epsilon = 0.1.*but the release says .*epsilon = 0.4"),
     "name": (("mechanism", "mechanism"), "magic", "unknown mechanism 'magic'; known mechanisms are"),
     "unknown key": (("mechanism", "extra"), 1, "mechanism 'lattice-laplace' has no parameter 'extra'"),
     "sampler": (
         ("guarantee", "sampler"),
         "approximate: 7 sweeps of Gibbs, convergence not certified",
-        "sampler is .* 7 sweeps",
+        "sampler: the guarantee states .* 7 sweeps",
     ),
     "determined": (("guarantee", "determined_cells"), ["row=a, column=u"], "which the exact values do not determine"),
     "no cell": (("guarantee", "determined_cells"), ["row=z"], "'row=z', which the table does not have"),
@@ -153,10 +157,14 @@ def test_a_person_is_told_no_other_loss(tmp_path):
     assert Release.from_csv(tmp_path / "stored").guarantee.person == true
     about = changed["guarantee"].pop("about")
     (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
-    with pytest.raises(ValueError, match=r"person says .* epsilon = 0.08.*, but .* says .* epsilon = 0.8\."):
+    with pytest.raises(
+        ValueError, match=r"person: the guarantee states .* epsilon = 0.08.*, but .* has .* epsilon = 0.8\."
+    ):
         Release.from_csv(tmp_path / "stored")
     about["record"]["move"]["epsilon"] = 0.08
     changed["guarantee"] |= {"about": about, "person": true}
     (tmp_path / "stored" / "release.json").write_text(json.dumps(changed))
-    with pytest.raises(ValueError, match=r"person says .* epsilon = 0.08.*, but .* says .* epsilon = 0.8\."):
+    with pytest.raises(
+        ValueError, match=r"person: the guarantee states .* epsilon = 0.08.*, but .* has .* epsilon = 0.8\."
+    ):
         Release.from_csv(tmp_path / "stored")

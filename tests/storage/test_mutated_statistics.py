@@ -176,7 +176,7 @@ def test_every_field_of_a_file(kind: str, tmp_path: Any) -> None:
 
 
 BOTH_SIDES = {
-    "epsilon": (("guarantee", "parameters", "epsilon"), 0.01, "states epsilon = 0.01.*'truncated-laplace' .*has epsilon = 0.99999"),
+    "epsilon": (("guarantee", "parameters", "epsilon"), 0.01, "parameters: .* states epsilon = 0.01.*-laplace' has epsilon = 0.99999"),
     "row": (("guarantee", "pairs", 0, "loss", "epsilon"), 0.5, "states epsilon = 0.5 at l1 distance 0.02.*has epsilon = 0.99999"),
     "law": (("law", "b"), 3.0, "'truncated-laplace' has noise of the law truncated-laplace, b = 0.032.*release says .*b = 3.0"),
     "mechanism": (("mechanism", "epsilon"), 0.5, "has noise of the law .*but the release says"),
@@ -184,7 +184,7 @@ BOTH_SIDES = {
     "unknown key": (("mechanism", "extra"), 1, "has no parameter 'extra'"),
     "simulated": (("simulated",), False, "simulated of the release is False, but simulated of its guarantee is True"),
     "sampler": (("guarantee", "sampler"), "approximate: 7 sweeps of Gibbs, convergence not certified", "7 sweeps.*exact"),
-    "person": (("guarantee", "person"), "At most epsilon = 0.1.", "person says .*epsilon = 0.1.*, but the mechanism .* says nothing"),
+    "person": (("guarantee", "person"), "At most epsilon = 0.1.", "person: .* states .*epsilon = 0.1.*, but .* has nothing of it"),
     "cells": (("guarantee", "determined_cells"), ["x"], "determined cells, 'x', but the statistics have no cells"),
 }  # fmt: skip
 

@@ -142,19 +142,27 @@ def test_the_sum_is_that_of_the_message() -> None:
     told["parameters"]["epsilon"] = told["pairs"][0]["loss"]["epsilon"] = 0.16
     told["person"] = ""
     told["about"].pop("record", None)
-    with pytest.raises(ValueError, match=r"states epsilon = 0.16 at l1 distance 2 .*together have epsilon = 1.6$"):
+    with pytest.raises(ValueError, match=r"states epsilon = 0.16, .*together have epsilon = 1.6, sensitivity = 2.0$"):
         changed_to(release, told).check_stated()
 
 
 CLAIMS = {
-    "parameters": (("parameters", "epsilon"), 0.16, "states epsilon = 0.16.* but its first row epsilon = 1.6"),
-    "row": (("pairs", 0, "loss", "epsilon"), 0.16, "states epsilon = 1.6.* but its first row epsilon = 0.16"),
-    "distance": (("pairs", 0, "size"), 20.0, "at l1 distance 20 .*but these are 2 apart"),
+    "parameters": (
+        ("parameters", "epsilon"),
+        0.16,
+        "parameters: the guarantee states epsilon = 0.16.* together have epsilon = 1.6",
+    ),
+    "row": (
+        ("pairs", 0, "loss", "epsilon"),
+        0.16,
+        "pairs: the guarantee states epsilon = 0.16 .* together have epsilon = 1.6",
+    ),
+    "distance": (("pairs", 0, "size"), 20.0, "at l1 distance 20 .* together have epsilon = 1.6 at l1 distance 2 "),
     "simulated": (("simulated",), False, "simulated of the release is True, but .* guarantee is False"),
     "person": (
         ("about", "record", "move", "epsilon"),
         0.1,
-        "person says .*epsilon = 0.1[.].*but what follows .* epsilon = 1.6",
+        "person: the guarantee states .*epsilon = 0.1[.].* together have .* epsilon = 1.6",
     ),
     "sampler": (
         ("sampler",),

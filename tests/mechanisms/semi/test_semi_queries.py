@@ -15,9 +15,8 @@ from scipy.optimize import linprog
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
-from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm
+from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm, stated
 from bayesdp.mechanisms.semi.base import SemiQueryMechanism
-from bayesdp.mechanisms.stated import tables as stated
 from bayesdp.noise import SubspaceNorm
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals

@@ -14,8 +14,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm
-from bayesdp.mechanisms.stated import tables as stated
+from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm, stated
 from bayesdp.queries import LinearQuery, Margins, Query
 from tests.mechanisms.semi.test_semi_queries import changes_by_pairs, tables_of
 

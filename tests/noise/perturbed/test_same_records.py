@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.composition.joint import releases_of_posterior
+from bayesdp.composition import releases_of_posterior
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import CellKey, RandomRounding
 from bayesdp.plots.observed import Further, further

@@ -1,1 +1,0 @@
-"""Whether what a release says of its mechanism and its guarantee is true of its law."""
