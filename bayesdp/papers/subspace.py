@@ -84,10 +84,9 @@ from bayesdp.mechanisms.base import (
     add_noise,
     answers_of,
     confidential_counts,
-    one_statement,
 )
+from bayesdp.mechanisms.families import one_statement
 from bayesdp.mechanisms.one_person import with_person
-from bayesdp.mechanisms.subspace.base import SubspaceMechanism
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed, Rounded
@@ -1009,7 +1008,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
         If cells are missing, unknown or there twice, pieces are of another mechanism, round, version or seed, or were
         changed so that an exact answer is no count. The message names the cells.
     """
-    _adding_to_cells(mechanism)
+    mechanism = _adding_to_cells(mechanism)
     listed = list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
@@ -1019,10 +1018,8 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     check_alike(listed, mechanism)
     frame = mechanism.frame
     noisy = values_by_cell(listed, frame)
-    # The unit of the noise, which values too large for float64 are measured against.
-    grid = mechanism.grid if isinstance(mechanism, SubspaceMechanism) else 1.0
     parts = [Query(frame, (part,)) for part in mechanism.invariants.query.parts]
-    exact = tuple(Exact(query, _exact_answers(query, noisy, grid)) for query in parts)
+    exact = tuple(Exact(query, _exact_answers(query, noisy, mechanism._noise_step)) for query in parts)
     fiber = Fiber.of(exact, frame)
     # Without the sentence on the system's entropy: the noise is not from there.
     stated = mechanism._for_one_person(mechanism._guarantee("auto"))

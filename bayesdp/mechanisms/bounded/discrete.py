@@ -16,8 +16,8 @@ from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._validate import choice, positive_real, probability
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.bounded.real import CONVENTIONS
-from bayesdp.mechanisms.independent.base import AnswersMechanism
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace, set_loss
+from bayesdp.mechanisms.integers import DiscreteGaussian, DiscreteLaplace, set_loss
+from bayesdp.mechanisms.protects import AnswersMechanism
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.discrete import BoundedDiscrete, draw_bounded
 from bayesdp.noise.secure import statement

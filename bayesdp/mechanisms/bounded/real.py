@@ -12,8 +12,8 @@ import numpy as np
 
 from bayesdp import noise
 from bayesdp._validate import choice, finite_array, positive_integer, positive_real
-from bayesdp.mechanisms._shared import one_statement
 from bayesdp.mechanisms.bounded.statistics import StatisticMechanism
+from bayesdp.mechanisms.families import one_statement
 from bayesdp.privacy import gaussian_rho, gaussian_sigma, gaussian_sigma_for_rho, truncated_epsilon, truncated_scale
 from bayesdp.privacy.bounded import truncated_normal_sigma
 from bayesdp.privacy.caveats import Fixed, PaperScale

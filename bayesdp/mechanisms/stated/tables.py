@@ -19,11 +19,10 @@ from bayesdp._validate import shown
 from bayesdp._wiring import connected
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.mechanisms.polytope.k_norm import KNorm
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
-from bayesdp.mechanisms.semi.semi_norm import SemiNorm
+from bayesdp.mechanisms.gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.laplace import SemiNorm
 from bayesdp.mechanisms.stated.statistics import LOSS, alike, check_loss, check_person, check_statistics, words
-from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
 from bayesdp.privacy import Guarantee
 from bayesdp.privacy.caveats import Smooth
 from bayesdp.privacy.pairs import SemiAdjacent
