@@ -73,12 +73,6 @@ def add_noise(answers: Ints, noise: npt.NDArray[Any], step: float, name_of: Call
     return np.asarray(_validate.finite_array(noisy, "noisy answers", name_of, confidential=True))
 
 
-def drawn_exactly(method: Any) -> None:
-    """Check the method of noise that has no Markov chain."""
-    if _validate.choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
-        raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")
-
-
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """Publishes noisy answers of a known law about a table, and the invariants exactly.
@@ -197,9 +191,10 @@ class Mechanism(ABC):
         return (*self._relation_rows(), *conforming)
 
     def _drawn_by(self, method: str) -> Sampler | None:
-        """The sampler, of noise that has several; ValueError for a method that there is not."""
-        drawn_exactly(method)
-        return None
+        """The sampler, of laws that have several; ValueError for a method that there is not."""
+        if _validate.choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
+            raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")
+        return self.law.sampler(self.invariants if self.law.independent else self.answer_invariants)
 
     def _sampler(self, method: str) -> SamplerStatement:
         """How noise is drawn, for the guarantee."""
@@ -287,12 +282,8 @@ class Mechanism(ABC):
         -------
         float
             ``-inf`` for values that the noise cannot lead to. See `law` for when a law on a lattice or a subspace is
-            normalised; else the result is right up to a constant that depends on no count.
-
-        Raises
-        ------
-        NotImplementedError
-            If the law has no practical log-density for these invariants (`ProjectedLaplace`).
+            normalised (else the result is right up to a constant that depends on no count), and for where it has no practical
+            log-density (`ProjectedLaplace`), which is a NotImplementedError.
         """
         query, relations = self.released_query, self.answer_invariants
         noisy = query.align(values, "values").reshape(relations.frame.shape)
@@ -308,11 +299,12 @@ class Mechanism(ABC):
             Confidential counts. Labelled values are matched by label.
         rng : int, numpy.random.Generator or None
             Without one the noise is made of the operating system's entropy with integer arithmetic only, where the law allows
-            it; other laws, those of real noise among them, take NumPy's PCG64 generator, seeded from that entropy, which is no
-            cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated,
+            it (slower); other laws, those of real noise among them, take NumPy's PCG64 generator, seeded from that entropy, which is
+            no cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
         method : {"auto", "exact", "mcmc"}
-            How the noise is drawn: ``auto`` is exact where an exact sampler is known.
+            How the noise is drawn: ``auto`` is exact where an exact sampler is known. NotImplementedError if exact draws are asked
+            for and there is none.
 
         Returns
         -------
@@ -321,9 +313,8 @@ class Mechanism(ABC):
         Raises
         ------
         ValueError
-            If labels do not match, a count is missing, negative, fractional or too large, counts add up to 2**53 or more, or an
-            answer is so large that noise could not be added to it exactly: 2**53, or 2**53 steps of the grid of real noise. The
-            message names the cell or the answer, and shows no confidential number.
+            Also if an answer is so large that noise could not be added to it exactly: 2**53, or 2**53 steps of the grid of real
+            noise. Messages name the cell or the answer, and show no confidential number.
         """
         rng = _validate.random_generator(rng)
         counts = self._conforming(confidential_counts(table, self.frame))
@@ -426,7 +417,7 @@ class AdditiveMechanism(Mechanism):
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[Any]:
         """Noise of shape ``(size, *answers)``, in the shape of `answer_invariants`."""
-        drawn_exactly(method)
+        self._drawn_by(method)  # refuses unknown methods
         relations = self.answer_invariants
         return np.asarray(self.law.draw(rng, relations.frame.shape, size, relations))
 
@@ -435,23 +426,15 @@ class AdditiveMechanism(Mechanism):
 
         Parameters
         ----------
-        rng : int, numpy.random.Generator or None
-            Without one, integer arithmetic and the operating system's entropy only, where the law allows it: slower, and as a
-            release is drawn. Other laws take NumPy's PCG64 generator, seeded from that entropy; it is no cryptographic one.
+        rng, method
+            As for `release`.
         size : int
             Number of independent draws.
-        method : {"auto", "exact", "mcmc"}
-            ``auto`` is exact where an exact sampler is known.
 
         Returns
         -------
         numpy.ndarray, shape ``(size, *query.shape)``
             For noise on the cells, the shape of the table.
-
-        Raises
-        ------
-        NotImplementedError
-            If exact draws are asked for and no exact sampler is known.
         """
         return self._draw(_validate.random_generator(rng), size, method).reshape(-1, *self.released_query.shape)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms.base import AdditiveMechanism
-from bayesdp.mechanisms.families import grid_for, laplace_scale, one_statement
+from bayesdp.mechanisms.families import grid_for, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism
 from bayesdp.noise import Canonical, DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.noise.secure import draw_independent, statement
@@ -154,16 +154,9 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
         self._prepare(table, query, neighbours, epsilon=epsilon, delta=delta, mu=mu)
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in ("epsilon", "delta", "mu")}
         if self.mu is None:
-            given["delta"] = self.delta or None
-        one_statement(given, (("epsilon",), ("epsilon", "delta"), ("mu",)))
-        # Checked before they are kept; what is wrong with them is said by the functions that define them.
-        if self.mu is not None:
-            gaussian_dp(self.mu)
-        elif self.epsilon is not None:
-            approximate_dp(self.epsilon, self.delta or 0.0)
-        self._set(**{name: None if value is None else float(value) for name, value in given.items()})
+            self._set(delta=self.delta or None)
+        self._set(**stated_loss_of(self, (("epsilon",), ("epsilon", "delta"), ("mu",))))
         super().__post_init__()
         parts = self.released_query.parts
         if len(parts) != 1 or not isinstance(parts[0], SumPart):

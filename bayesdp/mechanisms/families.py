@@ -75,6 +75,12 @@ def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], .
     return stated
 
 
+def stated_loss_of(mechanism: Any, ways: tuple[tuple[str, ...], ...]) -> dict[str, float]:
+    """The fields that state the loss, which must be in exactly one of the `ways`."""
+    given = {name: getattr(mechanism, name) for way in ways for name in way}
+    return {name: float(given[name]) for name in one_statement(given, ways)}
+
+
 @dataclass(frozen=True)
 class PureStatement(AdditiveMechanism):
     """Pure differential privacy at epsilon.
@@ -114,9 +120,7 @@ class GaussianStatement(AdditiveMechanism):
     _unit = "l2"
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for way in self._ways for name in way}
-        stated = one_statement(given, self._ways)
-        self._set(**{name: float(given[name]) for name in stated})
+        self._set(**stated_loss_of(self, self._ways))
         super().__post_init__()
 
     def _scale_for(self, size: float) -> float:

@@ -15,7 +15,7 @@ from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 from bayesdp.lattices.secure import draw_secure, has_secure
 from bayesdp.mechanisms.base import AdditiveMechanism
-from bayesdp.mechanisms.families import GaussianStatement, PureStatement, laplace_scale, one_statement
+from bayesdp.mechanisms.families import GaussianStatement, PureStatement, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism, SemiAdjacentTables
 from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
 from bayesdp.noise.secure import draw_independent, statement
@@ -42,21 +42,15 @@ from bayesdp.queries import SumPart
 class IndependentIntegers(AdditiveMechanism):
     """Independent integer noise, drawn with integer arithmetic only where no generator is given."""
 
-    @property
-    @abstractmethod
-    def law(self) -> noise.DiscreteLaplace | noise.DiscreteGaussian:
-        """The law of the noise."""
-
     def _integers_only(self, method: str) -> IntegersOnly:
         return statement()
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         self._sampler(method)  # refuses unknown methods
-        shape = self.released_query.shape
-        if rng is None:
-            return draw_independent(self.law, size * self.released_query.rows).reshape(size, *shape)
-        drawn: npt.NDArray[np.int64] = self.law.draw(rng, shape, size)
-        return drawn
+        law: Any = self.law
+        query = self.released_query
+        drawn = draw_independent(law, size * query.rows) if rng is None else law.draw(rng, query.shape, size)
+        return np.asarray(drawn.reshape(size, *query.shape))
 
 
 @dataclass(frozen=True, init=False)
@@ -142,11 +136,8 @@ class DiscreteGaussian(GaussianStatement, IndependentIntegers, AnswersMechanism)
     @property
     def _single(self) -> bool:
         """Whether neighbouring tables differ by one in one answer."""
-        return (
-            self.neighbours == "add-remove"
-            and len(self.released_query.parts) == 1
-            and isinstance(self.released_query.parts[0], SumPart)
-        )
+        parts = self.released_query.parts
+        return self.neighbours == "add-remove" and len(parts) == 1 and isinstance(parts[0], SumPart)
 
     @property
     def sigma(self) -> float:
@@ -163,25 +154,21 @@ class DiscreteGaussian(GaussianStatement, IndependentIntegers, AnswersMechanism)
 
     @property
     def _loss(self) -> Loss:
-        # What zCDP is stated is that of the scale, which may round.
-        return ZCDP(gaussian_rho(self.sigma, self.sensitivity)) if self.delta is None else super()._loss
+        return self._neighbours_loss if self.delta is None else super()._loss
 
     @property
     def _neighbours_loss(self) -> Loss:
-        sigma = self.sigma
-        rho = gaussian_rho(sigma, self.sensitivity)
+        rho = gaussian_rho(self.sigma, self.sensitivity)
         if self.delta is None:
             return ZCDP(rho)
-        epsilon = discrete_gaussian_epsilon(self.delta, sigma) if self._single else rho_to_epsilon(rho, self.delta)
+        epsilon = discrete_gaussian_epsilon(self.delta, self.sigma) if self._single else rho_to_epsilon(rho, self.delta)
         return all_of([ZCDP(rho), ApproximateDP(epsilon, self.delta)])
 
 
 def set_loss(mechanism: Any, rho: float | None, epsilon: float | None, delta: float | None) -> None:
     """Set the fields that state the loss: rho, or epsilon and delta."""
-    given = {"rho": rho, "epsilon": epsilon, "delta": delta}
-    one_statement(given, (("rho",), ("epsilon", "delta")))
-    for name, value in given.items():
-        object.__setattr__(mechanism, name, None if value is None else float(value))
+    mechanism._set(rho=rho, epsilon=epsilon, delta=delta)
+    mechanism._set(**stated_loss_of(mechanism, GaussianStatement._ways))
 
 
 def _smallest_sigma(epsilon: float, delta: float, safe: float) -> float:
@@ -217,9 +204,10 @@ class LatticeNoise(AdditiveMechanism):
         """Sweeps of the Gibbs sampler for each draw."""
 
     @property
-    @abstractmethod
     def _form(self) -> tuple[str, float]:
         """The norm of the noise and its rate, or "gaussian" and its scale."""
+        law: Any = self.law
+        return getattr(law, "norm", "gaussian"), law.scale
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         if rng is None and self._integers_only(method) is not None:
@@ -271,11 +259,6 @@ class LatticeGaussian(AtDistance, GaussianStatement):
     differential privacy, in every dimension. State the loss by `rho`, or by `epsilon` and `delta`, which is
     converted to the largest rho within it.
 
-    Parameters
-    ----------
-    rho : float, optional
-        zCDP loss for two tables whose difference has the l2 norm `sensitivity`.
-
     See Also
     --------
     bayesdp.noise.LatticeGaussian, bayesdp.distributions.LatticeGaussian : the law, also for PyMC; it takes sigma.
@@ -308,10 +291,6 @@ class LatticeGaussian(AtDistance, GaussianStatement):
         """The law of the noise."""
         return noise.LatticeGaussian(self.sigma)
 
-    @property
-    def _form(self) -> tuple[str, float]:
-        return "gaussian", self.sigma
-
     def smooth(self, epsilon: float) -> SmoothDP | None:
         """The loss at every distance (Definition 2 of the paper), at an epsilon for each unit of l2 distance.
 
@@ -321,24 +300,10 @@ class LatticeGaussian(AtDistance, GaussianStatement):
         return SmoothDP(epsilon, delta, "l2") if delta < 1.0 else None
 
     def profiles(self, difference: str) -> tuple[LatticeProfile, ...]:
-        """The exact (epsilon, delta) profiles of a kind of difference, each with bounds on both sides.
+        """The exact (epsilon, delta) profiles of a kind of difference, a name in `DIFFERENCES`, each with bounds on both sides.
 
-        Parameters
-        ----------
-        difference : str
-            A name in `bayesdp.privacy.DIFFERENCES`.
-
-        Returns
-        -------
-        tuple of LatticeProfile
-            One for each part of the table in which the kind is a lattice of its own; the loss is the largest of them.
-
-        Raises
-        ------
-        ValueError
-            If the name is unknown, or the invariants leave no such difference.
-        NotImplementedError
-            If the profile is not known: for totals that overlap, or where such a difference reaches into several parts.
+        One for each part of the table in which the kind is a lattice of its own; the loss is the largest of them. They are not known
+        (NotImplementedError) for totals that overlap, or where such a difference reaches into several parts.
 
         Examples
         --------
@@ -394,10 +359,6 @@ class LatticeNormNoise(PureStatement, LatticeNoise):
     @property
     def _unit(self) -> str:
         return self.norm
-
-    @property
-    def _form(self) -> tuple[str, float]:
-        return self.norm, self.law.epsilon
 
     @property
     def _drawing_caveats(self) -> tuple[Statement, ...]:
@@ -461,8 +422,7 @@ class LatticeLaplace(AtDistance, LatticeNormNoise):
 class SemiLatticeLaplace(LatticeNormNoise, SemiAdjacentTables):
     """Publish integer counts with noise of mass ``exp(-epsilon ||z|| / Delta(S_Semi))`` that changes no invariant.
 
-    The noise is that of `LatticeLaplace` with ``sensitivity = Delta(S_Semi)``; the guarantee is stated for tables with the same
-    invariants, at most `adjacency` substituted records apart: a loss of at most epsilon.
+    The noise is that of `LatticeLaplace` with ``sensitivity = Delta(S_Semi)``.
 
     See Also
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from bayesdp import noise, polytopes
 from bayesdp._validate import positive_integer
 from bayesdp.lattices import Sampler
-from bayesdp.mechanisms.base import drawn_exactly
 from bayesdp.mechanisms.families import PureStatement, RealNoise
 from bayesdp.mechanisms.protects import FittedToNeighbours, SemiAdjacentAnswers, SemiAdjacentTables
 from bayesdp.noise.arrays import positive_rate
@@ -32,6 +30,12 @@ class HullNoise(PureStatement):
 
     _unit = "K"
     _checked = staticmethod(positive_rate)
+
+    @property
+    def _ball(self) -> polytopes.Hull:
+        law: Any = self.law
+        ball: polytopes.Hull = law.ball(self.answer_invariants)
+        return ball
 
     def _loss_at(self, size: float) -> PureDP:
         return PureDP(self.epsilon * size)
@@ -52,15 +56,6 @@ class RealHullNoise(HullNoise, RealNoise):
     def __post_init__(self) -> None:
         positive_integer(self.sweeps, "sweeps")
         super().__post_init__()
-
-    @property
-    @abstractmethod
-    def law(self) -> noise.KNorm | noise.SemiKNorm:
-        """The law of the noise."""
-
-    @property
-    def _ball(self) -> polytopes.Hull:
-        return self.law.ball(self.answer_invariants)
 
     @property
     def error(self) -> float | None:
@@ -242,14 +237,9 @@ class HullOfChanges(HullNoise, SemiAdjacentTables):
     """Noise in the norm of the hull of the sensitivity space: of all that a few records can change while the invariants stay."""
 
     @property
-    @abstractmethod
-    def law(self) -> noise.KNorm | noise.SemiKNorm | noise.LatticeKNorm:
-        """The law of the noise."""
-
-    @property
     def hull(self) -> polytopes.Hull:
         """The polytope K, in orthonormal coordinates of the invariants."""
-        return self.law.ball(self.answer_invariants)
+        return self._ball
 
     @property
     def _records(self) -> int:
@@ -411,7 +401,3 @@ class SemiLatticeKNorm(HullOfChanges):
     def sampler(self) -> Sampler:
         """How noise is drawn, before any is."""
         return self.law.sampler(self.invariants)
-
-    def _drawn_by(self, method: str) -> Sampler:
-        drawn_exactly(method)
-        return self.sampler()

@@ -10,8 +10,6 @@ import numpy as np
 
 from bayesdp import noise
 from bayesdp._validate import choice, finite_array, positive_real
-from bayesdp.lattices import Sampler
-from bayesdp.mechanisms.base import drawn_exactly
 from bayesdp.mechanisms.families import PureStatement, RealNoise
 from bayesdp.mechanisms.protects import Neighbouring, SemiAdjacentAnswers, SemiAdjacentTables, WithinNoiseSpace
 from bayesdp.noise.arrays import positive_rate
@@ -141,8 +139,7 @@ class ProjectedLaplace(ProjectedNoise, Neighbouring):
 class SemiProjectedLaplace(ProjectedNoise, SemiAdjacentTables):
     """Publish counts with independent Laplace noise of scale ``Delta_1(S_Semi) / epsilon``, projected onto the span.
 
-    Tables with the same invariants, at most `adjacency` substituted records apart, are told apart with a loss of at most
-    epsilon: the l1 mechanism (Algorithm 4), and post-processing. `SemiNorm` with the norm l1 has less noise at the same loss.
+    The l1 mechanism (Algorithm 4), and post-processing. `SemiNorm` with the norm l1 has less noise at the same loss.
 
     See Also
     --------
@@ -238,14 +235,11 @@ class MixedLaplace(InCoordinates):
 class SemiNorm(PureStatement, RealNoise, SemiAdjacentAnswers):
     """Publish answers with noise of density ``exp(-epsilon ||z|| / Delta(S_Semi))`` on the span of the sensitivity space.
 
-    Tables with the same invariants, at most `adjacency` substituted records apart, are told apart with a loss of at most
-    epsilon. With both margins of a table and two records the l1 norm is the best of the three, 6 to 13 percent above
-    `SemiKNorm` in squared error. With three records, the default, the l-infinity norm is that of `SemiKNorm` for 3 x 3 tables,
-    and the l1 norm the best of the three from 4 x 4 on.
-
-    Noise is drawn exactly: for l2 under any invariants; for l1 and l-infinity under disjoint totals, both margins of a table (10
-    x 10 in tens of milliseconds) and, by rejection, other small tables. Where no exact sampler is practical,
-    `noise`, `release` and `guarantee` say so by a `NotImplementedError`.
+    With both margins of a table and two records the l1 norm is the best of the three, 6 to 13 percent above `SemiKNorm` in squared
+    error. With three records, the default, the l-infinity norm is that of `SemiKNorm` for 3 x 3 tables, and the l1 norm the best of
+    the three from 4 x 4 on. Noise is drawn exactly: for l2 under any invariants; for l1 and l-infinity under disjoint totals, both
+    margins of a table (10 x 10 in tens of milliseconds) and, by rejection, other small tables. Where no exact sampler is
+    practical, `noise`, `release` and `guarantee` say so by a `NotImplementedError`.
 
     Parameters
     ----------
@@ -312,7 +306,3 @@ class SemiNorm(PureStatement, RealNoise, SemiAdjacentAnswers):
             # Each named difference changes its cells by one.
             return 1.0 if difference in DIFFERENCES.values() else None
         return difference.size(self.norm)
-
-    def _drawn_by(self, method: str) -> Sampler:
-        drawn_exactly(method)
-        return self.law.sampler(self.answer_invariants)

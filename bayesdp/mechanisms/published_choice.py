@@ -113,18 +113,7 @@ class PublishedChoice:
         return found
 
     def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
-        """Draw a mechanism and publish its release.
-
-        Parameters
-        ----------
-        table, rng, method
-            As for `Mechanism.release`. Without rng the choice is made by the operating system's entropy.
-
-        Returns
-        -------
-        Release
-            Of the mechanism that was drawn, which its ``mechanism`` names.
-        """
+        """Draw a mechanism, without rng by the operating system's entropy, and publish its release: see `Mechanism.release`."""
         generator = _validate.random_generator(rng)
         uniform = secrets.SystemRandom().random() if generator is None else float(generator.random())
         drawn = int(np.searchsorted(np.cumsum(self.probabilities)[:-1], uniform, side="right"))
