@@ -6,7 +6,8 @@ columns), and comes or goes unnoticed just when no invariant counts its cell (a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, column_groups, kept_differences
 
 
-@dataclass(frozen=True)
-class Alone:
+class Alone(NamedTuple):
     """In how many cells one record can change alone, with all invariants kept: see `OnePerson`."""
 
     cells: int
@@ -71,8 +71,7 @@ def with_person(
         least = round(min(difference.l1 for difference in kept_differences(invariants)) / 2.0)
     # In the definition that the guarantee is stated in; a row may give others too.
     move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
-    counts = (free.cells, free.movable, free.uncounted, free.alike)
-    return replace(stated, person=OnePerson(*counts, move, addition, least, adjacency, stated.sampler))
+    return replace(stated, person=OnePerson(*free, move, addition, least, adjacency, stated.sampler))
 
 
 def _of_difference(stated: Guarantee, difference: Difference) -> Loss | None:
