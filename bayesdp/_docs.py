@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from inspect import cleandoc, signature
+from inspect import cleandoc, get_annotations, signature
 from typing import Any
 
 _ORDER = ("Parameters", "Attributes", "Returns", "Raises", "See Also", "Notes", "References", "Examples")
@@ -57,3 +57,20 @@ def documented[F: Callable[..., Any]](shared: Mapping[str, str]) -> Callable[[F]
         return function
 
     return write
+
+
+def with_shared_parameters(kind: type) -> str:
+    """The docstring of a dataclass with what its bases say of their parameters, in the order of its signature, and of errors."""
+    shared: dict[str, str] = {}
+    entries: dict[str, str] = {}
+    order: dict[str, bool] = {}  # whether a parameter is keyword-only, by its name
+    for base in reversed(kind.__mro__):
+        sections = sections_of(vars(base).get("__doc__"))
+        entries |= entries_of(sections.get("Parameters", ""))
+        shared |= {title: text for title, text in sections.items() if title == "Raises" or base is kind}
+        attributes = {**vars(base), **vars(base).get("__dataclass_fields__", {})}
+        order |= {name: getattr(attributes.get(name), "kw_only", False) is True for name in get_annotations(base)}
+    made_by = vars(kind).get("__init__")
+    names = sorted(order, key=order.__getitem__) if made_by is None else signature(made_by).parameters
+    listed = dict.fromkeys(entries[name] for name in names if name in entries)
+    return with_sections("", {**shared, "Parameters": "\n".join(listed)})

@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp import _strict_json, _validate
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._shared import grid_for, laplace_scale, one_statement
+from bayesdp.mechanisms.families import grid_for, laplace_scale, one_statement
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.noise.lattice.laws import l2_log_sum
 from bayesdp.noise.perturbed.censored import inner_moments

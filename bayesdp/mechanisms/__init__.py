@@ -28,13 +28,9 @@ statistics, which publish a `StatisticRelease`, and ``truncated-discrete-laplace
 ``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
 to 1 are in `bayesdp.papers.bounded_statistics`, covariance matrices in `bayesdp.papers.covariance_cone`.
 
-`PublishedChoice` runs one of several mechanisms, and says which.
-
-In `bayesdp.papers`: how many sweeps a Markov chain of lattice noise needs (`integer_subspace`), any private mechanism made to keep the
-invariants, and holders of single cells who add noise without telling anybody their counts (`subspace`).
-
-A new mechanism is a new module with a `Mechanism` subclass, imported here; an `AdditiveMechanism` if its noise does not depend on
-the answers, which then has `noise`.
+`PublishedChoice` runs one of several mechanisms, and says which. In `bayesdp.papers`: how many sweeps a Markov chain of lattice noise
+needs (`integer_subspace`), any private mechanism made to keep the invariants, and holders of single cells who add noise without
+telling anybody their counts (`subspace`).
 """
 
 from __future__ import annotations
@@ -54,55 +50,26 @@ from bayesdp.mechanisms.bounded.statistics import (
     TruncatedGaussian,
     TruncatedLaplace,
 )
-from bayesdp.mechanisms.independent.canonical import CanonicalNoise
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
-from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace
-from bayesdp.mechanisms.polytope.k_norm import KNorm, WideKNorm
+from bayesdp.mechanisms.canonical import CanonicalNoise, SemiCanonical
+from bayesdp.mechanisms.gaussian import CorrelatedGaussian, ExtendedGaussian, ProjectedGaussian, SemiGaussian
+from bayesdp.mechanisms.integers import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    LatticeGaussian,
+    LatticeLaplace,
+    SemiLatticeLaplace,
+)
+from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm, WideKNorm
+from bayesdp.mechanisms.laplace import ExtendedLaplace, MixedLaplace, ProjectedLaplace, SemiNorm, SemiProjectedLaplace
 from bayesdp.mechanisms.published_choice import PublishedChoice
-from bayesdp.mechanisms.semi.semi_canonical import SemiCanonical
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
-from bayesdp.mechanisms.semi.semi_lattice_laplace import SemiLatticeLaplace
-from bayesdp.mechanisms.semi.semi_norm import SemiGaussian, SemiNorm
-from bayesdp.mechanisms.semi.semi_projection import SemiProjectedLaplace
-from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
-from bayesdp.mechanisms.subspace.gaussian import ExtendedGaussian, ProjectedGaussian
-from bayesdp.mechanisms.subspace.laplace import ExtendedLaplace, MixedLaplace, ProjectedLaplace
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
-    "AdditiveMechanism",
-    "BoundaryInflatedDiscreteGaussian",
-    "BoundaryInflatedDiscreteLaplace",
-    "BoundaryInflatedGaussian",
-    "BoundaryInflatedLaplace",
-    "CanonicalNoise",
-    "CorrelatedGaussian",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "ExtendedGaussian",
-    "ExtendedLaplace",
-    "KNorm",
-    "LatticeGaussian",
-    "LatticeLaplace",
-    "Mechanism",
-    "MixedLaplace",
-    "ProjectedGaussian",
-    "ProjectedLaplace",
-    "PublishedChoice",
-    "SemiCanonical",
-    "SemiGaussian",
-    "SemiKNorm",
-    "SemiLatticeKNorm",
-    "SemiLatticeLaplace",
-    "SemiNorm",
-    "SemiProjectedLaplace",
-    "StatisticGuarantee",
-    "StatisticMechanism",
-    "StatisticRelease",
-    "TruncatedDiscreteGaussian",
-    "TruncatedDiscreteLaplace",
-    "TruncatedGaussian",
-    "TruncatedLaplace",
-    "WideKNorm",
+    "AdditiveMechanism", "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
+    "BoundaryInflatedLaplace", "CanonicalNoise", "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedGaussian",
+    "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace", "Mechanism", "MixedLaplace", "ProjectedGaussian",
+    "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian", "SemiKNorm", "SemiLatticeKNorm", "SemiLatticeLaplace",
+    "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism", "StatisticRelease",
+    "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "WideKNorm",
     "mechanism_names",
-]
+]  # fmt: skip

@@ -1,12 +1,13 @@
-"""What every mechanism offers, and the registry of their names.
+"""What every mechanism does: it makes a law of privacy parameters, says what that protects, and publishes a release.
 
-Mechanisms whose noise is added to the answers, and does not depend on them.
+Which tables are protected, and how far they are apart, is said in `protects`; which noise hides that, and what it loses at a distance,
+by the families beside it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,24 +16,61 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._docs import with_shared_parameters
+from bayesdp._text import printable
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms._shared import add_noise, answers_of, confidential_counts, grid_caveat, one_statement
+from bayesdp.lattices import Sampler
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
+from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import LossAt, stated_loss
+from bayesdp.privacy.pairs import Kept
+from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import Identity, Query
+from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
+from bayesdp.sensitivities.differences import DifferenceLength
 from bayesdp.sensitivities.kept import kept_differences
 
-__all__ = [
-    "GENERATOR_CAVEAT", "Mechanism", "add_noise", "answers_of", "confidential_counts", "grid_caveat", "mechanism_names",
-    "one_statement",
-]  # fmt: skip
+type Ints = npt.NDArray[np.int64]
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
+
+
+def confidential_counts(table: Any, frame: Frame) -> Ints:
+    """The counts of a confidential table in the order of its frame; messages name cells and rules, and no value."""
+    given = frame.align(table, "table")
+    counts = _validate.integer_array(given, "table", frame.cell_name, minimum=0, confidential=True)
+    if _validate.exact_total(counts) >= _validate.MAX_COUNT:
+        raise ValueError("table must have counts that add up to less than 2**53, but they do not")
+    return counts
+
+
+def answers_of(query: Query, counts: Ints) -> Ints:
+    """The answers of a query to confidential counts; ValueError for those of 2**53 or more, which are not exact in float64."""
+    return _validate.integer_array(query.apply(counts), "answers of the table", query.answer_name, confidential=True)
+
+
+def add_noise(answers: Ints, noise: npt.NDArray[Any], step: float, name_of: Callable[[int], str]) -> npt.NDArray[Any]:
+    """Answers with noise of the same shape, added without any rounding."""
+    # The noise is a multiple of `step`, a power of two of at most 1: multiples of it are exact in float64 below 2**53 steps, sums
+    # of them included. What is larger would be rounded by an amount that depends on the answer.
+    limit = _validate.MAX_COUNT * step
+    bound = "2**53" if step == 1.0 else f"{limit:.6g}, which is 2**53 steps of the grid of the noise"
+    if np.any((noise >= limit) | (noise <= -limit)):
+        raise ValueError(f"the noise must be smaller than {bound}, but it is not: take a smaller scale (a larger loss)")
+    noisy = answers + noise
+    over = np.flatnonzero((answers >= limit) | (answers <= -limit) | (noisy >= limit) | (noisy <= -limit))
+    if over.size:
+        raise ValueError(
+            f"answers of the table must be smaller than {bound}, with their noise, but {name_of(int(over[0]))} is not: they could "
+            "not be added exactly"
+        )
+    return np.asarray(_validate.finite_array(noisy, "noisy answers", name_of, confidential=True))
 
 
 @dataclass(frozen=True)
@@ -61,6 +99,7 @@ class Mechanism(ABC):
         super().__init_subclass__(**kwargs)
         if "name" in cls.__dict__:
             _REGISTRY[cls.name] = cls
+            cls.__doc__ = with_shared_parameters(cls)
 
     def __post_init__(self) -> None:
         given: Any = self.invariants
@@ -71,10 +110,25 @@ class Mechanism(ABC):
                     f"Invariants, got {type(given).__name__}"
                 )
             given = Invariants(given)
-            object.__setattr__(self, "invariants", given)
+            self._set(invariants=given)
         if not given.dimension:
             raise ValueError(
                 f"invariants determine every cell of the table, so that there is nothing left to protect: {given!r}"
+            )
+
+    def _set(self, **values: Any) -> None:
+        """Set fields that were checked, while the mechanism is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _take_query(self) -> None:
+        """Check the field `query`, and refuse answers that are all determined."""
+        asked = checked_query(self.released_query, self.frame)
+        self._set(query=asked)
+        if not self.answer_invariants.dimension:
+            raise ValueError(
+                "the invariants determine every answer of the query, so that there is nothing left to add noise to: "
+                f"{', '.join(map(printable, asked.names[:3]))} ..."
             )
 
     @property
@@ -86,9 +140,77 @@ class Mechanism(ABC):
     def _noisy(self, answers: npt.NDArray[Any], rng: np.random.Generator | None, method: str) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape."""
 
-    @abstractmethod
     def _guarantee(self, method: str) -> Guarantee:
         """What is protected when the noise is drawn by the given method."""
+        stated = self._stated
+        how, caveats = self._sampler(method), self._caveats(method)
+        return Guarantee(stated.loss.kind, stated, self._unit, self._pairs(), sampler=how, caveats=caveats)
+
+    @property
+    def _unit(self) -> str:
+        """The norm in which the noise hides differences, as a guarantee names it."""
+        return "l1"
+
+    @property
+    def _loss(self) -> Loss:
+        """The loss that the fields state."""
+        given = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho", "mu")}
+        return stated_loss({name: value for name, value in given.items() if value is not None})
+
+    @property
+    def _stated_size(self) -> float:
+        """The difference that the loss is stated for, in the norm of the noise."""
+        size: float = getattr(self, "sensitivity", 1.0)
+        return size
+
+    @property
+    def _stated(self) -> LossAt:
+        """The loss that is stated, and the size of the difference that it is for."""
+        return LossAt(self._loss, self._stated_size)
+
+    def _loss_at(self, size: float) -> Loss:
+        """The loss for two tables whose answers are so far apart, in the norm of the noise: what the law says of itself."""
+        known = self.law.pair_loss(self.released_query, self.invariants)
+        assert known is not None  # of laws that do not know it a mechanism says it
+        return known.loss(size, getattr(self, "delta", None))
+
+    @cached_property
+    def _lengths(self) -> tuple[DifferenceLength, ...]:
+        """How far tables with the same invariants are apart, by the smallest kinds of difference."""
+        return tuple(DifferenceLength(kind, kind.size(self._unit), "") for kind in self.differences)
+
+    def _relation_rows(self) -> tuple[PairLoss, ...]:
+        """The row on the tables that the mechanism is made to protect."""
+        return ()
+
+    def _pairs(self) -> tuple[PairLoss, ...]:
+        conforming = (
+            PairLoss(Kept(kept.difference, kept.bound), kept.size, self._unit, self._loss_at(kept.size))
+            for kept in self._lengths
+        )
+        return (*self._relation_rows(), *conforming)
+
+    def _drawn_by(self, method: str) -> Sampler | None:
+        """The sampler, of laws that have several; ValueError for a method that there is not."""
+        if _validate.choice(method, ("auto", "exact", "mcmc"), "method") == "mcmc":
+            raise ValueError("method must be 'auto' or 'exact': the noise of this mechanism is always drawn exactly")
+        return self.law.sampler(self.invariants if self.law.independent else self.answer_invariants)
+
+    def _sampler(self, method: str) -> SamplerStatement:
+        """How noise is drawn, for the guarantee."""
+        self._drawn_by(method)
+        return EXACT_SAMPLER
+
+    def _caveats(self, method: str) -> tuple[Statement, ...]:
+        return (*self._law_caveats, *self._drawing_caveats)
+
+    @property
+    def _law_caveats(self) -> tuple[Statement, ...]:
+        return ()
+
+    @property
+    def _drawing_caveats(self) -> tuple[Statement, ...]:
+        return (FLOATING_POINT_CAVEAT,)
 
     def _integers_only(self, method: str) -> IntegersOnly | None:
         """How noise is drawn without a generator, if that is with integer arithmetic only; None if it is not."""
@@ -117,6 +239,11 @@ class Mechanism(ABC):
         frame: Frame = self.invariants.frame
         return frame
 
+    @property
+    def _exact_queries(self) -> list[Query]:
+        """What is published exactly, one query for each part of the invariants."""
+        return [Query(self.frame, (part,)) for part in self.invariants.query.parts]
+
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """The smallest kinds of difference between two tables that the invariants do not tell apart."""
@@ -125,7 +252,8 @@ class Mechanism(ABC):
     @property
     def released_query(self) -> Query:
         """The query whose answers get the noise: the cells themselves, unless a mechanism says otherwise."""
-        return Identity(self.frame)
+        query: Query | None = getattr(self, "query", None)
+        return Identity(self.frame) if query is None else query
 
     @cached_property
     def answer_invariants(self) -> Invariants:
@@ -137,9 +265,8 @@ class Mechanism(ABC):
     def guarantee(self) -> Guarantee:
         """What the mechanism protects, for which pairs of tables, and with what reservations."""
         stated = self._for_one_person(self._published("auto"))
-        return replace(
-            stated, caveats=(*stated.caveats, *((Fixed("determined cells"),) if self.invariants.query.parts else ()))
-        )
+        determined = (Fixed("determined cells"),) if self.invariants.query.parts else ()
+        return replace(stated, caveats=(*stated.caveats, *determined))
 
     def logp(self, values: Any, table: Any) -> float:
         """Log-mass, or log-density in orthonormal coordinates, of noisy values given a table of counts.
@@ -155,18 +282,13 @@ class Mechanism(ABC):
         -------
         float
             ``-inf`` for values that the noise cannot lead to. See `law` for when a law on a lattice or a subspace is
-            normalised; else the result is right up to a constant that depends on no count.
-
-        Raises
-        ------
-        NotImplementedError
-            If the law has no practical log-density for these invariants (`ProjectedLaplace`).
+            normalised (else the result is right up to a constant that depends on no count), and for where it has no practical
+            log-density (`ProjectedLaplace`), which is a NotImplementedError.
         """
-        shape = self.answer_invariants.frame.shape
-        noisy = self.released_query.align(values, "values").reshape(shape)
-        return self.law.logp(
-            noisy, answers_of(self.released_query, self._counts(table)).reshape(shape), self.answer_invariants
-        )
+        query, relations = self.released_query, self.answer_invariants
+        noisy = query.align(values, "values").reshape(relations.frame.shape)
+        answers = answers_of(query, confidential_counts(table, self.frame)).reshape(relations.frame.shape)
+        return self.law.logp(noisy, answers, relations)
 
     def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
         """Publish a table: noisy counts, exact invariants, the law of the noise and the guarantee.
@@ -177,11 +299,12 @@ class Mechanism(ABC):
             Confidential counts. Labelled values are matched by label.
         rng : int, numpy.random.Generator or None
             Without one the noise is made of the operating system's entropy with integer arithmetic only, where the law allows
-            it; other laws, those of real noise among them, take NumPy's PCG64 generator, seeded from that entropy, which is no
-            cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated,
+            it (slower); other laws, those of real noise among them, take NumPy's PCG64 generator, seeded from that entropy, which is
+            no cryptographic one. The guarantee says which it was. Do that to publish. With one the release is marked as simulated,
             because whoever knows the seed can subtract the noise.
         method : {"auto", "exact", "mcmc"}
-            How the noise is drawn: ``auto`` is exact where an exact sampler is known.
+            How the noise is drawn: ``auto`` is exact where an exact sampler is known. NotImplementedError if exact draws are asked
+            for and there is none.
 
         Returns
         -------
@@ -190,15 +313,13 @@ class Mechanism(ABC):
         Raises
         ------
         ValueError
-            If labels do not match, a count is missing, negative, fractional or too large, counts add up to 2**53 or more, or an
-            answer is so large that noise could not be added to it exactly: 2**53, or 2**53 steps of the grid of real noise. The
-            message names the cell or the answer, and shows no confidential number.
+            Also if an answer is so large that noise could not be added to it exactly: 2**53, or 2**53 steps of the grid of real
+            noise. Messages name the cell or the answer, and show no confidential number.
         """
         rng = _validate.random_generator(rng)
-        counts = self._counts(table)
-        parts = [Query(self.frame, (part,)) for part in self.invariants.query.parts]
+        counts = self._conforming(confidential_counts(table, self.frame))
         # Before any noise is drawn: what is refused here is refused whatever the noise.
-        exact = (*(Exact(query, answers_of(query, counts)) for query in parts), *self._public())
+        exact = (*(Exact(query, answers_of(query, counts)) for query in self._exact_queries), *self._public())
         drawn = self._noisy(answers_of(self.released_query, counts), rng, method)
         noisy = _validate.finite_array(drawn, "noisy answers", self.released_query.answer_name, confidential=True)
         fiber = Fiber.of(exact, self.frame)
@@ -223,8 +344,9 @@ class Mechanism(ABC):
         """Limits of the answers that are public before anything is released."""
         return ()
 
-    def _counts(self, table: Any) -> npt.NDArray[np.int64]:
-        return confidential_counts(table, self.frame)
+    def _conforming(self, counts: Ints) -> Ints:
+        """The counts of a table; ValueError for one that the noise is not made for."""
+        return counts
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data, without its frame: ``{"mechanism": name, "invariants": ..., ...}``."""
@@ -235,18 +357,12 @@ class Mechanism(ABC):
                 if value != Identity(self.frame):
                     description[item.name] = value.describe()
             elif item.name != "invariants" and value is not None:
-                description[item.name] = value
+                description[item.name] = _as_lists(value)
         return description
 
     @classmethod
     def described(cls, description: Mapping[str, Any]) -> type[Self]:
-        """The class of a description, whose keys are looked at, and not its values.
-
-        Raises
-        ------
-        ValueError
-            If the name is not registered or is that of another mechanism, or a key is unknown.
-        """
+        """The class of a description, whose keys are looked at, and not its values."""
         given: Any = description
         if not isinstance(given, Mapping) or not {"mechanism", "invariants"} <= set(given):
             raise ValueError(
@@ -277,19 +393,17 @@ class Mechanism(ABC):
             ``mechanism``, a registered name, ``invariants``, and parameters of that mechanism.
         frame : object
             Labels of the table, as for queries.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the name is not registered or is that of another mechanism, a key is unknown or missing, or a
-            value is not valid.
         """
         found = cls.described(description)
         parameters = {k: v for k, v in description.items() if k not in ("mechanism", "invariants")}
-        own = Frame.of(frame)
+        labels = Frame.of(frame)
         if "query" in parameters:
-            parameters["query"] = Query.from_description(parameters["query"], own)
-        return found(Invariants.from_description(description["invariants"], own), **parameters)
+            parameters["query"] = Query.from_description(parameters["query"], labels)
+        return found(Invariants.from_description(description["invariants"], labels), **parameters)
+
+
+def _as_lists(value: Any) -> Any:
+    return [_as_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 def mechanism_names() -> str:
@@ -299,40 +413,28 @@ def mechanism_names() -> str:
 
 @dataclass(frozen=True)
 class AdditiveMechanism(Mechanism):
-    """A mechanism that publishes answer + noise, where the law of the noise is the same for all answers.
+    """A `Mechanism` that publishes answer + noise, where the law of the noise is the same for all answers."""
 
-    Parameters
-    ----------
-    invariants : Query, iterable of Query, or Invariants
-        What is published exactly.
-    """
-
-    @abstractmethod
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[Any]:
         """Noise of shape ``(size, *answers)``, in the shape of `answer_invariants`."""
+        self._drawn_by(method)  # refuses unknown methods
+        relations = self.answer_invariants
+        return np.asarray(self.law.draw(rng, relations.frame.shape, size, relations))
 
     def noise(self, rng: _validate.Seed = None, size: int = 1, method: str = "auto") -> npt.NDArray[Any]:
         """Draw noise, as a release adds it.
 
         Parameters
         ----------
-        rng : int, numpy.random.Generator or None
-            Without one, integer arithmetic and the operating system's entropy only, where the law allows it: slower, and as a
-            release is drawn. Other laws take NumPy's PCG64 generator, seeded from that entropy; it is no cryptographic one.
+        rng, method
+            As for `release`.
         size : int
             Number of independent draws.
-        method : {"auto", "exact", "mcmc"}
-            ``auto`` is exact where an exact sampler is known.
 
         Returns
         -------
         numpy.ndarray, shape ``(size, *query.shape)``
             For noise on the cells, the shape of the table.
-
-        Raises
-        ------
-        NotImplementedError
-            If exact draws are asked for and no exact sampler is known.
         """
         return self._draw(_validate.random_generator(rng), size, method).reshape(-1, *self.released_query.shape)
 

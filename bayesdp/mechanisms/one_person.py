@@ -6,39 +6,23 @@ columns), and comes or goes unnoticed just when no invariant counts its cell (a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.pairs import Kept, Neighbours, Relation, SemiAdjacent
+from bayesdp.privacy.pairs import Kept, Neighbours, SemiAdjacent
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, kept_differences
 from bayesdp.sensitivities.norms import column_groups
 
-type Ints = npt.NDArray[np.int64]
 
-
-@dataclass(frozen=True)
-class Alone:
-    """How many cells let one record change alone, with all invariants kept.
-
-    Attributes
-    ----------
-    cells : int
-        All cells.
-    movable : int
-        Cells from which a record can move to some other cell.
-    uncounted : int
-        Cells in which a record can come or go.
-    alike : bool
-        Whether a record can move from every cell to every other.
-    """
+class Alone(NamedTuple):
+    """In how many cells one record can change alone, with all invariants kept: see `OnePerson`."""
 
     cells: int
     movable: int
@@ -79,55 +63,40 @@ def with_person(
     `neighbours` is the relation that ``stated.parameters`` are for, if they are for neighbouring tables; `adjacency`, of Semi-DP,
     the largest number of records that may change together.
     """
-    own, least, move, addition = alone(invariants), None, None, None
-    if not own.movable and not own.uncounted:
-        least = _least(invariants)
-    if own.movable:
-        move = _of_move(stated, neighbours)
-    if own.uncounted:
-        addition = _of_addition(stated, neighbours)
+    free = alone(invariants)
+    move = _of_move(stated, neighbours) if free.movable else None
+    addition = _of_addition(stated, neighbours) if free.uncounted else None
+    least = None
+    if not free.movable and not free.uncounted and invariants.nested is not None:
+        # Nested sums keep the number of records, so that as many come to a cell as leave one.
+        least = round(min(difference.l1 for difference in kept_differences(invariants)) / 2.0)
     # In the definition that the guarantee is stated in; a row may give others too.
     move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
-    person = OnePerson(
-        own.cells, own.movable, own.uncounted, own.alike, move, addition, least, adjacency, stated.sampler
-    )
-    return replace(stated, person=person)
+    return replace(stated, person=OnePerson(*free, move, addition, least, adjacency, stated.sampler))
 
 
-def _row(stated: Guarantee, wanted: Callable[[Relation], bool]) -> Loss | None:
-    """The loss of the first row about pairs of tables that are wanted."""
-    return next((row.loss for row in stated.pairs if wanted(row.about)), None)
-
-
-def _kept(difference: Difference) -> Callable[[Relation], bool]:
-    return lambda about: isinstance(about, Kept) and about.difference == difference
+def _of_difference(stated: Guarantee, difference: Difference) -> Loss | None:
+    rows = (row for row in stated.pairs if isinstance(row.about, Kept) and row.about.difference == difference)
+    return next((row.loss for row in rows), None)
 
 
 def _of_neighbours(stated: Guarantee) -> Loss:
-    found = _row(stated, lambda about: isinstance(about, Neighbours))
-    return found if found is not None else stated.parameters.loss
+    rows = (row.loss for row in stated.pairs if isinstance(row.about, Neighbours))
+    return next(rows, stated.parameters.loss)
 
 
 def _of_move(stated: Guarantee, neighbours: str | None) -> Loss | None:
     """The loss of one record that moves: the row on it, else that of tables of Semi-DP, else that of neighbours."""
-    row = _row(stated, _kept(DIFFERENCES["substitution"]))
-    if row is None:
-        row = _row(stated, lambda about: isinstance(about, SemiAdjacent))
-    if row is not None or neighbours is None:
-        return row
+    loss = _of_difference(stated, DIFFERENCES["substitution"])
+    if loss is None:
+        loss = next((row.loss for row in stated.pairs if isinstance(row.about, SemiAdjacent)), None)
+    if loss is not None or neighbours is None:
+        return loss
     # A record that moves is one that is removed and one that is added.
     return _of_neighbours(stated).group(1 if neighbours == "substitution" else 2)
 
 
 def _of_addition(stated: Guarantee, neighbours: str | None) -> Loss | None:
     """The loss of one record that comes or goes."""
-    row = _row(stated, _kept(ADDED))
-    return _of_neighbours(stated) if row is None and neighbours == "add-remove" else row
-
-
-def _least(invariants: Invariants) -> int | None:
-    """How many records change together at least, where none can alone; None where that is not known."""
-    if invariants.nested is None:
-        return None
-    # Nested sums keep the number of records, so that as many come to a cell as leave one.
-    return round(min(own.l1 for own in kept_differences(invariants)) / 2.0)
+    loss = _of_difference(stated, ADDED)
+    return _of_neighbours(stated) if loss is None and neighbours == "add-remove" else loss

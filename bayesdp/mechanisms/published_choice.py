@@ -34,12 +34,6 @@ class PublishedChoice:
     probabilities : sequence of float
         With which each of them is taken; they add up to 1, and must not depend on the table.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If there is only one mechanism, one has other invariants, or the probabilities are not positive, do not add up to 1 or are not
-        as many as the mechanisms.
-
     See Also
     --------
     MixedLaplace : where the choice is not published.
@@ -66,18 +60,21 @@ class PublishedChoice:
 
     def __post_init__(self) -> None:
         given = tuple(self.mechanisms)
-        for own in given:
-            if not isinstance(own, Mechanism):
-                raise TypeError(f"mechanisms must be mechanisms such as ExtendedLaplace, got {type(own).__name__}")
+        for mechanism in given:
+            if not isinstance(mechanism, Mechanism):
+                raise TypeError(
+                    f"mechanisms must be mechanisms such as ExtendedLaplace, got {type(mechanism).__name__}"
+                )
         weights = public_probabilities(np.asarray(self.probabilities), "probabilities")
         if len(given) != len(weights):
             raise ValueError(f"mechanisms must be as many as probabilities, {len(weights)}, got {len(given)}")
-        for own in given[1:]:
-            first = given[0].invariants
-            if not own.frame.same_cells(given[0].frame) or own.invariants.describe() != first.describe():
+        first = given[0]
+        for mechanism in given[1:]:
+            same = mechanism.invariants.describe() == first.invariants.describe()
+            if not same or not mechanism.frame.same_cells(first.frame):
                 raise ValueError(
-                    f"mechanisms must all have the same invariants: {given[0].name!r} has {first!r}, and {own.name!r} has "
-                    f"{own.invariants!r}"
+                    f"mechanisms must all have the same invariants: {first.name!r} has {first.invariants!r}, and "
+                    f"{mechanism.name!r} has {mechanism.invariants!r}"
                 )
         object.__setattr__(self, "mechanisms", given)
         object.__setattr__(self, "probabilities", tuple(weights.tolist()))
@@ -85,7 +82,7 @@ class PublishedChoice:
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What each mechanism protects: the guarantee of a release is that of the mechanism that was drawn."""
-        return tuple(own.guarantee for own in self.mechanisms)
+        return tuple(mechanism.guarantee for mechanism in self.mechanisms)
 
     def losses(self) -> list[tuple[str, dict[str, float]]]:
         """Bound what is lost before it is known which mechanism is drawn.
@@ -103,31 +100,20 @@ class PublishedChoice:
         of likelihood ratios (rho) and trade-off functions (mu) are those of the worst at most.
         """
         found = []
-        rows = [{str(row.relation): dict(row.loss) for row in own.pairs} for own in self.guarantees]
+        rows = [{str(row.relation): dict(row.loss) for row in guarantee.pairs} for guarantee in self.guarantees]
         for relation in rows[0]:
-            stated = [own[relation] for own in rows if relation in own]
+            stated = [losses[relation] for losses in rows if relation in losses]
             if len(stated) < len(rows):
                 continue
-            worst = {key: max(own[key] for own in stated) for key in _KINDS if all(key in own for own in stated)}
-            if "epsilon" in worst and any("delta" in own for own in stated):
-                worst["delta"] = max(own.get("delta", 0.0) for own in stated)
+            worst = {key: max(loss[key] for loss in stated) for key in _KINDS if all(key in loss for loss in stated)}
+            if "epsilon" in worst and any("delta" in loss for loss in stated):
+                worst["delta"] = max(loss.get("delta", 0.0) for loss in stated)
             if worst:
                 found.append((relation, worst))
         return found
 
     def release(self, table: Any, rng: _validate.Seed = None, method: str = "auto") -> Release:
-        """Draw a mechanism and publish its release.
-
-        Parameters
-        ----------
-        table, rng, method
-            As for `Mechanism.release`. Without rng the choice is made by the operating system's entropy.
-
-        Returns
-        -------
-        Release
-            Of the mechanism that was drawn, which its ``mechanism`` names.
-        """
+        """Draw a mechanism, without rng by the operating system's entropy, and publish its release: see `Mechanism.release`."""
         generator = _validate.random_generator(rng)
         uniform = secrets.SystemRandom().random() if generator is None else float(generator.random())
         drawn = int(np.searchsorted(np.cumsum(self.probabilities)[:-1], uniform, side="right"))

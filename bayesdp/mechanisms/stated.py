@@ -19,12 +19,11 @@ from bayesdp._validate import shown
 from bayesdp._wiring import connected
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
-from bayesdp.mechanisms.polytope.k_norm import KNorm
-from bayesdp.mechanisms.semi.semi_k_norm import SemiKNorm, SemiLatticeKNorm
-from bayesdp.mechanisms.semi.semi_norm import SemiNorm
-from bayesdp.mechanisms.subspace.correlated_gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.bounded.statistics import DescribedMechanism
+from bayesdp.mechanisms.gaussian import CorrelatedGaussian
+from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.laplace import SemiNorm
 from bayesdp.noise import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,

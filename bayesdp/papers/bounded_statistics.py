@@ -1078,7 +1078,9 @@ def second_of_sum(first: npt.ArrayLike, bounds: Any, total: float, weights: npt.
 
 
 def _weights(weights: npt.ArrayLike | None, count: int) -> Floats:
-    found = np.asarray(_validate.finite_array(np.ones(count) if weights is None else weights, "weights"), dtype=np.float64)
+    found = np.asarray(
+        _validate.finite_array(np.ones(count) if weights is None else weights, "weights"), dtype=np.float64
+    )
     if found.shape != (count,):
         raise ValueError(f"weights must be {count} numbers, one for each statistic, got shape {found.shape}")
     if np.any(found == 0.0):

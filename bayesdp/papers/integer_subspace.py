@@ -40,7 +40,7 @@ from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.gram_schmidt import centred_gaussian, mass_ratio
-from bayesdp.mechanisms.lattice.lattice_laplace import LatticeGaussian, LatticeLaplace
+from bayesdp.mechanisms.integers import LatticeGaussian, LatticeLaplace
 from bayesdp.moves.basis import kernel_basis
 from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon

@@ -35,7 +35,7 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.measurements.exact import answers_stated
-from bayesdp.mechanisms import base
+from bayesdp.mechanisms import base, families
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
@@ -154,7 +154,7 @@ def checked_loss(loss: Any) -> Loss:
     named = dict(loss) if isinstance(loss, Mapping) else {}
     if "sensitivity" not in named:  # which is that of the neighbours
         named = stated_loss(loss).parameters
-    base.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
+    families.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
     return stated_loss(loss)
 
 
@@ -297,7 +297,7 @@ class FrameworkMechanism:
     def _caveats(self) -> tuple[Statement, ...]:
         depends = () if self.additive else (Fixed("depends on the table"),)
         stated = (Fixed("stated by the author"), *depends)
-        return *stated, FLOATING_POINT_CAVEAT, base.grid_caveat(self.grid), Fixed("subspace")
+        return *stated, FLOATING_POINT_CAVEAT, families.grid_caveat(self.grid), Fixed("subspace")
 
     def _for_one_person(self, stated: Guarantee) -> Guarantee:
         return with_person(stated, self.invariants, self.neighbours)

@@ -30,8 +30,7 @@ from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.exact.exact import Exact, exact_sampler
-from bayesdp.lattices.samplers import METHODS, Sampler
+from bayesdp.lattices.samplers import METHODS, Exact, Sampler, exact_sampler
 from bayesdp.polytopes.base import Boundary, Hull, draw_cones, fill
 from bayesdp.polytopes.generators import SOLVED, WORK, Basis, Generators, Vertices, copied, differences, solve
 from bayesdp.polytopes.sensitivity import Proposal, SensitivityHull, proposal_for

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.polytope import k_norm
+from bayesdp.mechanisms import k_norm
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
 from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.sensitivities import kept as module

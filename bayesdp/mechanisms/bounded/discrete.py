@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from bayesdp import noise
 from bayesdp._validate import choice
 from bayesdp.mechanisms.bounded.statistics import CONVENTIONS, documented
-from bayesdp.mechanisms.independent.base import AnswersMechanism
-from bayesdp.mechanisms.independent.discrete import DiscreteGaussian, DiscreteLaplace
+from bayesdp.mechanisms.integers import DiscreteGaussian, DiscreteLaplace
+from bayesdp.mechanisms.protects import AnswersMechanism
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.noise.bounded.laws import BoundedDiscrete, draw_bounded

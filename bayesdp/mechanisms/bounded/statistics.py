@@ -19,7 +19,7 @@ from bayesdp._validate import Seed, choice, finite_array, positive_integer, posi
 from bayesdp._wiring import named, names
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
-from bayesdp.mechanisms.independent.discrete import set_loss
+from bayesdp.mechanisms.integers import set_loss
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.privacy import (

@@ -22,8 +22,8 @@ from bayesdp.lattices.secure import (
     zero_sum_laplace,
 )
 from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace
-from bayesdp.mechanisms.base import GENERATOR_CAVEAT
 from bayesdp.privacy import FLOATING_POINT_CAVEAT
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.queries import Totals
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, lattice_points, law_on, one_way, pvalue

@@ -22,7 +22,7 @@ from bayesdp.mechanisms import (
     SemiNorm,
     SemiProjectedLaplace,
 )
-from bayesdp.mechanisms.semi.base import SemiMechanism
+from bayesdp.mechanisms.protects import SemiAdjacentTables
 from bayesdp.privacy.pairs import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
@@ -37,7 +37,7 @@ TWO_RECORDS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 BLOCKS = Totals({"stratum": range(3), "answer": range(3)}, by="stratum")
 ONES = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]])
 FLAT = Totals({"cell": range(4)})
-PURE: dict[str, tuple[type[SemiMechanism], dict[str, Any]]] = {
+PURE: dict[str, tuple[type[SemiAdjacentTables], dict[str, Any]]] = {
     "l1": (SemiNorm, {"norm": "l1"}),
     "l2": (SemiNorm, {"norm": "l2"}),
     "linf": (SemiNorm, {"norm": "linf"}),
@@ -50,7 +50,7 @@ def exact(query: Query, counts: np.ndarray) -> list[Exact]:
     return [Exact(query, query.apply(counts))]
 
 
-def losses(mechanism: SemiMechanism, tables: np.ndarray, apart: int) -> float:
+def losses(mechanism: SemiAdjacentTables, tables: np.ndarray, apart: int) -> float:
     """The largest log-ratio of density or mass at an output, over all pairs of tables so many records apart or less."""
     law, own = mechanism.law, mechanism.invariants
     noise = mechanism.noise(np.random.default_rng(1), 4)
@@ -112,7 +112,7 @@ def test_normal_noise_has_the_mu_of_the_farthest_pair() -> None:
 
 
 @pytest.mark.parametrize("kind", [SemiKNorm, SemiLatticeKNorm])
-def test_the_hull_of_what_occurs(kind: type[SemiMechanism]) -> None:
+def test_the_hull_of_what_occurs(kind: type[SemiAdjacentTables]) -> None:
     counts = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     two = kind(BOTH, 0.6, published=exact(BOTH, counts), adjacency=2)
     tables = enumerate_fiber(bdp.fibers.Fiber.of(exact(BOTH, counts)))
@@ -147,7 +147,7 @@ def test_steps_that_occur_join_the_fiber_or_the_row_says_how_far() -> None:
 
 
 @pytest.mark.parametrize("kind", [SemiGaussian, SemiProjectedLaplace, SemiLatticeLaplace, SemiLatticeKNorm])
-def test_tables_with_the_same_totals_get_the_same_noise(kind: type[SemiMechanism]) -> None:
+def test_tables_with_the_same_totals_get_the_same_noise(kind: type[SemiAdjacentTables]) -> None:
     """The scale tells nothing that the totals do not: law, description, guarantee and noise of a seed are those of any table."""
     for query, counts in ((BOTH, np.eye(3, dtype=np.int64)), (BLOCKS, ONES + 1 - np.eye(3, dtype=np.int64))):
         tables = enumerate_fiber(bdp.fibers.Fiber.of(exact(query, counts)))

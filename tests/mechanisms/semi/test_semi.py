@@ -21,7 +21,7 @@ from bayesdp.mechanisms import (
     SemiNorm,
     SemiProjectedLaplace,
 )
-from bayesdp.mechanisms.semi.base import SemiMechanism, safe_adjacency
+from bayesdp.mechanisms.protects import SemiAdjacentTables, safe_adjacency
 from bayesdp.noise import DiscreteLaplace, KNorm, ProjectedLaplace
 from bayesdp.papers.semi_dp import compare, semi_project
 from bayesdp.privacy import SemiGuarantee, gaussian_dp, semi_adjacency
@@ -37,7 +37,7 @@ MOVE = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
 CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
 LINE = {"cell": range(4)}
 CROSSED = LinearQuery(LINE, [[1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 1, 1]], ["left", "right", "all"])
-PURE: dict[str, tuple[type[SemiMechanism], dict[str, str]]] = {
+PURE: dict[str, tuple[type[SemiAdjacentTables], dict[str, str]]] = {
     "k-norm": (SemiKNorm, {}),
     "lattice k-norm": (SemiLatticeKNorm, {}),
     "l1": (SemiNorm, {"norm": "l1"}),
@@ -59,7 +59,7 @@ def apart(records: int) -> np.ndarray:
     return tables[(size > 0) & (size <= 2 * records)]
 
 
-def largest_ratio(mechanism: SemiMechanism, changes: np.ndarray) -> float:
+def largest_ratio(mechanism: SemiAdjacentTables, changes: np.ndarray) -> float:
     """The largest log-ratio of mass or density between tables that differ by these changes, over many outputs."""
     law, own = mechanism.law, mechanism.invariants
     zero = np.zeros(own.frame.shape, dtype=np.int64)
@@ -240,7 +240,7 @@ def test_general_invariants_by_a_list_of_differences() -> None:
     ],
     ids=lambda own: own.name,
 )
-def test_a_release_keeps_the_invariants_and_reads_back(mechanism: SemiMechanism) -> None:
+def test_a_release_keeps_the_invariants_and_reads_back(mechanism: SemiAdjacentTables) -> None:
     shape = mechanism.frame.shape
     counts = COUNTS if len(shape) == 2 else COUNTS.reshape(-1)[:4]
     release = mechanism.release(counts, rng=np.random.default_rng(3))

@@ -16,7 +16,7 @@ import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm, stated
-from bayesdp.mechanisms.semi.base import SemiQueryMechanism
+from bayesdp.mechanisms.protects import SemiAdjacentAnswers
 from bayesdp.noise import SubspaceNorm
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
@@ -94,7 +94,7 @@ def gauge(points: np.ndarray, u: np.ndarray) -> float:
     return float(result.fun)
 
 
-def mechanism_of(kind: str, query: Query, exact: Query, adjacency: int) -> SemiQueryMechanism:
+def mechanism_of(kind: str, query: Query, exact: Query, adjacency: int) -> SemiAdjacentAnswers:
     if kind == "gaussian":
         return SemiGaussian(exact, 0.8, query=query, adjacency=adjacency)
     if kind == "k-norm":

@@ -1,1 +1,0 @@
-"""Mechanisms with independent noise on the answers of a query, without invariants."""
