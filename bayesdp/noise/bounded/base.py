@@ -278,7 +278,7 @@ class BoundedLaw(IndependentLaw):
         shift, first, second = self._moments_at(location)
         return np.asarray(second + 2.0 * shift * first + shift**2)
 
-    def _drawn(self, rng: np.random.Generator, location: Floats, count: int) -> Any:
+    def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Any:
         return draw_each(self.fill, rng, [location, *self._spread(location.shape)], count, integer=self.integer)
 
     def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
