@@ -194,8 +194,8 @@ class MatrixRelease(Release):
 
     of_mechanism: ClassVar[str]
 
-    def _check_mechanism(self) -> None:
-        """Check that this is what the mechanism publishes, and that what is stated is true of the noise."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         known = (self.mechanism or {}).get("mechanism")
         if known != self.of_mechanism or self.about != "statistics":
             raise ValueError(
@@ -313,11 +313,10 @@ class CovarianceRelease(MatrixRelease):
                  mechanism: Mapping[str, Any] | None = None, **fields: Any) -> None:  # fmt: skip
         if fields:  # of a Release, which `dataclasses.replace` gives in place of the matrix and what belongs to it
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-        else:
-            measured = _measured(matrix, scales, largest, names, rule)
-            known = mechanism or {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
-            super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
-        self._check_mechanism()
+            return
+        measured = _measured(matrix, scales, largest, names, rule)
+        known = mechanism or {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
+        super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
 
     @property
     def rule(self) -> str:
@@ -385,15 +384,8 @@ class CovarianceRelease(MatrixRelease):
 
     def bounds(self, i: int, j: int) -> tuple[float, float]:
         """Bounds of an element: public for a variance, from the released variances for a covariance."""
-        if i == j:
-            return 0.0, float(self.largest[i])
-        edge = _covariance_edge(self.matrix[i, i], self.matrix[j, j])
-        return -edge, edge
-
-
-def _covariance_edge(first: float, second: float) -> float:
-    """The largest covariance of two variables with these variances."""
-    return math.sqrt(first) * math.sqrt(second)
+        edge = math.sqrt(self.matrix[i, i]) * math.sqrt(self.matrix[j, j])
+        return (0.0, float(self.largest[i])) if i == j else (-edge, edge)
 
 
 def _rule_of(law: Any) -> str:
@@ -414,7 +406,7 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
         raise ValueError("matrix and scales must be symmetric")
     _validate.choice(rule, RULES, "rule")
     known = checked_names(names, (size,)) or ()
-    variances = np.maximum(np.diag(released), 0.0)  # whether values are within their bounds is checked with their law
+    variances = np.abs(np.diag(released))  # whether values are within their bounds is checked with their law
     noisy = (np.outer(np.sqrt(variances), np.sqrt(variances)) > 0.0) | np.eye(size, dtype=bool)
     wrong = np.argwhere((widths > 0.0) != noisy)
     if wrong.size:
@@ -443,7 +435,7 @@ def _guaranteed(epsilon: float, size: float, norm: str, **told: Any) -> Statisti
 
 
 @dataclass(frozen=True)
-class _MatrixMechanism(DescribedMechanism):
+class _MatrixMechanism[R: MatrixRelease](DescribedMechanism):
     """What publishes a covariance matrix of n records within public bounds."""
 
     epsilon: float
@@ -492,7 +484,7 @@ class _MatrixMechanism(DescribedMechanism):
         caveats = (privacy.FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more)
         return _guaranteed(epsilon, size, norm, simulated=simulated, caveats=caveats)
 
-    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> Any:
+    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> R:
         """Publish a sample covariance matrix (divisor n - 1).
 
         Released elements are multiples of a power of two that is at most a millionth of the element's scale.
@@ -515,7 +507,7 @@ class _MatrixMechanism(DescribedMechanism):
         return self._published(truth, generator, guarantee)
 
     @abstractmethod
-    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> MatrixRelease:
+    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> R:
         """The release of a checked matrix."""
 
     def describe(self) -> dict[str, Any]:
@@ -527,7 +519,7 @@ class _MatrixMechanism(DescribedMechanism):
 
 
 @dataclass(frozen=True)
-class CovarianceMatrix(_MatrixMechanism):
+class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
     """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
 
     Liu (2019), Section 4.1 and Table 1. The bounds of a covariance are computed from released values and cost nothing. They need not
@@ -592,7 +584,7 @@ class CovarianceMatrix(_MatrixMechanism):
     def _given(self, pair: tuple[int, int], variances: Floats) -> LaplaceStatistics | None:
         """The mechanism for one element, given the released variances; None for a covariance that can only be 0."""
         i, j = pair
-        edge = self.largest[i] if i == j else _covariance_edge(variances[i], variances[j])
+        edge = self.largest[i] if i == j else math.sqrt(variances[i]) * math.sqrt(variances[j])
         return self._element(pair, (0.0 if i == j else -edge, edge)) if edge else None
 
     def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, Mask]:
@@ -690,7 +682,7 @@ _GRID_BITS = 20
 
 
 @dataclass(frozen=True)
-class JointCovariance(_MatrixMechanism):
+class JointCovariance(_MatrixMechanism["JointCovarianceRelease"]):
     """Publish a covariance matrix with noise of one radius for all elements: about half of the epsilon for the same error.
 
     One record changes the element of variables with ranges R and R' by ``R R' / n`` at most (Liu, 2019, Table 1), and can change all
@@ -777,10 +769,6 @@ class JointCovarianceRelease(MatrixRelease):
     """
 
     of_mechanism = "joint-covariance"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_mechanism()
 
     def repaired(self, smallest: float = 0.0) -> Floats:
         """The positive semidefinite matrix nearest to the released one, or that itself: post-processing.
