@@ -115,7 +115,7 @@ class RescaledLaplace(NoiseLaw):
         _validate.choice(self.rule, RULES, "rule")
 
     @cached_property
-    def raw(self) -> noise.TruncatedLaplace | noise.BoundaryInflatedLaplace:
+    def raw(self) -> noise.BoundedLaw:
         """The law of the values before they are divided by their sum."""
         return LAWS[self.rule](self.b, (0.0, 1.0))
 

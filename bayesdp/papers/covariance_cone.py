@@ -671,7 +671,7 @@ def _from_scales(
         return float(l1s[k] / scales[k]) if exact else privacy.truncated_epsilon(scales[k], width, float(l1s[k]))
 
     # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
-    least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden)) for widths in (near, far))
+    least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden).tolist()) for widths in (near, far))
     claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
     true = claim if alike(claim, most) or (hidden.any() and claim >= least) else least
     made = _guaranteed(true, math.fsum(l1s), "l1")
