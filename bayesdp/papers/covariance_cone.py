@@ -23,7 +23,7 @@ import numpy.typing as npt
 from bayesdp import _validate, noise, privacy
 from bayesdp._text import printable
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.real import CONVENTIONS, LaplaceStatistics
+from bayesdp.mechanisms.bounded.real import CONVENTIONS, BoundaryInflatedLaplace, LaplaceStatistics, TruncatedLaplace
 from bayesdp.mechanisms.bounded.rules import DescribedMechanism
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import PUBLIC_BOUNDS, ROUNDING
@@ -32,7 +32,6 @@ from bayesdp.mechanisms.stated.statistics import alike
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
 from bayesdp.noise.namespace import special
-from bayesdp.papers.bounded_statistics import LAWS, MECHANISMS, RULES
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
@@ -46,6 +45,10 @@ __all__ = ["BoxNorm", "CovarianceMatrix", "CovarianceRelease", "JointCovariance"
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 type Path = str | os.PathLike[str]
+
+LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
+MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
+"""Law and mechanism of each rule by which noisy elements are kept within their bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,7 +407,7 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
         )
     if not (np.array_equal(released, released.T) and np.array_equal(widths, widths.T)):
         raise ValueError("matrix and scales must be symmetric")
-    _validate.choice(rule, RULES, "rule")
+    _validate.choice(rule, tuple(LAWS), "rule")
     known = checked_names(names, (size,)) or ()
     variances = np.abs(np.diag(released))  # whether values are within their bounds is checked with their law
     noisy = (np.outer(np.sqrt(variances), np.sqrt(variances)) > 0.0) | np.eye(size, dtype=bool)
@@ -556,7 +559,7 @@ class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.choice(self.rule, RULES, "rule")
+        _validate.choice(self.rule, tuple(LAWS), "rule")
         _validate.choice(self.convention, CONVENTIONS, "convention")
         elements = len(self._sensitivities)
         if self.parts is not None and len(self.parts) != elements:
