@@ -121,7 +121,7 @@ class RescaledLaplace(NoiseLaw):
         _validate.choice(self.rule, RULES, "rule")
 
     @cached_property
-    def raw(self) -> noise.TruncatedLaplace | noise.BoundaryInflatedLaplace:
+    def raw(self) -> noise.BoundedLaw:
         """The law of the values before they are divided by their sum."""
         return LAWS[self.rule](self.b, (0.0, 1.0))
 
@@ -372,17 +372,19 @@ class ProportionRelease(Release):
                  simulated: bool = False, **fields: Any) -> None:  # fmt: skip
         if fields:  # of a Release, which `dataclasses.replace` gives in place of shares, names and noisy values
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-            self.check_stated()
             return
         stated, source = _adding_up(shares), _source(mechanism)
         published = np.asarray(_published(source, stated, names, noisy, simulated), dtype=np.float64)
         measured = Measured(source.query, published, source.law)
         super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
-        self.check_stated()
         if not np.allclose(self.shares, stated, rtol=0.0, atol=_EVEN):
             raise ValueError(
                 f"shares are {stated.tolist()!r}, but the mechanism {source.name!r} makes {self.shares.tolist()!r} of the noisy values"
             )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_stated()
 
     @property
     def shares(self) -> Floats:
@@ -942,7 +944,16 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
             f"prior must be greater than 0, one number or one for each of {categories} categories, got {prior!r}"
         )
     alpha = np.array(np.broadcast_to(alpha, (categories,)))
-    tables = _tables(n, categories)
+    places = n + categories - 1
+    count = math.comb(places, categories - 1)
+    if count > _MOST:
+        raise NotImplementedError(
+            f"there are {count} tables of {n} records in {categories} categories, more than {_MOST} to enumerate: write a PyMC "
+            "model with the distributions of bayesdp instead"
+        )
+    # A table is n stars in a row with a bar after each category but the last.
+    bars = np.array(list(combinations(range(places), categories - 1)), dtype=np.int64)
+    tables = np.diff(bars, axis=1, prepend=-1, append=places) - 1
     log_prior = np.sum(gammaln(alpha + tables) - gammaln(tables + 1.0), axis=-1)
     at_once = np.split(tables, range(20_000, len(tables), 20_000))
     logs = log_prior + np.concatenate([source.log_likelihood(release, part) for part in at_once])
@@ -950,20 +961,6 @@ def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1
         raise ValueError("release must be possible for a table of the mechanism, but it has no density for any of them")
     weights = np.exp(logs - logsumexp(logs))
     return ProportionPosterior(tables, weights / weights.sum(), alpha)
-
-
-def _tables(n: int, categories: int) -> npt.NDArray[np.int64]:
-    """All vectors of counts that add up to n, shape (tables, categories)."""
-    count = math.comb(n + categories - 1, categories - 1)
-    if count > _MOST:
-        raise NotImplementedError(
-            f"there are {count} tables of {n} records in {categories} categories, more than {_MOST} to enumerate: write a PyMC "
-            "model with the distributions of bayesdp instead"
-        )
-    # A table is n stars in a row with a bar after each category but the last.
-    places = n + categories - 1
-    bars = np.array(list(combinations(range(places), categories - 1)), dtype=np.int64)
-    return np.diff(bars, axis=1, prepend=-1, append=places) - 1
 
 
 def bounds_given_sum(bounds: Any, total: Any, weights: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:

@@ -28,15 +28,16 @@ from bayesdp.mechanisms.bounded.statistics import (
     CONVENTIONS,
     PUBLIC_BOUNDS,
     ROUNDING,
+    BoundaryInflatedLaplace,
     DescribedMechanism,
     LaplaceStatistics,
+    TruncatedLaplace,
 )
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated import alike
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
 from bayesdp.noise.namespace import special
-from bayesdp.papers.bounded_statistics import LAWS, MECHANISMS, RULES
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
@@ -50,6 +51,10 @@ __all__ = ["BoxNorm", "CovarianceMatrix", "CovarianceRelease", "JointCovariance"
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 type Path = str | os.PathLike[str]
+
+LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
+MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
+"""Law and mechanism of each rule by which noisy elements are kept within their bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +203,8 @@ class MatrixRelease(Release):
 
     of_mechanism: ClassVar[str]
 
-    def _check_mechanism(self) -> None:
-        """Check that this is what the mechanism publishes, and that what is stated is true of the noise."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         known = (self.mechanism or {}).get("mechanism")
         if known != self.of_mechanism or self.about != "statistics":
             raise ValueError(
@@ -317,11 +322,10 @@ class CovarianceRelease(MatrixRelease):
                  mechanism: Mapping[str, Any] | None = None, **fields: Any) -> None:  # fmt: skip
         if fields:  # of a Release, which `dataclasses.replace` gives in place of the matrix and what belongs to it
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-        else:
-            measured = _measured(matrix, scales, largest, names, rule)
-            known = mechanism or {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
-            super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
-        self._check_mechanism()
+            return
+        measured = _measured(matrix, scales, largest, names, rule)
+        known = mechanism or {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
+        super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
 
     @property
     def rule(self) -> str:
@@ -389,15 +393,8 @@ class CovarianceRelease(MatrixRelease):
 
     def bounds(self, i: int, j: int) -> tuple[float, float]:
         """Bounds of an element: public for a variance, from the released variances for a covariance."""
-        if i == j:
-            return 0.0, float(self.largest[i])
-        edge = _covariance_edge(self.matrix[i, i], self.matrix[j, j])
-        return -edge, edge
-
-
-def _covariance_edge(first: float, second: float) -> float:
-    """The largest covariance of two variables with these variances."""
-    return math.sqrt(first) * math.sqrt(second)
+        edge = math.sqrt(self.matrix[i, i]) * math.sqrt(self.matrix[j, j])
+        return (0.0, float(self.largest[i])) if i == j else (-edge, edge)
 
 
 def _rule_of(law: Any) -> str:
@@ -416,9 +413,9 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
         )
     if not (np.array_equal(released, released.T) and np.array_equal(widths, widths.T)):
         raise ValueError("matrix and scales must be symmetric")
-    _validate.choice(rule, RULES, "rule")
+    _validate.choice(rule, tuple(LAWS), "rule")
     known = checked_names(names, (size,)) or ()
-    variances = np.maximum(np.diag(released), 0.0)  # whether values are within their bounds is checked with their law
+    variances = np.abs(np.diag(released))  # whether values are within their bounds is checked with their law
     noisy = (np.outer(np.sqrt(variances), np.sqrt(variances)) > 0.0) | np.eye(size, dtype=bool)
     wrong = np.argwhere((widths > 0.0) != noisy)
     if wrong.size:
@@ -447,7 +444,7 @@ def _guaranteed(epsilon: float, size: float, norm: str, **told: Any) -> Statisti
 
 
 @dataclass(frozen=True)
-class _MatrixMechanism(DescribedMechanism):
+class _MatrixMechanism[R: MatrixRelease](DescribedMechanism):
     """What publishes a covariance matrix of n records within public bounds."""
 
     epsilon: float
@@ -496,7 +493,7 @@ class _MatrixMechanism(DescribedMechanism):
         caveats = (privacy.FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more)
         return _guaranteed(epsilon, size, norm, simulated=simulated, caveats=caveats)
 
-    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> Any:
+    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> R:
         """Publish a sample covariance matrix (divisor n - 1).
 
         Released elements are multiples of a power of two that is at most a millionth of the element's scale.
@@ -519,7 +516,7 @@ class _MatrixMechanism(DescribedMechanism):
         return self._published(truth, generator, guarantee)
 
     @abstractmethod
-    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> MatrixRelease:
+    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> R:
         """The release of a checked matrix."""
 
     def describe(self) -> dict[str, Any]:
@@ -531,7 +528,7 @@ class _MatrixMechanism(DescribedMechanism):
 
 
 @dataclass(frozen=True)
-class CovarianceMatrix(_MatrixMechanism):
+class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
     """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
 
     Liu (2019), Section 4.1 and Table 1. The bounds of a covariance are computed from released values and cost nothing. They need not
@@ -568,7 +565,7 @@ class CovarianceMatrix(_MatrixMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.choice(self.rule, RULES, "rule")
+        _validate.choice(self.rule, tuple(LAWS), "rule")
         _validate.choice(self.convention, CONVENTIONS, "convention")
         elements = len(self._sensitivities)
         if self.parts is not None and len(self.parts) != elements:
@@ -596,7 +593,7 @@ class CovarianceMatrix(_MatrixMechanism):
     def _given(self, pair: tuple[int, int], variances: Floats) -> LaplaceStatistics | None:
         """The mechanism for one element, given the released variances; None for a covariance that can only be 0."""
         i, j = pair
-        edge = self.largest[i] if i == j else _covariance_edge(variances[i], variances[j])
+        edge = self.largest[i] if i == j else math.sqrt(variances[i]) * math.sqrt(variances[j])
         return self._element(pair, (0.0 if i == j else -edge, edge)) if edge else None
 
     def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, Mask]:
@@ -683,7 +680,7 @@ def _from_scales(
         return float(l1s[k] / scales[k]) if exact else privacy.truncated_epsilon(scales[k], width, float(l1s[k]))
 
     # In the paper's convention the loss is stated at the bounds at which it is largest, and else it is the same at all bounds.
-    least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden)) for widths in (near, far))
+    least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden).tolist()) for widths in (near, far))
     claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
     true = claim if alike(claim, most) or (hidden.any() and claim >= least) else least
     made = _guaranteed(true, math.fsum(l1s), "l1")
@@ -694,7 +691,7 @@ _GRID_BITS = 20
 
 
 @dataclass(frozen=True)
-class JointCovariance(_MatrixMechanism):
+class JointCovariance(_MatrixMechanism["JointCovarianceRelease"]):
     """Publish a covariance matrix with noise of one radius for all elements: about half of the epsilon for the same error.
 
     One record changes the element of variables with ranges R and R' by ``R R' / n`` at most (Liu, 2019, Table 1), and can change all
@@ -781,10 +778,6 @@ class JointCovarianceRelease(MatrixRelease):
     """
 
     of_mechanism = "joint-covariance"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_mechanism()
 
     def repaired(self, smallest: float = 0.0) -> Floats:
         """The positive semidefinite matrix nearest to the released one, or that itself: post-processing.

@@ -236,7 +236,7 @@ def _draw_l1(generator: Words, pieces: Floats) -> int:
 def _l2_weight(k: float, rate: float, square: float, pieces: Floats) -> float:
     """Minus the logarithm of the mass of k over the largest one."""
     away = k - pieces[0, CENTRE]
-    return rate * (math.sqrt(square * away * away + pieces[0, REST]) - pieces[0, LEAST])
+    return float(rate * (math.sqrt(square * away * away + pieces[0, REST]) - pieces[0, LEAST]))
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -326,7 +326,7 @@ def _sweep(lines: Lines, z: Ints, c: Ints, norm: int, pieces: Floats, generator:
 
 @nb.njit(cache=True, error_model="numpy")
 def _run(out: Ints, z: Ints, skip: int, thin: int, lines: Lines, pieces: Floats, generator: Words) -> None:
-    norm, c = (z * z).sum(), np.zeros_like(lines.squares)
+    norm, c = int((z * z).sum()), np.zeros_like(lines.squares)
     for sweep in range(skip + thin * len(out)):
         norm = _sweep(lines, z, c, norm, pieces, generator)
         done = sweep + 1 - skip

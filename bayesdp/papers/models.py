@@ -35,6 +35,7 @@ class VectorRV(PythonRV):
 
     signature = "(k),(k)->(k)"
     dtype = "float64"
+    drawn: Any
 
     def rng_fn(self, rng: np.random.Generator, mu: Any, b: Any, size: Sequence[int] | None = None) -> Any:
         """Draw a vector around each location of the batch."""

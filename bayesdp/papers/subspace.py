@@ -462,13 +462,10 @@ def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: A
 
     Parameters
     ----------
-    mechanism : callable or NoiseLaw
-        ``(coordinates, rng) -> noisy coordinates``, both of shape ``(n,)``, with n the `dimension` of
-        ``invariants.through(query)``. With ``additive=True``: a noise law of independent integers, or
-        ``(rng, size) -> noise`` of shape ``(size, n)``.
-    loss : mapping
-        What `mechanism` loses for neighbouring tables, as in `project`. Mind that the sensitivity is that of the
-        coordinates: `bayesdp.privacy.projected_sensitivity`.
+    mechanism, loss : callable or NoiseLaw, mapping
+        ``(coordinates, rng) -> noisy coordinates`` of shape ``(n,)``, with n the `dimension` of ``invariants.through(query)``; with
+        ``additive=True`` a noise law of independent integers, or ``(rng, size) -> noise`` of shape ``(size, n)``. Mind that the
+        sensitivity is that of the coordinates: `bayesdp.privacy.projected_sensitivity`.
     query, invariants, additive, unbiased, neighbours, grid
         As in `project`.
 
