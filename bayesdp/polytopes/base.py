@@ -170,7 +170,7 @@ def second_moment(vertices: Floats, boundary: Boundary) -> Floats:
     return np.asarray((points.T * share) @ points + (sums.T * weights) @ sums)
 
 
-def fill(rows: Floats, accepted: Callable[[int], Floats]) -> Floats:
+def fill[T: npt.NDArray[Any]](rows: T, accepted: Callable[[int], npt.NDArray[Any]]) -> T:
     """Overwrite all rows by what is accepted of one batch of proposals after the other; `accepted` is told how many are missing."""
     found = 0
     while found < len(rows):

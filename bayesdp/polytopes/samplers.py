@@ -213,7 +213,7 @@ class Lift:
         n = self.generators.dimension
         batch = max(1, int(WORK / n**3))
 
-        def accepted(_: int) -> Floats:
+        def accepted(missing: int) -> Floats:
             points, excess, _ = _propose(self.invariants, self.generators, 0.5 * epsilon, rng, batch)
             return np.asarray(points[rng.standard_exponential(batch) >= 0.5 * epsilon * excess])
 

@@ -66,11 +66,9 @@ def kept_differences(invariants: Invariants) -> tuple[Difference, ...]:
     found = [ADDED] if alike[0] else []
     if np.any(alike > 1):
         found.append(DIFFERENCES["substitution"])
-    changes = () if found else found_changes(invariants)
-    if len(changes):
-        found.append(
-            smallest(changes, "the smallest change found that keeps every invariant (there may be smaller ones)")
-        )
+    if not found and len(changes := found_changes(invariants)):
+        words = "the smallest change found that keeps every invariant (there may be smaller ones)"
+        found.append(smallest(changes, words))
     return tuple(found)
 
 
@@ -510,4 +508,4 @@ def _changed_by(ways: list[Ints], *, cycle: bool) -> Ints:
     differ = np.ones((1, ways[0].shape[1]), dtype=np.bool_)
     for way in ways:
         differ = np.unique((differ[:, None, :] & (way == 0)).reshape(-1, way.shape[1]), axis=0)
-    return differ * 2 ** len(ways)
+    return np.asarray(differ * 2 ** len(ways))

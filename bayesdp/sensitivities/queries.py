@@ -341,7 +341,7 @@ def _distinct(query: Query) -> sp.csc_array:
 
 def _written_out(columns: sp.csc_array, free: Invariants) -> Floats:
     """Answers given as sparse columns, as dense tables."""
-    return columns.T.toarray().astype(np.float64).reshape(-1, *free.frame.shape)
+    return np.asarray(columns.T.toarray(), dtype=np.float64).reshape(-1, *free.frame.shape)
 
 
 @documented({"Parameters": _SECTIONS["Parameters"]})
