@@ -147,7 +147,7 @@ class TruncatedDiscrete(WithAtoms, Truncated, BoundedDiscrete):
         low = y < m
         end, part, *_ = self._sums(mu, scale, np.where(low, lower, y + 1.0), np.where(low, y, upper))
         tail = np.minimum(np.log(part) - self._excess(end, m, mu, scale) - np.log(s0), 0.0)
-        return np.where(low, tail, log1mexp(np, np.where(low, -1.0, tail)))
+        return np.asarray(np.where(low, tail, log1mexp(np, np.where(low, -1.0, tail))))
 
 
 def within(xp: Any, width: Any, scale: Any) -> Any:
