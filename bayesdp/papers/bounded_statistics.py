@@ -745,7 +745,7 @@ class RescaledProportions(ProportionMechanism):
         return Identity(self._frame)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """See `bayesdp.mechanisms.bounded.rules.rescale`."""
+        """See `rescale`."""
         return rescale(noisy)
 
     def _log_density(self, values: Floats, location: Floats) -> Floats:
@@ -814,7 +814,7 @@ class AllButOne(ProportionMechanism):
         return LinearQuery(self._frame, picked, [self.names[i] for i in others])
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """See `bayesdp.mechanisms.bounded.rules.all_but_one`."""
+        """See `all_but_one`."""
         return all_but_one(noisy, self._place, self.outside)
 
 
@@ -873,7 +873,7 @@ class UniversalHistogram(ProportionMechanism):
 
     @cached_property
     def query(self) -> Query:
-        """The sums in all nodes under the root; see `bayesdp.mechanisms.bounded.rules.tree_sums`."""
+        """The sums in all nodes under the root; see `tree_sums`."""
         k, levels = len(self.names), tree_levels(len(self.names), self.branches)
         nodes: list[str] = []
         rows: list[int] = []
@@ -886,7 +886,7 @@ class UniversalHistogram(ProportionMechanism):
         return LinearQuery(self._frame, sp.coo_array((np.ones(len(rows), int), (rows, leaves)), (len(nodes), k)), nodes)
 
     def shares(self, noisy: npt.ArrayLike) -> Floats:
-        """The leaves of the consistent tree; see `bayesdp.mechanisms.bounded.rules.consistent_tree`."""
+        """The leaves of the consistent tree; see `consistent_tree`."""
         return consistent_tree(noisy, self.branches)[..., -len(self.names) :]
 
 
