@@ -97,7 +97,7 @@ class BoundedCounts(AnswersMechanism):
         return float(self._free.law.scale)
 
     def _guarantee(self, method: str) -> Guarantee:
-        stated = self._free._guarantee(method)
+        stated: Guarantee = self._free._guarantee(method)
         return replace(stated, caveats=(*stated.caveats, PUBLIC_BOUNDS))
 
     @property

@@ -29,7 +29,8 @@ from bayesdp.noise.namespace import finite
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
     """Bounds as lists of numbers, None where there is no bound."""
-    return [np.where(np.isfinite(side), side, None).tolist() for side in bounds]
+    absent: Any = None
+    return [np.where(np.isfinite(side), side, absent).tolist() for side in bounds]
 
 
 def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:

@@ -147,7 +147,7 @@ class TruncatedDiscrete(WithAtoms, Truncated, BoundedDiscrete):
         low = y < m
         end, part, *_ = self._sums(mu, scale, np.where(low, lower, y + 1.0), np.where(low, y, upper))
         tail = np.minimum(np.log(part) - self._excess(end, m, mu, scale) - np.log(s0), 0.0)
-        return np.where(low, tail, log1mexp(np, np.where(low, -1.0, tail)))
+        return np.asarray(np.where(low, tail, log1mexp(np, np.where(low, -1.0, tail))))
 
 
 def within(xp: Any, width: Any, scale: Any) -> Any:
@@ -271,9 +271,9 @@ class WholeGaussian(BoundedDiscrete):
     _add_up = staticmethod(kernels.gaussian_sums)
 
     @staticmethod
-    def _excess(k: Floats, m: Floats, mu: Floats, scale: Floats) -> Floats:
+    def _excess(k: Any, m: Any, mu: Any, scale: Any) -> Any:
         j, d = k - m, mu - m
-        return np.asarray(0.5 * (j / scale) * ((j - 2.0 * d) / scale))
+        return 0.5 * (j / scale) * ((j - 2.0 * d) / scale)
 
     @staticmethod
     def exact_rate(distance: int, scale: Fraction) -> Fraction:
@@ -509,8 +509,7 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, WholeGaussian):
         """
         value, mu, scale, lower, upper = xp.broadcast_arrays(value, real(xp, mu), scale, lower, upper)
         total, m = (log_sums or cls._log_sums)(mu, scale, lower, upper)
-        j = value - m
-        return -0.5 * (j / scale) * ((j - 2.0 * (mu - m)) / scale) - total
+        return -cls._excess(value, m, mu, scale) - total
 
     @classmethod
     def _log_sums(cls, *arrays: Floats) -> tuple[Floats, Floats]:
