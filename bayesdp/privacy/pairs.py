@@ -155,8 +155,9 @@ class Sentence(Relation):
     text: Choice
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str) or not self.text:
-            raise TypeError(f"relation must be a sentence, got {self.text!r}")
+        text: Any = self.text
+        if not isinstance(text, str) or not text:
+            raise TypeError(f"relation must be a sentence, got {text!r}")
 
     def _words(self) -> str:
         return self.text
