@@ -357,15 +357,6 @@ def is_nested(inner: Invariants, outer: Invariants) -> bool:
     inner, outer : Invariants
         Of one table. `inner` keeps more exact.
 
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    ValueError
-        If they are about different tables.
-
     References
     ----------
     Gao, Gong and Yu (2022), Subspace Differential Privacy, Proposition 2.7.

@@ -206,8 +206,6 @@ def compose(*releases: Release, delta: float | None = None, at_delta: float | No
 
     Raises
     ------
-    TypeError
-        If an argument is no release.
     ValueError
         If there are fewer than two, one is given twice, they are about different tables, their exact parts
         contradict one another or leave no table of counts (the rows are named), or their losses cannot be added.

@@ -101,11 +101,6 @@ def check_law(release: Release, *others: Release) -> LawCheck:
         ``pvalue`` (NaN where no published sums have to agree), ``table`` with a row for each group of differences, ``worst`` with the
         worst ones by name, ``chi_square``, and ``plot()``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If one is no release, or they are not about one table.
-
     Examples
     --------
     Noise of standard deviation 4 that is stated as 1.5:

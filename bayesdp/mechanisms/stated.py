@@ -226,19 +226,17 @@ def _check_published(description: Mapping[str, Any], release: Release) -> None:
         return
     whole = {"invariants": release.invariants.describe(), **description}
     parts = Invariants.from_description(whole["invariants"], release.frame).query.parts
-    answered: dict[Any, list[int]] = {}
+    answered: dict[Any, Any] = {}
     for exact in release.exact:
         if exact.sign == "=":
-            flat, start = np.asarray(exact.values).reshape(-1).tolist(), 0
-            for part in exact.query.parts:
-                answered[part] = flat[start : start + part.rows]
-                start += part.rows
+            ends = np.cumsum([part.rows for part in exact.query.parts])
+            answered |= zip(exact.query.parts, np.split(np.ravel(exact.values), ends[:-1]), strict=True)
     if not isinstance(given, list) or len(given) != len(parts):
         raise ValueError(
             f"published of a mechanism must have a list of answers for each of its {len(parts)} invariants"
         )
     for part, answers in zip(parts, given, strict=True):
-        if part not in answered or answers != answered[part]:
+        if part not in answered or answers != answered[part].tolist():
             raise ValueError(
                 f"the noise of the mechanism is made for published answers to {Query(release.frame, (part,))!r} that are not "
                 "those among the exact parts of the release"
@@ -361,12 +359,10 @@ def published_statistics(description: Any, measured: Measured, release: Release)
 
 
 def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> None:
-    """Whether a guarantee states less than the law loses at any rate, for want of a mechanism that would say it exactly.
+    """Refuse a guarantee that states less than the law loses at any rate, for want of a mechanism that would say it exactly.
 
     Statistics at one bound are told apart from others by values there. Clipped, the mass or density at the other bound differs by
     exactly exp(distance / b); truncated, that at the bound itself by this and the ratio of the normalisers, which is above 1.
-    Of several scales the largest is taken.
-    What Gaussian noise within bounds loses is worked out; other laws say what they lose at least (`NoiseLaw._least_losses`).
     """
     claims = [("", stated.parameters.size, stated.parameters.loss)]
     claims += [(row.norm, row.size, row.loss) for row in stated.pairs]
@@ -381,7 +377,7 @@ def _check_by_law(law: NoiseLaw, shape: tuple[int, ...], stated: Guarantee) -> N
     losses = law._least_losses(shape)
     if isinstance(law, (TruncatedLaplace, BoundaryInflatedLaplace)):
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), shape) for side in law.bounds)
-        losses = {"l1": (float(np.sum(high - low)), float(np.max(law.b)))}
+        losses = {"l1": (float(np.sum(high - low)), float(np.max(law.b)))}  # of several scales the largest
     for norm, (room, scale) in losses.items():
         for of, size, loss in claims:
             same = of == norm or (not of and (norm == stated.unit or not shape))

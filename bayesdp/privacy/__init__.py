@@ -4,11 +4,10 @@
 - the exact Gaussian mechanism: `gaussian_delta`, `gaussian_epsilon`, `gaussian_sigma`, `gaussian_mu`;
 - the exact discrete Gaussian: `discrete_gaussian_delta`, `discrete_gaussian_epsilon`;
 - the paper's Lemma 3.4, where it holds: `lemma_3_4_sigma`;
-- sensitivities of linear queries, with and without invariants: `query_sensitivity`, `projected_sensitivity`,
-  `neighbour_differences`; these know tables, and are imported when first used, so that the arithmetic starts in a moment;
-- adjacency of databases seen from their tables: `record_distance`, `adjacent`, `conforming_pairs`; how many records change
-  when one does and the exact answers stay: `semi_adjacency`; by how much answers then differ: `SensitivitySpace`,
-  `inclusions` (tables again, imported when first used);
+- sensitivities of linear queries, with and without invariants (`query_sensitivity`, `projected_sensitivity`,
+  `neighbour_differences`), adjacency of databases seen from their tables (`record_distance`, `adjacent`, `conforming_pairs`), how many
+  records change when one does and the exact answers stay (`semi_adjacency`), and by how much answers then differ
+  (`SensitivitySpace`, `inclusions`): these know tables, and are imported when first used;
 - trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `tradeoff`, their methods (`group`,
   `tensor`, `inverse`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the
   (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`; in files: `describe_tradeoff`,

@@ -205,7 +205,13 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the guarantee by plain strings, numbers, lists and dictionaries (JSON)."""
-        known = {} if self.determined_complete is None else {"determined_complete": self.determined_complete}
+        caveats = [None if isinstance(caveat, Sentence) else caveat.describe() for caveat in self.caveats]
+        about: dict[str, Any] = {"caveats": caveats} if any(caveats) else {}
+        if not self.certified:
+            about["sampler"] = self.sampler.describe()
+        if isinstance(self.person, OnePerson):
+            about["record"] = self.person.describe()
+        complete = {} if self.determined_complete is None else {"determined_complete": self.determined_complete}
         return {
             "kind": self.kind,
             "parameters": dict(self.parameters),
@@ -216,19 +222,9 @@ class Guarantee:
             "simulated": self.simulated,
             "caveats": [str(caveat) for caveat in self.caveats],
             **({"person": str(self.person)} if self.person else {}),
-            **known,
-            **self._about(),
+            **complete,
+            **({"about": about} if about else {}),
         }
-
-    def _about(self) -> dict[str, Any]:
-        """What the caveats, the sampler and the sentences on one person are made from."""
-        caveats = [None if isinstance(caveat, Sentence) else caveat.describe() for caveat in self.caveats]
-        found: dict[str, Any] = {"caveats": caveats} if any(caveats) else {}
-        if not self.certified:
-            found["sampler"] = self.sampler.describe()
-        if isinstance(self.person, OnePerson):
-            found["record"] = self.person.describe()
-        return {"about": found} if found else {}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Guarantee:
@@ -301,7 +297,13 @@ class Guarantee:
 
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike, as they may be shown."""
-        lines = [*self._protected(), *self._reservations()]
+        lines, heading = self._protected(), self._determined()
+        if heading:
+            lines.append((heading, list(self.determined_cells)))
+        lines.append((f"Noise: {'drawn exactly from its law' if self.certified else self.sampler}", []))
+        if self.simulated:
+            lines.append((_SIMULATED, []))
+        lines.extend((sentence, []) for sentence in self.caveats)
         return [(printable(sentence), [printable(item) for item in items]) for sentence, items in lines]
 
     def _protected(self) -> list[tuple[str, list[str]]]:
@@ -316,16 +318,6 @@ class Guarantee:
 
     def _rows(self, pairs: Iterable[PairLoss]) -> list[str]:
         return [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in pairs]
-
-    def _reservations(self) -> list[tuple[str, list[str]]]:
-        """What is not protected, how the noise was drawn, and the caveats."""
-        heading = self._determined()
-        lines: list[tuple[str, list[str]]] = [(heading, list(self.determined_cells))] if heading else []
-        lines.append((f"Noise: {'drawn exactly from its law' if self.certified else self.sampler}", []))
-        if self.simulated:
-            lines.append((_SIMULATED, []))
-        lines.extend((sentence, []) for sentence in self.caveats)
-        return lines
 
     def __str__(self) -> str:
         text = [f"Privacy guarantee: {KINDS[self.kind]}"]

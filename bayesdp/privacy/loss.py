@@ -1,10 +1,7 @@
 """A privacy loss as a value: what one definition of privacy states for two tables, and what follows from it.
 
-This is what all definitions have in common; `bayesdp.privacy.losses` has the definitions. Everything that is done with a loss
-stands here and there once: several steps (`Loss.group`), several releases (`Loss.compose`), its epsilon at a delta
-(`Loss.at`), another definition (`Loss.to`), which of two says more (`Loss.implies`), and its text.
-
-A delta of 1 is true of every mechanism. Such a loss says nothing, and its text says so; it is never printed as a number.
+This is what all definitions have in common; `bayesdp.privacy.losses` has the definitions. A delta of 1 is true of every mechanism:
+such a loss says nothing, and its text says so; it is never printed as a number.
 """
 
 from __future__ import annotations

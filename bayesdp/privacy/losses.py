@@ -7,7 +7,7 @@ each delta, all true of the same two tables), and for a difference of a given si
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -302,7 +302,7 @@ def stated_loss(parameters: Any, argument: str = "loss") -> Loss:
     if "delta" in given and "epsilon" not in given:
         raise ValueError(f"{argument} must state delta only with epsilon, got {', '.join(given)}")
     delta = given.pop("delta", None)
-    kinds = {"epsilon": PureDP, "rho": ZCDP, "mu": GaussianDP}
+    kinds: Mapping[str, Callable[[float], Loss]] = {"epsilon": PureDP, "rho": ZCDP, "mu": GaussianDP}
     return all_of(
         [
             ApproximateDP(value, delta) if name == "epsilon" and delta is not None else kinds[name](value)

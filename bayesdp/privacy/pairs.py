@@ -1,11 +1,7 @@
 """What a mechanism costs for a given pair of tables.
 
-With fixed invariants, two tables can only differ by a ``u`` that changes none of them. How much a mechanism reveals about the
-difference depends on the size of ``u``, so a guarantee is a list of rows: a relation of two tables, the size of ``u`` in the
-mechanism's norm, and the loss. They can be neighbouring tables (`Neighbours`), tables that agree on all invariants and differ in
-a named way (`Kept`), any tables that agree on all invariants and are so many records apart (`SemiAdjacent`; `SemiAdjacentWithin`
-where they have the published answers), or something that only its author can say (`Sentence`). A row may also be of a loss that
-was worked out in another way (`Convolved`).
+With fixed invariants, two tables can only differ by a ``u`` that changes none of them, and a mechanism reveals the more the larger
+``u`` is. So a guarantee is a list of rows: a `Relation` of two tables, the size of ``u`` in the mechanism's norm, and the loss.
 """
 
 from __future__ import annotations
@@ -159,8 +155,9 @@ class Sentence(Relation):
     text: Choice
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str) or not self.text:
-            raise TypeError(f"relation must be a sentence, got {self.text!r}")
+        text: Any = self.text
+        if not isinstance(text, str) or not text:
+            raise TypeError(f"relation must be a sentence, got {text!r}")
 
     def _words(self) -> str:
         return self.text
