@@ -90,17 +90,11 @@ class CanonicalNoise(ABC):
         """Variance."""
 
     def cdf(self, x: npt.ArrayLike) -> Any:
-        """Distribution function, to full relative accuracy in the lower tail.
-
-        Parameters
-        ----------
-        x : float or array_like
-            Any real numbers, infinities included.
-        """
+        """Distribution function at any real numbers or infinities, accurate relative to itself in the lower tail."""
         return plain(np.exp(self._log_lower(points(x, "x"))))
 
     def sf(self, x: npt.ArrayLike) -> Any:
-        """Survival function ``1 - cdf``, to full relative accuracy in the upper tail. See `cdf`."""
+        """Survival function ``1 - cdf``, accurate relative to itself in the upper tail. See `cdf`."""
         return plain(np.exp(self._log_lower(-points(x, "x"))))
 
     def pdf(self, x: npt.ArrayLike) -> Any:
@@ -122,13 +116,7 @@ class CanonicalNoise(ABC):
         return plain(np.where(finite, self._logs(-np.abs(np.where(finite, at, 0.0)))[1], -np.inf))
 
     def ppf(self, q: npt.ArrayLike) -> Any:
-        """Quantile function, the inverse of `cdf`.
-
-        Parameters
-        ----------
-        q : float or array_like
-            Probabilities from 0 to 1; at the ends the limits of the support.
-        """
+        """Quantile function, the inverse of `cdf`, at probabilities from 0 to 1; at these two, the ends of the support."""
         level = levels(q, "q")
         x = self._quantile(np.minimum(level, 1.0 - level))
         return plain(np.where(level <= 0.5, x, -x))
@@ -155,12 +143,7 @@ class CanonicalNoise(ABC):
         return -end, end
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Central interval that holds the noise with probability `confidence`.
-
-        Parameters
-        ----------
-        confidence : float
-            Strictly between 0 and 1.
+        """Central interval that holds the noise with probability `confidence`, strictly between 0 and 1.
 
         Examples
         --------

@@ -318,6 +318,6 @@ def check_table(release: Any) -> None:
         )
 
 
-def leaves_only(invariants: Invariants, moves: Sequence[Ints]) -> bool:
+def leaves_only(invariants: Invariants, moves: Sequence[Ints] | Ints) -> bool:
     """Whether tables with these exact answers differ by independent moves, and by nothing else."""
     return bool(invariants.dimension == len(moves) and all(invariants.is_null(move) for move in moves))

@@ -311,7 +311,7 @@ class Bracketed(TradeOff):
         return self.high
 
     @cached_property
-    def error(self) -> float:  # type: ignore[override]
+    def error(self) -> float:
         """Largest distance between the bounds; both are piecewise linear, so that the kinks of both are enough."""
         a = np.unique(np.clip(np.concatenate([[0.0, 1.0], self.low._kinks(), self.high._kinks()]), 0.0, 1.0))
         return max(0.0, float(np.max(self.high._errors(a, 1.0 - a)[0] - self.low._errors(a, 1.0 - a)[0])))

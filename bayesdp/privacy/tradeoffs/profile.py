@@ -58,16 +58,9 @@ def tradeoff_delta(f: TradeOff, epsilon: float) -> float:
 
 
 def tradeoff_epsilon(f: TradeOff, delta: float) -> float:
-    """Give the smallest epsilon at which f-DP is (epsilon, delta)-differentially private.
+    """Give the smallest epsilon at which f-DP is (epsilon, delta)-differentially private, as `tradeoff_delta` does delta.
 
-    By bisection to 13 digits, on the safe side; infinite where no epsilon below 700 will do.
-
-    Parameters
-    ----------
-    f : TradeOff
-        As in `tradeoff_delta`.
-    delta : float
-        At least 0 and less than 1.
+    By bisection to 13 digits, on the safe side; infinite where no epsilon below 700 will do. `delta` is at least 0 and below 1.
 
     Examples
     --------
