@@ -325,7 +325,7 @@ class SharedPart:
     def log_masses(self, x: Any, data: Any, rows: Any) -> Any:
         """Log-masses of the published numbers, by rows where the law is unknown."""
         numbers = self.numbers(data)
-        if rows is not None:
+        if isinstance(self.law, UnknownPerturbation):
             return pm.logp(PerturbedByRows.dist(self.answers(x), rows, self.law), pt.cast(numbers, "int64"))
         parameters = {
             name: np.broadcast_to(value, self.query.shape).reshape(-1)[self.sets]

@@ -120,12 +120,13 @@ def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) ->
     if value is None:
         return absent
     given = np.asarray(value, dtype=object)
-    items = [absent if item is None else item for item in given.reshape(-1)]
+    items: list[Any] = [absent if item is None else item for item in given.reshape(-1)]
     for item in items:
         # Text that looks like a number, and booleans, would become numbers.
         if isinstance(item, bool | np.bool) or not isinstance(item, Real):
             raise TypeError(f"{argument} must be a real number, an array of them or None, got {value!r}")
-        if _validate.MAX_COUNT <= abs(item) != np.inf:
+        size: Any = abs(item)
+        if _validate.MAX_COUNT <= size != np.inf:
             raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}")
     array = np.array([float(item) for item in items]).reshape(given.shape)
     if not array.size:

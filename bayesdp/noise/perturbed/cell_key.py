@@ -64,7 +64,7 @@ def max_entropy_zero_row(deviations: Ints, variance: float, *, at_most: bool = F
     if at_most and np.mean(squares) <= variance:
         return np.full(len(deviations), 1.0 / len(deviations))
     if variance >= squares[-1] * (1.0 - _EDGE):
-        return (deviations == deviations[-1]).astype(np.float64)
+        return np.where(deviations == deviations[-1], 1.0, 0.0)
     return _tilted((squares - variance)[None])
 
 
