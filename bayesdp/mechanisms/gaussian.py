@@ -24,12 +24,6 @@ from bayesdp.privacy.losses import GaussianDP
 
 type Floats = npt.NDArray[np.float64]
 
-CALIBRATIONS = ("analytic", "lemma 3.4")
-"""How (epsilon, delta) become a scale: exactly (Balle and Wang, 2018), or by the lemma of Gao, Gong and Yu."""
-
-METHODS = ("ellipsoid", "factorization")
-"""How the shape of the noise is found."""
-
 _FEW, _TOLERANCES = 1000, (1e-6, 1e-3)
 """Up to this many differences of neighbours the shape is found to the first relative gap, else to the second."""
 
@@ -70,12 +64,8 @@ class CalibratedGaussian(RealGaussianStatement, SphericalNoise, Neighbouring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.calibration, CALIBRATIONS, "calibration")
+        choice(self.calibration, ("analytic", "lemma 3.4"), "calibration")
         if self.calibration != "analytic":
-            if self.epsilon is None:
-                raise ValueError(
-                    "calibration='lemma 3.4' turns epsilon and delta into a scale; state the loss by these"
-                )
             _ = self.sigma  # refuses now, not at the release, where the lemma does not hold
 
     @cached_property
@@ -83,8 +73,8 @@ class CalibratedGaussian(RealGaussianStatement, SphericalNoise, Neighbouring):
         """The scale of the noise, in the unit of the answers."""
         if self.calibration == "analytic":
             return self._scale_for(self.sensitivity)
-        assert self.epsilon is not None
-        assert self.delta is not None
+        if self.epsilon is None or self.delta is None:
+            raise ValueError("calibration='lemma 3.4' turns epsilon and delta into a scale; state the loss by these")
         return lemma_3_4_sigma(self.epsilon, self.delta, self.sensitivity)
 
 
@@ -215,7 +205,7 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.method, METHODS, "method")
+        choice(self.method, ("ellipsoid", "factorization"), "method")
         count, dimension = self._vectors.shape
         if count > factorization.MAX_VECTORS or dimension > factorization.MAX_DIMENSION:
             raise ValueError(

@@ -203,6 +203,10 @@ class LatticeNoise(AdditiveMechanism):
     def sweeps(self) -> int:
         """Sweeps of the Gibbs sampler for each draw."""
 
+    def __post_init__(self) -> None:
+        self._set(sweeps=positive_integer(self.sweeps, "sweeps"))
+        super().__post_init__()
+
     @property
     def _form(self) -> tuple[str, float]:
         """The norm of the noise and its rate, or "gaussian" and its scale."""
@@ -242,7 +246,6 @@ class AtDistance(LatticeNoise):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(sensitivity=positive_real(self.sensitivity, "sensitivity"))
-        self._set(sweeps=positive_integer(self.sweeps, "sweeps"))
         _ = self.law  # refused here if there is no noise of such a scale
 
     @property
@@ -294,7 +297,7 @@ class LatticeGaussian(AtDistance, GaussianStatement):
     def smooth(self, epsilon: float) -> SmoothDP | None:
         """The loss at every distance (Definition 2 of the paper), at an epsilon for each unit of l2 distance.
 
-        Its delta is an upper bound that holds on every lattice: see `bayesdp.privacy.smooth_gaussian_delta`. None where that is 1.
+        Its delta is `bayesdp.privacy.smooth_gaussian_delta`, an upper bound on every lattice. None where that is 1.
         """
         delta = smooth_gaussian_delta(epsilon, self.sigma)
         return SmoothDP(epsilon, delta, "l2") if delta < 1.0 else None
@@ -447,7 +450,3 @@ class SemiLatticeLaplace(LatticeNormNoise, SemiAdjacentTables):
     sweeps: int = field(default=DEFAULT_SWEEPS, kw_only=True)
 
     name = "semi-lattice-laplace"
-
-    def __post_init__(self) -> None:
-        positive_integer(self.sweeps, "sweeps")
-        super().__post_init__()
