@@ -111,11 +111,10 @@ class ExtendedGaussian(CalibratedGaussian, WithinNoiseSpace):
 class ProjectedGaussian(CalibratedGaussian):
     """Publish answers with independent normal noise of scale sigma, projected so that it changes no invariant.
 
-    The projection is post-processing of the unprojected noise, and the noise of the projection is again
-    normal of scale sigma in orthonormal coordinates. The loss is stated for neighbouring tables, and
-    calibrated exactly for the unprojected noise: by the profile of the Gaussian mechanism for `epsilon` and `delta` (Balle and
-    Wang, 2018), and not by the paper's Lemma 3.4, which is too small for small delta. See docs/CORRECTIONS.md. The projected
-    noise may lose less between neighbours; the guarantee's row on them states what it does lose.
+    The projection is post-processing, and its noise is again normal of scale sigma in orthonormal coordinates. The loss is stated for
+    neighbouring tables, and calibrated exactly for the unprojected noise: for `epsilon` and `delta` by the profile of the Gaussian
+    mechanism, and not by the paper's Lemma 3.4, which is too small for small delta (docs/CORRECTIONS.md). The projected noise may lose
+    less between neighbours; the guarantee's row on them states what it does lose.
 
     See Also
     --------

@@ -97,8 +97,7 @@ class DiscreteGaussian(GaussianStatement, IndependentIntegers, AnswersMechanism)
 
     State the loss for neighbouring tables by `rho` (concentrated), or by `epsilon` and `delta`. Where a neighbour changes
     one answer by one (add-remove, a single set of sums), epsilon and delta are those of the exact profile of the law, and
-    sigma is the smallest that has them; elsewhere the bound of concentrated privacy is converted, which is safe but
-    not tight.
+    sigma is the smallest that has them; elsewhere the bound of concentrated privacy is converted: safe, but not tight.
 
     See Also
     --------
@@ -257,10 +256,9 @@ class AtDistance(LatticeNoise):
 class LatticeGaussian(AtDistance, GaussianStatement):
     """Publish integer counts with Gaussian integer noise that changes no invariant.
 
-    The noise has mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``. Two tables with the same
-    invariants are told apart with a loss of at most ``||x - x'||_2**2 / (2 sigma**2)`` in zero-concentrated
-    differential privacy, in every dimension. State the loss by `rho`, or by `epsilon` and `delta`, which is
-    converted to the largest rho within it.
+    The noise has mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``. Two tables with the same invariants are told apart with a
+    loss of at most ``||x - x'||_2**2 / (2 sigma**2)`` in zero-concentrated differential privacy, in every dimension. State the loss by
+    `rho`, or by `epsilon` and `delta`, which is converted to the largest rho within it.
 
     See Also
     --------
@@ -372,10 +370,8 @@ class LatticeNormNoise(PureStatement, LatticeNoise):
 class LatticeLaplace(AtDistance, LatticeNormNoise):
     """Publish integer counts with noise that changes no invariant, of mass ``exp(-rate ||z||)``.
 
-    The rate is ``epsilon / sensitivity``: two tables with the same invariants are told apart with a loss of
-    at most ``epsilon ||x - x'|| / sensitivity``. A record that moves between two cells is a difference of 2
-    in l1 and of the root of 2 in l2; with both margins of a two-way table fixed the smallest difference is 4
-    and 2. The guarantee prints the loss of each.
+    The rate is ``epsilon / sensitivity``: two tables with the same invariants are told apart with a loss of at most
+    ``epsilon ||x - x'|| / sensitivity``. The guarantee prints that of the smallest differences.
 
     Parameters
     ----------
