@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -93,7 +92,7 @@ class PureStatement(AdditiveMechanism):
 
     epsilon: float
 
-    _checked: ClassVar[Callable[[Any, str], float]] = staticmethod(positive_real)
+    _checked: ClassVar[staticmethod[[Any, str], float]] = staticmethod(positive_real)
 
     def __post_init__(self) -> None:
         self._set(epsilon=self._checked(self.epsilon, "epsilon"))
@@ -140,7 +139,8 @@ class RealNoise(AdditiveMechanism):
     def _noise_scale(self) -> float:
         """The smallest scale of the noise, for the grid of released values."""
         law: Any = self.law
-        return 1.0 / law.scale if law.scale_name == "epsilon" else law.scale
+        scale: float = law.scale
+        return 1.0 / scale if law.scale_name == "epsilon" else scale
 
     @property
     def grid(self) -> float:

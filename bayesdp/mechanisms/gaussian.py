@@ -24,12 +24,6 @@ from bayesdp.privacy.losses import GaussianDP
 
 type Floats = npt.NDArray[np.float64]
 
-CALIBRATIONS = ("analytic", "lemma 3.4")
-"""How (epsilon, delta) become a scale: exactly (Balle and Wang, 2018), or by the lemma of Gao, Gong and Yu."""
-
-METHODS = ("ellipsoid", "factorization")
-"""How the shape of the noise is found."""
-
 _FEW, _TOLERANCES = 1000, (1e-6, 1e-3)
 """Up to this many differences of neighbours the shape is found to the first relative gap, else to the second."""
 
@@ -70,12 +64,8 @@ class CalibratedGaussian(RealGaussianStatement, SphericalNoise, Neighbouring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.calibration, CALIBRATIONS, "calibration")
+        choice(self.calibration, ("analytic", "lemma 3.4"), "calibration")
         if self.calibration != "analytic":
-            if self.epsilon is None:
-                raise ValueError(
-                    "calibration='lemma 3.4' turns epsilon and delta into a scale; state the loss by these"
-                )
             _ = self.sigma  # refuses now, not at the release, where the lemma does not hold
 
     @cached_property
@@ -83,8 +73,8 @@ class CalibratedGaussian(RealGaussianStatement, SphericalNoise, Neighbouring):
         """The scale of the noise, in the unit of the answers."""
         if self.calibration == "analytic":
             return self._scale_for(self.sensitivity)
-        assert self.epsilon is not None
-        assert self.delta is not None
+        if self.epsilon is None or self.delta is None:
+            raise ValueError("calibration='lemma 3.4' turns epsilon and delta into a scale; state the loss by these")
         return lemma_3_4_sigma(self.epsilon, self.delta, self.sensitivity)
 
 
@@ -121,11 +111,10 @@ class ExtendedGaussian(CalibratedGaussian, WithinNoiseSpace):
 class ProjectedGaussian(CalibratedGaussian):
     """Publish answers with independent normal noise of scale sigma, projected so that it changes no invariant.
 
-    The projection is post-processing of the unprojected noise, and the noise of the projection is again
-    normal of scale sigma in orthonormal coordinates. The loss is stated for neighbouring tables, and
-    calibrated exactly for the unprojected noise: by the profile of the Gaussian mechanism for `epsilon` and `delta` (Balle and
-    Wang, 2018), and not by the paper's Lemma 3.4, which is too small for small delta. See docs/CORRECTIONS.md. The projected
-    noise may lose less between neighbours; the guarantee's row on them states what it does lose.
+    The projection is post-processing, and its noise is again normal of scale sigma in orthonormal coordinates. The loss is stated for
+    neighbouring tables, and calibrated exactly for the unprojected noise: for `epsilon` and `delta` by the profile of the Gaussian
+    mechanism, and not by the paper's Lemma 3.4, which is too small for small delta (docs/CORRECTIONS.md). The projected noise may lose
+    less between neighbours; the guarantee's row on them states what it does lose.
 
     See Also
     --------
@@ -215,7 +204,7 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.method, METHODS, "method")
+        choice(self.method, ("ellipsoid", "factorization"), "method")
         count, dimension = self._vectors.shape
         if count > factorization.MAX_VECTORS or dimension > factorization.MAX_DIMENSION:
             raise ValueError(

@@ -97,8 +97,7 @@ class DiscreteGaussian(GaussianStatement, IndependentIntegers, AnswersMechanism)
 
     State the loss for neighbouring tables by `rho` (concentrated), or by `epsilon` and `delta`. Where a neighbour changes
     one answer by one (add-remove, a single set of sums), epsilon and delta are those of the exact profile of the law, and
-    sigma is the smallest that has them; elsewhere the bound of concentrated privacy is converted, which is safe but
-    not tight.
+    sigma is the smallest that has them; elsewhere the bound of concentrated privacy is converted: safe, but not tight.
 
     See Also
     --------
@@ -203,6 +202,10 @@ class LatticeNoise(AdditiveMechanism):
     def sweeps(self) -> int:
         """Sweeps of the Gibbs sampler for each draw."""
 
+    def __post_init__(self) -> None:
+        self._set(sweeps=positive_integer(self.sweeps, "sweeps"))
+        super().__post_init__()
+
     @property
     def _form(self) -> tuple[str, float]:
         """The norm of the noise and its rate, or "gaussian" and its scale."""
@@ -242,7 +245,6 @@ class AtDistance(LatticeNoise):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(sensitivity=positive_real(self.sensitivity, "sensitivity"))
-        self._set(sweeps=positive_integer(self.sweeps, "sweeps"))
         _ = self.law  # refused here if there is no noise of such a scale
 
     @property
@@ -254,10 +256,9 @@ class AtDistance(LatticeNoise):
 class LatticeGaussian(AtDistance, GaussianStatement):
     """Publish integer counts with Gaussian integer noise that changes no invariant.
 
-    The noise has mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``. Two tables with the same
-    invariants are told apart with a loss of at most ``||x - x'||_2**2 / (2 sigma**2)`` in zero-concentrated
-    differential privacy, in every dimension. State the loss by `rho`, or by `epsilon` and `delta`, which is
-    converted to the largest rho within it.
+    The noise has mass proportional to ``exp(-||z||_2**2 / (2 sigma**2))``. Two tables with the same invariants are told apart with a
+    loss of at most ``||x - x'||_2**2 / (2 sigma**2)`` in zero-concentrated differential privacy, in every dimension. State the loss by
+    `rho`, or by `epsilon` and `delta`, which is converted to the largest rho within it.
 
     See Also
     --------
@@ -294,7 +295,7 @@ class LatticeGaussian(AtDistance, GaussianStatement):
     def smooth(self, epsilon: float) -> SmoothDP | None:
         """The loss at every distance (Definition 2 of the paper), at an epsilon for each unit of l2 distance.
 
-        Its delta is an upper bound that holds on every lattice: see `bayesdp.privacy.smooth_gaussian_delta`. None where that is 1.
+        Its delta is `bayesdp.privacy.smooth_gaussian_delta`, an upper bound on every lattice. None where that is 1.
         """
         delta = smooth_gaussian_delta(epsilon, self.sigma)
         return SmoothDP(epsilon, delta, "l2") if delta < 1.0 else None
@@ -369,10 +370,8 @@ class LatticeNormNoise(PureStatement, LatticeNoise):
 class LatticeLaplace(AtDistance, LatticeNormNoise):
     """Publish integer counts with noise that changes no invariant, of mass ``exp(-rate ||z||)``.
 
-    The rate is ``epsilon / sensitivity``: two tables with the same invariants are told apart with a loss of
-    at most ``epsilon ||x - x'|| / sensitivity``. A record that moves between two cells is a difference of 2
-    in l1 and of the root of 2 in l2; with both margins of a two-way table fixed the smallest difference is 4
-    and 2. The guarantee prints the loss of each.
+    The rate is ``epsilon / sensitivity``: two tables with the same invariants are told apart with a loss of at most
+    ``epsilon ||x - x'|| / sensitivity``. The guarantee prints that of the smallest differences.
 
     Parameters
     ----------
@@ -447,7 +446,3 @@ class SemiLatticeLaplace(LatticeNormNoise, SemiAdjacentTables):
     sweeps: int = field(default=DEFAULT_SWEEPS, kw_only=True)
 
     name = "semi-lattice-laplace"
-
-    def __post_init__(self) -> None:
-        positive_integer(self.sweeps, "sweeps")
-        super().__post_init__()

@@ -106,8 +106,7 @@ class KNorm(RealHullNoise, FittedToNeighbours):
 
     Examples
     --------
-    With one total, K is half the l1 ball: no cell is worth more than another, and less noise than of
-    `ProjectedLaplace` does here.
+    With one total, K is half the l1 ball: less noise than of `ProjectedLaplace` does here.
 
     >>> from bayesdp.mechanisms import ProjectedLaplace
     >>> from bayesdp.queries import Totals
