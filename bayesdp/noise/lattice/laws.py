@@ -425,7 +425,7 @@ def radial_sum(invariants: Invariants) -> RadialSum | None:
     def log_theta(t: float) -> float:
         value = l2_log_sum(invariants, math.sqrt(0.5 / t))
         assert value is not None
-        return value
+        return float(value)
 
     def from_volume(t: float) -> float:
         return log_theta(t) - 0.5 * n * math.log(math.pi / t)
