@@ -163,7 +163,7 @@ def _rows(state: Words, plan: TwoWay, table: Ints, sums: Ints) -> None:
 def _size(values: Ints) -> int:
     total = 0
     for value in values.flat:
-        total += abs(value)
+        total += int(abs(value))
     return total
 
 

@@ -107,7 +107,9 @@ def test_coordinates_must_be_those_of_the_invariants() -> None:
     _, vertices = substitutions(3)
     table = np.zeros(3)
     other = Invariants(LinearQuery({"cell": range(3)}, [[1, 2, 3]], ["weighted"]))
-    with pytest.raises(ValueError, match="in coordinates 'helmert-1', but these invariants have coordinates 'echelon-1'"):
+    with pytest.raises(
+        ValueError, match="in coordinates 'helmert-1', but these invariants have coordinates 'echelon-1'"
+    ):
         KNorm(1.0, vertices).logp(table, table, other)
     assert np.isfinite(KNorm(1.0, vertices, "echelon-1").logp(table, table, other))
     with pytest.raises(ValueError, match="vertices have 2 coordinates, but these invariants leave 4 dimensions free"):
