@@ -54,16 +54,18 @@ def places_of(query: Query, items: Iterable[Any], argument: str) -> list[int]:
         places[labels] = position
         if len(labels) == 1:
             places[labels[0]] = position
-    unknown, found = [], []
-    for item in items:
-        place = places.get(item, -1) if isinstance(item, Hashable) else -1
-        if place is None:
-            raise ValueError(f"{argument} names {item!r}, which is the name of several answers; give a mask")
-        (unknown if place < 0 else found).append(item if place < 0 else place)
+    listed = list(items)
+    unknown = [item for item in listed if not isinstance(item, Hashable) or item not in places]
     if unknown:
         raise ValueError(
             f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
         )
+    found = []
+    for item in listed:
+        place = places[item]
+        if place is None:
+            raise ValueError(f"{argument} names {item!r}, which is the name of several answers; give a mask")
+        found.append(place)
     return found
 
 
