@@ -92,7 +92,7 @@ def test_the_posterior_is_that_of_enumeration(names):
         mean = float(probability @ x)
         draws = tree["posterior"]["x"].values[..., cell]
         assert_mean(draws, mean, math.sqrt(float(probability @ (x - mean) ** 2)), f"cell {cell}")
-    assert tree["fiber"].attrs["proved"] == 1  # `everywhere`: the noise forbids no table
+    assert tree["fiber"].attrs["proved"] == 1  # `full_support`: the noise forbids no table
 
 
 def test_the_picture_shows_the_mass(names):

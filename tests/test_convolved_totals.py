@@ -17,7 +17,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import PairLoss, rho_to_epsilon
-from bayesdp.privacy.pairs import Convolved, Kept, Neighbours, SemiAdjacent, relation_from
+from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, SemiAdjacent, relation_from
 from bayesdp.queries import LinearQuery
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
@@ -112,7 +112,7 @@ def test_other_noise_is_the_worst_of_its_loss() -> None:
     upper = row.loss["epsilon"]
     assert delta_at(upper) <= AT < delta_at(upper - 2e-3)
     assert both.guarantee is not None
-    by_sums = next(own for own in both.guarantee.pairs if isinstance(own.about, Kept))
+    by_sums = next(own for own in both.guarantee.pairs if isinstance(own.about, Conforming))
     assert by_sums.loss["delta"] == pytest.approx(AT)
     assert upper < by_sums.loss["epsilon"] - 0.01
     assert "upper bound" in row.relation
@@ -226,7 +226,7 @@ def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
         for row in rows.values():
             if (
                 isinstance(row.about, Convolved)
-                and isinstance(row.about.of, Kept)
+                and isinstance(row.about.of, Conforming)
                 and row.about.of.difference.l1 == 2.0
             ):
                 assert np.maximum(q - math.exp(row.loss["epsilon"]) * p, 0.0).sum() <= 0.01 + 1e-8

@@ -25,7 +25,7 @@ from bayesdp.privacy import (
 from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, LossAt, PureDP
-from bayesdp.privacy.pairs import Convolved, Kept, Neighbours, Relation, SemiAdjacent, SemiAdjacentWithin
+from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, Relation, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
@@ -48,7 +48,7 @@ _APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference(
 
 
 @dataclass(frozen=True)
-class Known:
+class ReleaseLoss:
     """What one release loses at a difference."""
 
     loss: Loss  # in the definition of privacy that its guarantee states
@@ -56,17 +56,17 @@ class Known:
     exact: bool = False  # whether every pair of the kind has this loss, and no less
 
     @classmethod
-    def of_row(cls, kind: str, row: Loss, *, exact: bool = False) -> Known:
+    def of_row(cls, kind: str, row: Loss, *, exact: bool = False) -> ReleaseLoss:
         """The loss of a kind out of a row of a guarantee, which may state others beside it."""
         normal = row.stated("gdp") if kind == "approximate" else None
         return cls(row.to(kind), normal if isinstance(normal, GaussianDP) else None, exact)
 
-    def group(self, k: int) -> Known:
+    def group(self, k: int) -> ReleaseLoss:
         """The loss of two tables that are k neighbouring steps apart; of normal noise by its mu, at the delta of one step."""
         if self.normal is None or not isinstance(self.loss, ApproximateDP):
-            return Known(self.loss.group(k))
+            return ReleaseLoss(self.loss.group(k))
         farther = self.normal.group(k)
-        return Known(farther.at(self.loss.delta) if self.loss.delta < 1.0 else self.loss, farther)
+        return ReleaseLoss(farther.at(self.loss.delta) if self.loss.delta < 1.0 else self.loss, farther)
 
     @property
     def size(self) -> tuple[float, ...]:
@@ -108,7 +108,7 @@ class Part:
         return found[0] if len(found) == 1 else None
 
     @cached_property
-    def by_law(self) -> dict[Difference, Known]:
+    def by_law(self) -> dict[Difference, ReleaseLoss]:
         """The loss at each kind of difference that keeps the joint invariants, where it follows from the law of the noise."""
         # For each kind of difference the largest length of what it changes in the answers, over all such differences, in the norm of
         # the noise. The invariants of the release follow from those that are kept together.
@@ -122,13 +122,15 @@ class Part:
         # The length of a step is left open: a bound by steps is taken elsewhere, from the loss that the release states.
         norm = DifferenceNorm(measured.query, self.joint, "add-remove", math.inf, scale.norm, scale.coordinates)
         return {
-            found.difference: Known.of_row(kind, scale.loss(found.size, delta), exact=not found.bound and scale.tight)
+            found.difference: ReleaseLoss.of_row(
+                kind, scale.loss(found.size, delta), exact=not found.bound and scale.tight
+            )
             for found in difference_lengths(norm)
             if math.isfinite(found.size)
         }
 
     @cached_property
-    def neighbours(self) -> tuple[str, Known] | None:
+    def neighbours(self) -> tuple[str, ReleaseLoss] | None:
         """The relation of neighbouring tables that the mechanism protects, and the loss; None where not stated."""
         relation = (self.release.mechanism or {}).get("neighbours")
         if not isinstance(relation, str):
@@ -145,14 +147,14 @@ class Part:
         about = SemiAdjacent(adjacency), SemiAdjacentWithin(adjacency)
         return next(((adjacency, row) for row in self.stated.pairs if row.about in about), None)
 
-    def loss(self, difference: Difference) -> Known | None:
+    def loss(self, difference: Difference) -> ReleaseLoss | None:
         """What the release loses at a difference that its invariants do not see; None if unknown."""
         # The least of three upper bounds, of which the first may be exact: what follows from the law of its noise; the row of its own
         # guarantee on this kind of difference; steps of one record, or the length of the difference in the norm of its guarantee.
         found = [self.by_law[difference]] if difference in self.by_law else []
         for row in self.stated.pairs:
             # Another change may be the smallest of other invariants, if it was searched for.
-            if isinstance(row.about, Kept) and row.about.difference == difference and not difference.found:
+            if isinstance(row.about, Conforming) and row.about.difference == difference and not difference.found:
                 found.append(self._with_mu(row.loss))
                 break
         if not found or not found[0].exact:
@@ -160,7 +162,7 @@ class Part:
             found += [] if steps is None else [steps]
         return min(found, key=lambda known: known.size, default=None)
 
-    def _by_steps(self, difference: Difference) -> Known | None:
+    def _by_steps(self, difference: Difference) -> ReleaseLoss | None:
         """The loss of as many neighbouring steps as the difference takes, or of its length; None where neither is known."""
         stated = self.stated
         if self.neighbours is not None:
@@ -178,18 +180,18 @@ class Part:
             known = self.adjacent
             if known is None or difference.l1 > 2.0 * known[0] or isinstance(known[1].about, SemiAdjacentWithin):
                 return None
-            return Known.of_row(stated.kind, known[1].loss)
+            return ReleaseLoss.of_row(stated.kind, known[1].loss)
         size = difference.size(stated.unit) / stated.parameters.size
         whole = stated.loss
         if isinstance(whole, ApproximateDP):
-            return Known.of_row(stated.kind, stated.parameters.loss) if size <= _LONGER else None
+            return ReleaseLoss.of_row(stated.kind, stated.parameters.loss) if size <= _LONGER else None
         # Noise of one norm: the loss follows the distance in it, also between whole numbers of steps.
         factor = size**2 if isinstance(whole, ZCDP) else size
-        return Known(replace(whole, **{name: value * factor for name, value in whole.items()}))
+        return ReleaseLoss(replace(whole, **{name: value * factor for name, value in whole.items()}))
 
-    def _with_mu(self, row: Loss) -> Known:
+    def _with_mu(self, row: Loss) -> ReleaseLoss:
         """A loss that the release states; for normal noise with epsilon and delta, the mu that has these: its own is no larger."""
-        known = Known.of_row(self.stated.kind, row)
+        known = ReleaseLoss.of_row(self.stated.kind, row)
         loss, measured = known.loss, self.measured
         if (
             known.normal is not None
@@ -200,9 +202,9 @@ class Part:
             return known
         if not 0.0 < loss.delta < 1.0:
             return known
-        return Known(loss, GaussianDP(1.0 / gaussian_sigma(loss.epsilon, loss.delta, 1.0)))
+        return ReleaseLoss(loss, GaussianDP(1.0 / gaussian_sigma(loss.epsilon, loss.delta, 1.0)))
 
-    def laws(self, about: Relation, known: Known) -> _Pair | None:
+    def laws(self, about: Relation, known: ReleaseLoss) -> _Pair | None:
         """The two laws for the tables of a row, or two that are as easy to tell apart; None where there are none that are known."""
         pair = None
         if isinstance(about, Neighbours):
@@ -210,7 +212,7 @@ class Part:
             measured = self._independent
             if measured is not None and all(isinstance(part, SumPart) for part in measured.query.parts):
                 pair = _repeated(measured, len(measured.query.parts) * round(RECORDS[about.change]), exact=False)
-        elif isinstance(about, Kept):
+        elif isinstance(about, Conforming):
             pair = self._moved.get(about.difference)
         return self._of_loss(known) if pair is None else pair
 
@@ -220,7 +222,7 @@ class Part:
         measured = self.measured
         if measured is None or not measured.law.additive or not measured.law.independent:
             return None
-        return None if measured.law.moved(1.0) is None else measured
+        return None if measured.law.shift_tradeoff(1.0) is None else measured
 
     @cached_property
     def _moved(self) -> dict[Difference, _Pair]:
@@ -245,7 +247,7 @@ class Part:
                     pair = _Pair((), True)
                 else:
                     # However the changes are spread over the answers: `NoiseLaw.moved`.
-                    moved = measured.law.moved(float(length))
+                    moved = measured.law.shift_tradeoff(float(length))
                     pair = None if moved is None else _Pair((moved,), False)
             if pair is not None:
                 found[of] = pair
@@ -262,12 +264,12 @@ class Part:
             profiles = lattice_profiles(measured.invariants, difference, measured.law.sigma)
             if profiles is None or len(profiles) != 1 or not profiles[0].spread:
                 continue
-            moved = DiscreteGaussian(profiles[0].scale).moved(float(profiles[0].shift))
+            moved = DiscreteGaussian(profiles[0].scale).shift_tradeoff(float(profiles[0].shift))
             if moved is not None:
                 found[difference] = _Pair((moved,), exact=True, spread=profiles[0].spread)
         return found
 
-    def _of_loss(self, known: Known) -> _Pair | None:
+    def _of_loss(self, known: ReleaseLoss) -> _Pair | None:
         """Two laws that are at least as easy to tell apart as all with the loss."""
         loss, normal = known.loss, known.normal
         if isinstance(loss, GaussianDP):
@@ -285,7 +287,7 @@ class Part:
 
 def _repeated(measured: Measured, answers: int, *, exact: bool) -> _Pair | None:
     """So many answers changed by one, up or down."""
-    one = measured.law.moved(1.0)
+    one = measured.law.shift_tradeoff(1.0)
     return None if one is None or answers > _MOST else _Pair((one,) * answers, exact)
 
 
@@ -319,7 +321,7 @@ def needs_delta(kinds: set[str]) -> bool:
     return "gdp" in kinds and bool(kinds & {"pure", "approximate"}) and "zcdp" not in kinds
 
 
-def total(known: Sequence[Known], kind: str, delta: float | None) -> Loss:
+def total(known: Sequence[ReleaseLoss], kind: str, delta: float | None) -> Loss:
     """The loss of all releases together, in the definition that `common_kind` has found."""
     # Normal noise adds up exactly by its mu: that of releases which state epsilon and delta first, at the sum of their deltas; then
     # that of releases which state mu, at the delta that was given to put mu and epsilon together.
@@ -435,7 +437,7 @@ def total_guarantee(
     return with_total_person(whole, joint.invariants), None
 
 
-type _Row = tuple[PairLoss, Sequence[Known]]
+type _Row = tuple[PairLoss, Sequence[ReleaseLoss]]
 """A row of a total by sums, and what each release with noise is known to lose there."""
 
 
@@ -453,7 +455,7 @@ def _rows(parts: Sequence[Part], differences: Sequence[Difference], kind: str, d
     adjacent = [part.adjacent for part in parts if part.adjacent is not None]
     if len(adjacent) == len(parts):
         nearest, row = min(adjacent, key=lambda one: one[0])
-        worst = [Known.of_row(part.stated.kind, one.loss) for part, (_, one) in zip(parts, adjacent, strict=True)]
+        worst = [ReleaseLoss.of_row(part.stated.kind, one.loss) for part, (_, one) in zip(parts, adjacent, strict=True)]
         # One norm, or the number of records, of which each is at most 2 in l1.
         same = len({one.norm for _, one in adjacent}) == 1
         size, norm = (row.size, row.norm) if same else (2.0 * nearest, "l1")
@@ -465,7 +467,7 @@ def _rows(parts: Sequence[Part], differences: Sequence[Difference], kind: str, d
         if len(known) == len(parts):
             normal = all(one.normal is not None for one in known)
             exact = all(one.exact for one in known) and (kind != "approximate" or normal or len(known) == 1)
-            kept = Kept(difference, "" if exact else "upper")
+            kept = Conforming(difference, "" if exact else "upper")
             found.append((PairLoss(kept, difference.size(unit), unit, total(known, kind, delta)), known))
     return found
 
@@ -488,8 +490,8 @@ def _convolved_rows(parts: Sequence[Part], rows: Sequence[_Row], delta: float, *
         if not all_rows and bounds.upper >= _epsilon_at(row.loss, delta) * (1.0 - _SHORTER):
             continue
         exact = all(pair.exact for pair in pairs) and not isinstance(about, Neighbours)
-        if isinstance(about, Kept):
-            about = Kept(about.difference, "" if exact else "upper")
+        if isinstance(about, Conforming):
+            about = Conforming(about.difference, "" if exact else "upper")
         least = bounds.lower if exact else 0.0
         if exact and spread < 1.0:
             least = convolved_epsilon(factors, delta / spread).lower if delta < spread else 0.0

@@ -28,7 +28,7 @@ from bayesdp.mechanisms.stated import (
 )
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.losses import ApproximateDP, LossAt
-from bayesdp.privacy.pairs import Convolved, Kept, Relation
+from bayesdp.privacy.pairs import Conforming, Convolved, Relation
 from bayesdp.privacy.words import SamplerStatement
 from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.kept import kept_differences
@@ -196,4 +196,4 @@ def _check_partly(stated: Guarantee, known: Guarantee | None, release: Release, 
 def _about(relation: Relation) -> tuple[bool, Relation | Difference]:
     """The tables that a row is about, whatever it says of bounds, and whether it is by convolution."""
     of = relation.of if isinstance(relation, Convolved) else relation
-    return isinstance(relation, Convolved), of.difference if isinstance(of, Kept) else of
+    return isinstance(relation, Convolved), of.difference if isinstance(of, Conforming) else of

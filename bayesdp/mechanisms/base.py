@@ -28,7 +28,7 @@ from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Gu
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
-from bayesdp.privacy.pairs import Kept
+from bayesdp.privacy.pairs import Conforming
 from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.queries.query import checked_query
@@ -185,7 +185,7 @@ class Mechanism(ABC):
 
     def _pairs(self) -> tuple[PairLoss, ...]:
         conforming = (
-            PairLoss(Kept(kept.difference, kept.bound), kept.size, self._unit, self._loss_at(kept.size))
+            PairLoss(Conforming(kept.difference, kept.bound), kept.size, self._unit, self._loss_at(kept.size))
             for kept in self._lengths
         )
         return (*self._relation_rows(), *conforming)

@@ -14,7 +14,7 @@ import numpy as np
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
 from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.pairs import Kept, Neighbours, SemiAdjacent
+from bayesdp.privacy.pairs import Conforming, Neighbours, SemiAdjacent
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.kept import ADDED, kept_differences
@@ -76,7 +76,7 @@ def with_person(
 
 
 def _of_difference(stated: Guarantee, difference: Difference) -> Loss | None:
-    rows = (row for row in stated.pairs if isinstance(row.about, Kept) and row.about.difference == difference)
+    rows = (row for row in stated.pairs if isinstance(row.about, Conforming) and row.about.difference == difference)
     return next((row.loss for row in rows), None)
 
 

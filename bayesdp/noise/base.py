@@ -169,7 +169,7 @@ class NoiseLaw(ABC):
         What the law takes and how that is related to what else a methods note may state, for messages; may be empty.
     additive : bool
         Whether noisy values are the location plus noise whose law does not depend on it; not so within bounds.
-    everywhere : bool
+    full_support : bool
         Whether its log-density is finite for every value of the support around every location, so that noise forbids no
         table. False, the default, where that is not known.
     normal : bool
@@ -187,7 +187,7 @@ class NoiseLaw(ABC):
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     additive: ClassVar[bool] = True
-    everywhere: ClassVar[bool] = False
+    full_support: ClassVar[bool] = False
     normal: ClassVar[bool] = False
     kernel_form: ClassVar[KernelForm | None] = None
     kernel_parameters: ClassVar[tuple[str, ...]] = ()
@@ -430,7 +430,7 @@ class NoiseLaw(ABC):
         """
         return None
 
-    def moved(self, by: float) -> TradeOff | None:
+    def shift_tradeoff(self, by: float) -> TradeOff | None:
         """The trade-off function of the noise of one answer around a centre, and around one moved by that much.
 
         `by` is a whole number where the noise is. Only of independent noise whose best tests reject all values beyond one, as of every

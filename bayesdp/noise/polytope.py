@@ -135,7 +135,7 @@ class KNorm(HullDensity, CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "k-norm"
-    everywhere = True
+    full_support = True
     _variance_words = "in closed form where the boundary of K can be triangulated"
 
     def __post_init__(self) -> None:
@@ -215,7 +215,7 @@ class SemiKNorm(HullDensity):
     adjacency: int
 
     name = "semi-k-norm"
-    everywhere = True
+    full_support = True
     family = "semi"
     _variance_words = "for disjoint totals, tables with two rows or columns, and small tables with both margins"
 
@@ -277,7 +277,7 @@ class LatticeKNorm(HullLaw, LatticeLaw):
     vertices: Ints | None = None
 
     name = "lattice-k-norm"
-    everywhere = True
+    full_support = True
     isotropic = False
     unknown_sum = "it is computed only where the norm is a multiple of the l1 norm and that sum is known"
 

@@ -113,7 +113,7 @@ class RescaledLaplace(NoiseLaw):
     support = "simplex"
     family = "bounded"
     integer = False
-    everywhere = True
+    full_support = True
     kernel_parameters = ("b",)
 
     def __post_init__(self) -> None:

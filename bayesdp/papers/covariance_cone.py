@@ -95,7 +95,7 @@ class BoxNorm(NoiseLaw):
     support = "vectors"
     family = "polytope"
     integer = False
-    everywhere = True
+    full_support = True
     kernel_parameters = ("b",)
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
 from bayesdp.privacy.loss import Loss
 from bayesdp.privacy.losses import LossAt, stated_loss
-from bayesdp.privacy.pairs import Kept, Neighbours
+from bayesdp.privacy.pairs import Conforming, Neighbours
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.queries.query import checked_query
@@ -291,7 +291,7 @@ class FrameworkMechanism:
             substituted = self.invariants.nested is not None or difference in DIFFERENCES.values()
             steps = round(difference.l1 / size)
             if steps > 1 and (substituted or self.neighbours != "substitution"):
-                rows.append(PairLoss(Kept(difference), difference.l1, "l1", loss.group(steps)))
+                rows.append(PairLoss(Conforming(difference), difference.l1, "l1", loss.group(steps)))
         return tuple(rows)
 
     def _caveats(self) -> tuple[Statement, ...]:

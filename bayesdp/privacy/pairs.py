@@ -74,18 +74,20 @@ class Neighbours(Relation):
 
 
 @dataclass(frozen=True)
-class Kept(Relation):
+class Conforming(Relation):
     """Tables that agree on all invariants and differ in a kind of way; what the loss is of those that do: a key of `BOUNDS`.
 
     Examples
     --------
     >>> from bayesdp.privacy import DIFFERENCES
-    >>> Kept(DIFFERENCES["3-cycle"], "upper").words.removeprefix(DIFFERENCES["3-cycle"].relation)
+    >>> Conforming(DIFFERENCES["3-cycle"], "upper").words.removeprefix(DIFFERENCES["3-cycle"].relation)
     ' (an upper bound of the loss of all such pairs)'
     """
 
     difference: Difference
     bound: Choice = ""
+
+    name = "kept"
 
     def __post_init__(self) -> None:
         Sentence(self.difference.relation)
@@ -182,7 +184,7 @@ class Convolved(Relation):
         of: Any = self.of
         if isinstance(of, Convolved):
             raise ValueError("the relation of a row by convolution must not be by convolution itself")
-        if not isinstance(of, Neighbours | Kept | SemiAdjacent):
+        if not isinstance(of, Neighbours | Conforming | SemiAdjacent):
             raise TypeError(f"of must be the relation of a row that losses are added in, got {self.of!r}")
         object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
 
@@ -200,7 +202,7 @@ def relation_from(description: Any) -> Relation:
     >>> relation_from(SemiAdjacent(3).describe())
     SemiAdjacent(adjacency=3, joint=False)
     """
-    known: tuple[type[Relation], ...] = (Neighbours, Kept, SemiAdjacent, SemiAdjacentWithin, Convolved, Sentence)
+    known: tuple[type[Relation], ...] = (Neighbours, Conforming, SemiAdjacent, SemiAdjacentWithin, Convolved, Sentence)
     return described_from(description, known, "a relation")
 
 
@@ -269,7 +271,7 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
     """
     rate = _validate.positive_real(epsilon, "epsilon")
     found = [_difference(item) for item in differences]
-    return tuple(PairLoss(Kept(item), item.size(norm), norm, PureDP(rate * item.size(norm))) for item in found)
+    return tuple(PairLoss(Conforming(item), item.size(norm), norm, PureDP(rate * item.size(norm))) for item in found)
 
 
 def gaussian_pairs(
@@ -304,7 +306,7 @@ def gaussian_pairs(
             exact = continuous and item.l2 > 0.0
             epsilon = gaussian_epsilon(delta, sigma, item.l2) if exact else rho_to_epsilon(rho, delta)
             losses.append(ApproximateDP(epsilon, delta))
-        rows.append(PairLoss(Kept(item), item.l2, "l2", all_of(losses)))
+        rows.append(PairLoss(Conforming(item), item.l2, "l2", all_of(losses)))
     return tuple(rows)
 
 

@@ -50,7 +50,7 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
         return f"which tables the potential {variable.name} allows is not known"
     op, inputs = variable.owner.op, variable.owner.inputs
     known = next((place for kind, place in _WHOLE_LINE.items() if isinstance(op, kind)), None)
-    if known is None and _everywhere(op):
+    if known is None and _full_support(op):
         known = 0
     reason = f"which tables the law of {variable.name} allows is not known"
     if known is None:
@@ -61,18 +61,18 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
 
 
 @singledispatch
-def _everywhere(op: Any) -> bool:
+def _full_support(op: Any) -> bool:
     """Whether a law states that its density is positive on the whole line, whatever the location."""
     law_type = getattr(op, "law_type", None)
-    return law_type is not None and law_type.everywhere
+    return law_type is not None and law_type.full_support
 
 
-@_everywhere.register
+@_full_support.register
 def _of_canonical(op: CanonicalNoiseRV) -> bool:
     return math.isinf(op.noise.support()[1])
 
 
-@_everywhere.register
+@_full_support.register
 def _of_counts(op: CanonicalOfCountsRV) -> bool:
     """Canonical noise of answers about counts: its bounded support has become limits of the fiber (`kernel_reach`)."""
     return True

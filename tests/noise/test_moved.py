@@ -26,7 +26,7 @@ def masses(law: NoiseLaw, k: np.ndarray, centre: int) -> np.ndarray:
 def test_integer_noise_is_told_apart_as_its_masses_are(law: NoiseLaw, by: int) -> None:
     k = np.arange(-80, 90)
     p, q = masses(law, k, 0), masses(law, k, by)
-    f = law.moved(float(by))
+    f = law.shift_tradeoff(float(by))
     assert f is not None
     for epsilon in EPSILONS:
         exact = float(np.maximum(q - math.exp(epsilon) * p, 0.0).sum())
@@ -37,7 +37,7 @@ def test_integer_noise_is_told_apart_as_its_masses_are(law: NoiseLaw, by: int) -
 @pytest.mark.parametrize("by", [0.3, 2.0])
 def test_laplace_noise_is_told_apart_as_its_density_is(by: float) -> None:
     law = Laplace(b=1.5)
-    f = law.moved(by)
+    f = law.shift_tradeoff(by)
     assert f is not None
 
     def gain(x: float, epsilon: float) -> float:
@@ -57,7 +57,7 @@ def test_no_changes_of_the_same_sum_are_easier_to_tell_apart(law: NoiseLaw) -> N
     k = np.arange(-25, 30)
     p, moved = masses(law, k, 0), {by: masses(law, k, by) for by in (1, 2, 3)}
     for total in (2, 3):
-        whole = law.moved(float(total))
+        whole = law.shift_tradeoff(float(total))
         assert whole is not None
         for spread in product((0, 1, 2), repeat=3):
             if sum(spread) != total:
@@ -77,11 +77,13 @@ def test_which_laws_know_it() -> None:
         return {law}.union(*(all_of(own) for own in law.__subclasses__()))
 
     known = {
-        own for own in all_of(NoiseLaw) if own.moved is not NoiseLaw.moved and own.__module__.startswith("bayesdp.")
+        law
+        for law in all_of(NoiseLaw)
+        if law.shift_tradeoff is not NoiseLaw.shift_tradeoff and law.__module__.startswith("bayesdp.")
     }
     assert known == {Laplace, DiscreteLaplace, DiscreteGaussian}
     assert "laplace" in law_names()
-    assert Gaussian(sigma=1.0).moved(1.0) is None  # by its mu
-    assert DiscreteLaplace(b=np.array([1.0, 2.0])).moved(1.0) is None
-    assert DiscreteGaussian(sigma=1e6).moved(1.0) is None
-    assert DiscreteLaplace(b=2.0).moved(1e6) is None
+    assert Gaussian(sigma=1.0).shift_tradeoff(1.0) is None  # by its mu
+    assert DiscreteLaplace(b=np.array([1.0, 2.0])).shift_tradeoff(1.0) is None
+    assert DiscreteGaussian(sigma=1e6).shift_tradeoff(1.0) is None
+    assert DiscreteLaplace(b=2.0).shift_tradeoff(1e6) is None

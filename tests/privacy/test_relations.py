@@ -7,16 +7,20 @@ import json
 import pytest
 
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
-from bayesdp.privacy.pairs import Difference, Kept, Neighbours, Relation, SemiAdjacent, Sentence, relation_from
+from bayesdp.privacy.pairs import Conforming, Difference, Neighbours, Relation, SemiAdjacent, Sentence, relation_from
 from bayesdp.sensitivities.kept import ADDED
 
 RELATIONS: list[Relation] = [
     *(Neighbours(change, among) for change in ("substitution", "add-remove") for among in ("", "all", "joint", "data")),
     Neighbours("substitution", "all", "at most"),
-    *(Kept(difference, bound) for difference in (*DIFFERENCES.values(), ADDED) for bound in ("", "largest", "upper")),
+    *(
+        Conforming(difference, bound)
+        for difference in (*DIFFERENCES.values(), ADDED)
+        for bound in ("", "largest", "upper")
+    ),
     *(SemiAdjacent(a, joint) for a in (1, 2, 3, 40) for joint in (False, True)),
     Sentence("some pair"),
-    Kept(Difference("the smallest change found", 5.0, 3.0, found=True)),
+    Conforming(Difference("the smallest change found", 5.0, 3.0, found=True)),
 ]
 
 

@@ -104,7 +104,7 @@ class BoundedLaw(IndependentLaw):
 
     support = "bounded"
     additive = False
-    everywhere = True
+    full_support = True
     has_atoms: ClassVar[bool]
     free: ClassVar[Any]
     scale_name: ClassVar[str] = "b"

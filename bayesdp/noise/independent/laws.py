@@ -82,7 +82,7 @@ class ScaledLaw(IndependentLaw):
         ``fill(rng, mu, scale, out)`` writes draws into ``out``, shape (draws, cells).
     """
 
-    everywhere = True
+    full_support = True
     ways: ClassVar[Ways | None] = None
     scale_name: ClassVar[str]
     fill: ClassVar[Any]
@@ -374,8 +374,8 @@ class Laplace(_OfLaplace, RealLaw):
         """Mean and variance around mu."""
         return mu, 2.0 * scale**2
 
-    def moved(self, by: float) -> TradeOff | None:
-        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+    def shift_tradeoff(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.shift_tradeoff`; not known where each answer has a scale of its own."""
         return None if np.ndim(self.b) else LaplaceTradeOff(by / float(self.b))
 
 
@@ -527,9 +527,9 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
         square = geometric * (2.0 * geometric + 1.0) + above * (1.0 + 2.0 * geometric)
         return near + sign * mean, square - mean**2
 
-    def moved(self, by: float) -> TradeOff | None:
-        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
-        return None if np.ndim(self.b) else moved_discrete_laplace(1.0 / float(self.b), int(by))
+    def shift_tradeoff(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.shift_tradeoff`; not known where each answer has a scale of its own."""
+        return None if np.ndim(self.b) else shifted_discrete_laplace(1.0 / float(self.b), int(by))
 
     def draw_by_integers(self, size: int, engine: str) -> list[int]:
         """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""
@@ -612,14 +612,14 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
         mean, variance = theta.moments(mu - centre, scale)
         return centre + mean, variance
 
-    def moved(self, by: float) -> TradeOff | None:
-        """See `NoiseLaw.moved`; not known where each answer has a scale of its own."""
+    def shift_tradeoff(self, by: float) -> TradeOff | None:
+        """See `NoiseLaw.shift_tradeoff`; not known where each answer has a scale of its own."""
         if np.ndim(self.sigma):
             return None
         most = math.ceil(10.0 * float(self.sigma)) + int(by)  # beyond it is a mass of 1e-22, around both centres
         if most > MOST_OUTCOMES:
             return None
-        return moved_by_masses(np.exp(np.asarray(self.log_mass(np.arange(-most, most + 1)))), int(by))
+        return shifted_masses(np.exp(np.asarray(self.log_mass(np.arange(-most, most + 1)))), int(by))
 
     def draw_by_integers(self, size: int, engine: str) -> list[int]:
         """Draw noise of one scale with integer arithmetic only. See `NoiseLaw.draw_by_integers`."""
@@ -630,12 +630,12 @@ MOST_OUTCOMES = 50_000
 """Outcomes that are written out."""
 
 
-def moved_discrete_laplace(rate: float, by: int) -> TradeOff | None:
+def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
     """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on.
 
     Examples
     --------
-    >>> moved_discrete_laplace(0.5, 1)  # randomised response
+    >>> shifted_discrete_laplace(0.5, 1)  # randomised response
     ApproximateTradeOff(epsilon=0.5, delta=0.0)
     """
     if by == 1:
@@ -648,7 +648,7 @@ def moved_discrete_laplace(rate: float, by: int) -> TradeOff | None:
     return DiscretePair(0.0, tuple(null[::-1].tolist()), tuple(null.tolist()))
 
 
-def moved_by_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
+def shifted_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
     """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
     # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
     # rounding.

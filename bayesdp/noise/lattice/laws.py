@@ -338,7 +338,7 @@ class LatticeGaussian(LatticeLaw):
     sigma: float
 
     name = "lattice-gaussian"
-    everywhere = True
+    full_support = True
     kernel_form = KernelForm("gaussian")
     scale_name = "sigma"
     relation = (
@@ -499,7 +499,7 @@ class LatticeLaplace(LatticeLaw):
     norm: str = "l1"
 
     name = "lattice-laplace"
-    everywhere = True
+    full_support = True
     kernel_form = KernelForm("l1")
     scale_name = "epsilon"
     relation = "epsilon, the rate per count in mass ~ exp(-epsilon norm): 1 / b for a scale b; and norm, l1 or l2"

@@ -250,9 +250,9 @@ class Censored(IndependentLaw):
         return self.law.integer
 
     @property
-    def everywhere(self) -> bool:  # type: ignore[override]  # as above
+    def full_support(self) -> bool:  # type: ignore[override]  # as above
         """Whether no value is impossible around any location."""
-        return self.law.everywhere
+        return self.law.full_support
 
     @property
     def limits(self) -> tuple[Any, Any]:

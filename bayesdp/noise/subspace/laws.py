@@ -164,7 +164,7 @@ class ProjectedGaussian(SubspaceLaw):
     sigma: float
 
     name = "projected-gaussian"
-    everywhere = True
+    full_support = True
     normal = True
     kernel_form = KernelForm("gaussian")
     scale_name = "sigma"
@@ -256,7 +256,7 @@ class CorrelatedGaussian(CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "correlated-gaussian"
-    everywhere = True
+    full_support = True
     normal = True
     kernel_form = KernelForm("gaussian")
     scale_name = "sigma"  # no field: PyMC's distribution has it as a factor
@@ -369,7 +369,7 @@ class ExtendedLaplace(CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "extended-laplace"
-    everywhere = True
+    full_support = True
     kernel_form = KernelForm("l1", of_scale=True)
     scale_name = "b"
     _variance_words = "``2 b**2`` times the diagonal of the projection"
@@ -449,7 +449,7 @@ class MixedLaplace(CoordinateLaw):
     coordinates: str = "helmert-1"
 
     name = "mixed-laplace"
-    everywhere = True
+    full_support = True
     scale_name = "b"
     _variance_words = "``2 sum_k weights[k] b_k**2`` times the diagonal of the projection"
 

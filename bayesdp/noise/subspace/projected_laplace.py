@@ -155,7 +155,7 @@ class ProjectedLaplace(SubspaceLaw):
     b: float
 
     name = "projected-laplace"
-    everywhere = True
+    full_support = True
     kernel_form = KernelForm("l1", of_scale=True)
     scale_name = "b"
     relation = (

@@ -314,7 +314,7 @@ class SubspaceNorm(SubspaceLaw):
     norm: str = "l1"
 
     name = "subspace-norm"
-    everywhere = True
+    full_support = True
     kernel_form = KernelForm("l1")
     scale_name = "epsilon"
     _variance_words = "for l2; for l1 with disjoint totals; in few dimensions"
