@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize
 
 import bayesdp as bdp
-from bayesdp.papers.bounded_statistics import bounds_given_sum, second_of_sum
+from bayesdp.mechanisms.bounded.sums import bounds_given_sum, second_of_sum
 
 
 def test_the_intervals_of_the_paper() -> None:
