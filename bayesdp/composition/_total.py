@@ -23,8 +23,7 @@ from bayesdp.privacy import (
     gaussian_sigma,
 )
 from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, LossAt, PureDP
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, LossAt, PureDP
 from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, Relation, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp

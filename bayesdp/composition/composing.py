@@ -21,7 +21,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.stated import LOSS_UNKNOWN, composition_name
 from bayesdp.privacy import Difference, Guarantee, SemiAdjacency, semi_adjacency
-from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import Loss
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences
 

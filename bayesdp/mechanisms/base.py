@@ -26,8 +26,7 @@ from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import LossAt, stated_loss
+from bayesdp.privacy.losses import Loss, LossAt, stated_loss
 from bayesdp.privacy.pairs import Conforming
 from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import Identity, Query

@@ -30,8 +30,7 @@ from bayesdp.privacy import (
     tradeoff_from_description,
 )
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
+from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
 from bayesdp.privacy.pairs import Sentence
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import LinearQuery, SumPart

@@ -19,8 +19,7 @@ from bayesdp.mechanisms.protects import FittedToNeighbours, Neighbouring, SemiAd
 from bayesdp.noise.arrays import positive_number
 from bayesdp.privacy import factorization, gaussian_sigma_for_mu, lemma_3_4_sigma, projected_sensitivity
 from bayesdp.privacy.caveats import Fixed
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import GaussianDP
+from bayesdp.privacy.losses import GaussianDP, Loss
 
 type Floats = npt.NDArray[np.float64]
 

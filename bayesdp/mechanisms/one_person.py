@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference, Guarantee
-from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import Loss
 from bayesdp.privacy.pairs import Conforming, Neighbours, SemiAdjacent
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import SumPart

@@ -32,8 +32,7 @@ from bayesdp.privacy import (
     projected_sensitivity,
     query_sensitivity,
 )
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import LossAt
+from bayesdp.privacy.losses import Loss, LossAt
 from bayesdp.privacy.pairs import Neighbours, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Query, shown_unit

@@ -33,7 +33,7 @@ from bayesdp.noise import (
 )
 from bayesdp.privacy import Guarantee, PairLoss
 from bayesdp.privacy.caveats import Smooth
-from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import Loss
 from bayesdp.privacy.pairs import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.words import OnePerson
 from bayesdp.queries import Identity, Query

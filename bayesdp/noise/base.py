@@ -17,8 +17,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise.arrays import count_of, located
 from bayesdp.privacy import Difference, gaussian_pairs
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import PureDP
+from bayesdp.privacy.losses import Loss, PureDP
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.queries import Query, sets_of_records
 

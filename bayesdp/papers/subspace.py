@@ -43,8 +43,7 @@ from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairL
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import LossAt, stated_loss
+from bayesdp.privacy.losses import Loss, LossAt, stated_loss
 from bayesdp.privacy.pairs import Conforming, Neighbours
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity, Query

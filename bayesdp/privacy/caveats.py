@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import Loss
 from bayesdp.privacy.smooth import SmoothDP
 from bayesdp.privacy.words import Choice, Statement
 

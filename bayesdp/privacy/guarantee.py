@@ -13,8 +13,7 @@ from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp.privacy import caveats
 from bayesdp.privacy.caveats import Sentence
-from bayesdp.privacy.loss import LOSS_KINDS, Loss
-from bayesdp.privacy.losses import LossAt, stated_loss
+from bayesdp.privacy.losses import LOSS_KINDS, Loss, LossAt, stated_loss
 from bayesdp.privacy.pairs import UNITS, Neighbours, PairLoss, relation_from
 from bayesdp.privacy.words import (
     EXACT_SAMPLER,

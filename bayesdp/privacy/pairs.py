@@ -14,8 +14,7 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_epsilon, gaussian_rho, rho_to_epsilon
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP, all_of, stated_loss
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, all_of, stated_loss
 from bayesdp.privacy.words import Choice, Described, described_from
 from bayesdp.sensitivities.differences import DIFFERENCES, NEIGHBOURS, NORMS, Difference
 

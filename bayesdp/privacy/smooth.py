@@ -16,8 +16,7 @@ from typing import Self
 
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_rho, rho_to_delta
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ApproximateDP, PureDP
+from bayesdp.privacy.losses import ApproximateDP, Loss, PureDP
 from bayesdp.sensitivities.differences import NORMS
 
 _MOST = 200_000

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from bayesdp import _validate
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import stated_loss
+from bayesdp.privacy.losses import Loss, stated_loss
 from bayesdp.sensitivities.differences import Difference
 
 type Choice = str

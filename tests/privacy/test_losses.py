@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.privacy.loss import NO_PROTECTION, Loss
 from bayesdp.privacy.losses import (
+    NO_PROTECTION,
     ZCDP,
     ApproximateDP,
     GaussianDP,
+    Loss,
     LossAt,
     PureDP,
     SeveralLosses,

@@ -10,7 +10,7 @@ from bayesdp.calibration.designs.candidates import Releases
 from bayesdp.composition import loss_at_difference
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import DIFFERENCES, Difference
-from bayesdp.privacy.loss import Loss
+from bayesdp.privacy.losses import Loss
 from bayesdp.sensitivities.kept import kept_differences
 
 _NAMES = {"pure": "epsilon", "approximate": "epsilon", "zcdp": "rho", "gdp": "mu"}

@@ -35,8 +35,7 @@ from bayesdp.privacy import (
     truncated_scale,
 )
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
-from bayesdp.privacy.loss import Loss
-from bayesdp.privacy.losses import ZCDP, ApproximateDP, LossAt, PureDP, all_of
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, PureDP, all_of
 from bayesdp.privacy.pairs import Neighbours
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity, Query
