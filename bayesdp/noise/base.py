@@ -157,7 +157,7 @@ class NoiseLaw(ABC):
         Whether all coordinates of the space it lives on are treated alike, so that cells which the invariants treat alike
         have noise of one law.
     family : {"independent", "bounded", "perturbed", "lattice", "subspace", "polytope", "semi"}
-        Which laws share its code: a folder here. By default what follows from `support`.
+        Which laws share its code. By default what follows from `support`.
     other_parameters : tuple of str
         Parameters that its constructor takes in place of its fields.
     kernel_parameters : tuple of str
