@@ -294,12 +294,16 @@ class Guarantee:
         recorded = "" if self.determined_complete else "; whether these are all was not recorded"
         return f"Not protected: the invariants determine these cells ({found}{recorded}):"
 
+    def _noise(self) -> str:
+        """How the noise was drawn, in words."""
+        return "drawn exactly from its law" if self.certified else str(self.sampler)
+
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike, as they may be shown."""
         lines, heading = self._protected(), self._determined()
         if heading:
             lines.append((heading, list(self.determined_cells)))
-        lines.append((f"Noise: {'drawn exactly from its law' if self.certified else self.sampler}", []))
+        lines.append((f"Noise: {self._noise()}", []))
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)

@@ -1,6 +1,6 @@
 """Privacy losses as values: what a definition of privacy states for two tables, and what follows from it.
 
-The definitions are `PureDP` (epsilon), `ApproximateDP` (epsilon, delta), `ZCDP` (rho) and `GaussianDP` (mu); guarantees and files state
+The definitions are `PureDP` (epsilon), `ApproximateDP` (epsilon, delta), `ZCDP` (rho), `GaussianDP` (mu); guarantees and files state
 losses by several at once (the noise of a Gaussian mechanism has a rho, a mu, and an epsilon at each delta), and for a difference of a
 given size. A delta of 1 is true of every mechanism: such a loss says nothing, and its text says so; it is never printed as a number.
 """

@@ -15,7 +15,6 @@ from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
-from bayesdp.significance._corners import in_words
 from bayesdp.significance._families import (
     ALTERNATIVES,
     FOR_LEVELS,
@@ -28,6 +27,7 @@ from bayesdp.significance._families import (
     elementwise,
     finite_statistic,
 )
+from bayesdp.significance.corners import in_words
 
 _GRID = 33  # proportions on each side of the estimate at which a two-sided interval looks for its end
 

@@ -16,7 +16,7 @@ from bayesdp._validate import Seed, generator_of
 from bayesdp.measurements import Measured
 from bayesdp.noise.base import Floats
 from bayesdp.release import Release
-from bayesdp.significance._corners import joined, leaves_only
+from bayesdp.significance.corners import joined, leaves_only
 
 _TIE = 1e-9
 """Statistics this close, relative to their size, count as equal: for the null hypothesis, so that rounding cannot help a rejection."""

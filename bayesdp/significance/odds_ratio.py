@@ -12,7 +12,6 @@ from bayesdp.privacy.canonical import GaussianNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.privacy.tradeoffs.laws import gaussian_dp
 from bayesdp.release import Release
-from bayesdp.significance._corners import CornerNoise, NoisyCorner, canonical, joined, noisy_corner, noisy_corners
 from bayesdp.significance._families import (
     Hypergeometric,
     Inverted,
@@ -23,6 +22,7 @@ from bayesdp.significance._families import (
     margins,
 )
 from bayesdp.significance._noise import LaplaceNoise, Noise, WiderNoise, is_whole, noise_of_sum, variance
+from bayesdp.significance.corners import CornerNoise, NoisyCorner, canonical, joined, noisy_corner, noisy_corners
 from bayesdp.significance.rules import Rule, rule_of
 
 _LARGEST = 8

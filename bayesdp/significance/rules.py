@@ -14,9 +14,9 @@ from scipy.optimize import brentq
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
-from bayesdp.significance._corners import in_words
 from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, documented_test, margins
 from bayesdp.significance._noise import Noise
+from bayesdp.significance.corners import in_words
 
 type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
 

@@ -17,7 +17,6 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import LatticeGaussian, LatticeLaplace, NoiseLaw, ProjectedGaussian, ProjectedLaplace, SubspaceNorm
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Release
-from bayesdp.significance._corners import NoisyCorner, leaves_only, noisy_corner
 from bayesdp.significance._families import (
     FamilySum,
     Hypergeometric,
@@ -27,6 +26,7 @@ from bayesdp.significance._families import (
     documented_test,
 )
 from bayesdp.significance._noise import Noise
+from bayesdp.significance.corners import NoisyCorner, leaves_only, noisy_corner
 from bayesdp.significance.odds_ratio import sum_of_corners
 
 

@@ -327,7 +327,7 @@ def test_pieces_too_large_for_the_grid_are_summed_with_the_rounding_they_had():
         (
             {"cells": ("Alpha", "Middle")},
             ValueError,
-            r"cells names \('Alpha', 'Middle'\), which is no answer of the query; answers are 'county=Alpha, education=Low'",
+            r"cells has labels that are no answers of the query: \('Alpha', 'Middle'\); answers are 'county=Alpha, education=Low'",
         ),
         ({"cells": []}, ValueError, "cells must name one or more different cells"),
         ({"cells": [("Alpha", "Low"), "county=Alpha, education=Low"]}, ValueError, "one or more different cells"),

@@ -13,8 +13,8 @@ from scipy.stats import nchypergeom_fisher
 
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.significance._corners import NoisyCorner, noisy_corner
 from bayesdp.significance._families import NoisyCount
+from bayesdp.significance.corners import NoisyCorner, noisy_corner
 
 TABLE = xr.DataArray([[2, 4], [3, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v"]})
 EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]

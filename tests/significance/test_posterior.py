@@ -12,7 +12,7 @@ from scipy.stats import fisher_exact
 import bayesdp as bdp
 from bayesdp.privacy.tradeoffs.laws import approximate_dp
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, posterior_odds_ratio
-from bayesdp.significance._corners import noisy_corner, pvalue_limits
+from bayesdp.significance.corners import noisy_corner, pvalue_limits
 
 LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
 CORNERS = np.array([[5, 6, 6, 7], [7, 8, 4, 9]])

@@ -8,7 +8,7 @@ from bayesdp.report.context import Context
 from bayesdp.report.html import Html, joined, paragraph
 from bayesdp.report.tables import Column, Table, numeric
 from bayesdp.significance import posterior_odds_ratio
-from bayesdp.significance._corners import is_two_by_two, noisy_corner, pvalue_limits
+from bayesdp.significance.corners import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
 
 ANCHOR = "odds"
