@@ -42,7 +42,7 @@ _LONGER = 1.0 + 1e-12
 _MOST = 200
 """Answers that change, beyond which the loss as a whole is taken."""
 
-_APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
+APART = {"substitution": DIFFERENCES["substitution"], "add-remove": Difference("one record", 1.0, 1.0)}
 """How far neighbouring tables are apart."""
 
 
@@ -245,7 +245,7 @@ class Part:
                 elif length == 0:
                     pair = _Pair((), True)
                 else:
-                    # However the changes are spread over the answers: `NoiseLaw.moved`.
+                    # However the changes are spread over the answers: `NoiseLaw.shift_tradeoff`.
                     moved = measured.law.shift_tradeoff(float(length))
                     pair = None if moved is None else _Pair((moved,), False)
             if pair is not None:
@@ -449,7 +449,7 @@ def _rows(parts: Sequence[Part], differences: Sequence[Difference], kind: str, d
     if len(neighbours) == len(parts) and len({relation for relation, _ in neighbours}) == 1:
         relation = neighbours[0][0]
         losses = [known for _, known in neighbours]
-        row = PairLoss(Neighbours(relation, "joint"), _APART[relation].size(unit), unit, total(losses, kind, delta))
+        row = PairLoss(Neighbours(relation, "joint"), APART[relation].size(unit), unit, total(losses, kind, delta))
         found.append((row, losses))
     adjacent = [part.adjacent for part in parts if part.adjacent is not None]
     if len(adjacent) == len(parts):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from bayesdp._validate import probability, shown
-from bayesdp.composition._total import total_guarantee, with_total_person
+from bayesdp.composition._total import APART, total_guarantee, with_total_person
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.stated import (
     LOSS_UNKNOWN,
@@ -28,9 +28,10 @@ from bayesdp.mechanisms.stated import (
 )
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.losses import ApproximateDP, LossAt
-from bayesdp.privacy.pairs import Conforming, Convolved, Relation
+from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, Relation, Sentence
 from bayesdp.privacy.words import SamplerStatement
 from bayesdp.release import Measured, Release
+from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences
 
 _KEYS = {"mechanism", "composition_of", "releases", LOSS_UNKNOWN, "delta", "at_delta"}
@@ -83,10 +84,18 @@ def check_total(release: Release) -> None:
         total, why = None, str(error)
     if total is None and exact:
         raise ValueError(f"the guarantee states {words(stated.parameters)}, but the total loss is: {why}")
+    _check_itself(stated, release)
     if total is not None and exact:
-        # What is said of one person depends on how the noise is drawn.
-        drawn = replace(total, sampler=stated.sampler)
-        check_guarantee(stated, [with_total_person(drawn, joint) if total.person else drawn], _TOGETHER)
+        # Releases may state fewer rows than their mechanisms know, or larger losses: their total then is between these two.
+        fewer = [
+            replace(part, guarantee=replace(part.guarantee, pairs=())) for part in alone if part.guarantee is not None
+        ]
+        most = total_guarantee(fewer, release, differences, deltas[0], cells=False, all_rows=True)[0]
+        rows = tuple(_as_known(row, total.pairs, () if most is None else most.pairs) for row in stated.pairs)
+        plain = replace(stated, pairs=rows, person="")
+        if rows and rows[0] in total.pairs:  # which may be another row than the first one of the total
+            plain = replace(plain, parameters=total.parameters, unit=total.unit)
+        check_guarantee(plain, [replace(total, sampler=stated.sampler)], _TOGETHER)
     else:
         _check_partly(stated, total, release, complete=not unknown)
 
@@ -166,8 +175,17 @@ def _made_again(name: str, description: Mapping[str, Any], release: Release, fre
     return alone, {way.sampler for way in ways}
 
 
-def _check_partly(stated: Guarantee, known: Guarantee | None, release: Release, *, complete: bool) -> None:
-    """Check that no row states less than the known mechanisms lose, and that the rest follows from the rows."""
+def _check_itself(stated: Guarantee, release: Release) -> None:
+    """Check that each row is as long as what it is about, and that the rest follows from the rows."""
+    for row in stated.pairs if release.about == "counts" else ():
+        about = row.about.of if isinstance(row.about, Convolved) else row.about
+        apart = about.difference if isinstance(about, Conforming) else None
+        if isinstance(about, Neighbours):
+            apart = APART[about.change]
+        if apart is not None and row.norm in NORMS and not alike(row.size, apart.size(row.norm)):
+            raise ValueError(
+                f"pairs: the guarantee states {row_words(row)}, but these are {apart.size(row.norm):.10g} apart"
+            )
     if stated.pairs:
         first = stated.pairs[0]
         if not alike(dict(stated.parameters), dict(LossAt(first.loss, first.size))) or stated.unit != first.norm:
@@ -179,10 +197,37 @@ def _check_partly(stated: Guarantee, known: Guarantee | None, release: Release, 
         check_guarantee(
             replace(stated, pairs=()), [with_total_person(stated, release.invariants)], "from its rows follows"
         )
+
+
+def _as_known(row: PairLoss, least: Sequence[PairLoss], most: Sequence[PairLoss]) -> PairLoss:
+    """The known row that a stated one is true with: one of no smaller losses, and of none that no statement leads to."""
+    for mine in least:
+        above = next((one.loss for one in most if _about(one.about) == _about(mine.about)), mine.loss)
+        bound, exact = getattr(row.about, "bound", ""), getattr(mine.about, "bound", "")
+        if (
+            _about(row.about) == _about(mine.about)
+            and (row.about == mine.about or (bound in ("upper", exact) and isinstance(row.about, Conforming)))
+            and row.norm == mine.norm
+            and alike(row.size, mine.size)
+            and set(row.loss) == set(mine.loss)
+            and all(_between(mine.loss[name], value, above.get(name, value)) for name, value in row.loss.items())
+        ):
+            return mine
+    return row
+
+
+def _between(low: float, value: float, high: float) -> bool:
+    return (low <= value or alike(low, value)) and (value <= high or alike(value, high))
+
+
+def _check_partly(stated: Guarantee, known: Guarantee | None, release: Release, *, complete: bool) -> None:
+    """Check that no row states less than the known mechanisms lose."""
     whole = stated.parameters
     for mine in known.pairs if known is not None else ():
         for row in stated.pairs or (PairLoss(mine.about, whole.size, stated.unit, whole.loss),):
-            if _about(row.about) != _about(mine.about):
+            words_only = isinstance(row.about, Sentence) and not isinstance(mine.about, Convolved)
+            of_same = _about(row.about) == _about(mine.about) or release.about == "statistics"
+            if not of_same and not (words_only and row.norm == mine.norm and alike(row.size, mine.size)):
                 continue
             # Epsilon of a larger delta may be smaller; at one delta, more releases never lose less by convolution.
             sums = isinstance(mine.loss, ApproximateDP) and not isinstance(mine.about, Convolved)

@@ -5,7 +5,7 @@ Checks of what is published, and words for it; shared by noisy and exact answers
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
@@ -51,11 +51,11 @@ def places_of(query: Query, items: Iterable[Any], argument: str) -> list[int]:
         places[name] = None if name in places else position
     frame = query.answer_frame
     for position, labels in enumerate(product(*frame.labels) if frame is not None else ()):
-        places[labels] = position
+        places.setdefault(labels, position)
         if len(labels) == 1:
-            places[labels[0]] = position
+            places.setdefault(labels[0], position)
     listed = list(items)
-    unknown = [item for item in listed if not isinstance(item, Hashable) or item not in places]
+    unknown = [item for item in listed if not _hashable(item) or item not in places]
     if unknown:
         raise ValueError(
             f"{argument} has labels that are no answers of the query: {shown(unknown)}; answers are {nearest(unknown[0], query.names)}"
@@ -69,10 +69,23 @@ def places_of(query: Query, items: Iterable[Any], argument: str) -> list[int]:
     return found
 
 
+def _hashable(item: Any) -> bool:
+    """Whether an item can be looked up; a tuple may hold something that cannot."""
+    try:
+        hash(item)
+    except TypeError:
+        return False
+    return True
+
+
 def unmeasured_mask(query: Query, stated: Any) -> Mask:
     """The statement of what was not published, as a boolean array of the query's shape."""
     if stated is None:
         return np.zeros(query.shape, dtype=np.bool_)
+    if isinstance(stated, bool | np.bool_):
+        raise TypeError(
+            f"unmeasured must be a boolean array of the query's shape, or a list of answers; got {stated!r}"
+        )
     return answers_stated(query, stated, "unmeasured")
 
 

@@ -170,7 +170,8 @@ class Mechanism(ABC):
     def _loss_at(self, size: float) -> Loss:
         """The loss for two tables whose answers are so far apart, in the norm of the noise: what the law says of itself."""
         known = self.law.pair_loss(self.released_query, self.invariants)
-        assert known is not None  # of laws that do not know it a mechanism says it
+        if known is None:
+            raise NotImplementedError(f"the law {self.law.name!r} does not say what it loses: override _loss_at")
         return known.loss(size, getattr(self, "delta", None))
 
     @cached_property

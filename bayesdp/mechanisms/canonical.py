@@ -29,6 +29,7 @@ from bayesdp.privacy import (
     tradeoff_epsilon,
     tradeoff_from_description,
 )
+from bayesdp.privacy.canonical import checked_delta
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
 from bayesdp.privacy.pairs import Sentence
@@ -154,7 +155,7 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
 
     def __post_init__(self) -> None:
         if self.mu is None:
-            self._set(delta=self.delta or None)
+            self._set(delta=None if self.delta is None else checked_delta(self.delta) or None)
         self._set(**stated_loss_of(self, (("epsilon",), ("epsilon", "delta"), ("mu",))))
         super().__post_init__()
         parts = self.released_query.parts

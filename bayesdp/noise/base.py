@@ -194,6 +194,9 @@ class NoiseLaw(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for old, new in (("everywhere", "full_support"), ("moved", "shift_tradeoff")):
+            if old in cls.__dict__:
+                raise TypeError(f"{cls.__name__} has {old}, which is called {new} now")
         if "name" in cls.__dict__:
             _REGISTRY[cls.name] = cls
         if "support" in cls.__dict__ and "family" not in cls.__dict__:

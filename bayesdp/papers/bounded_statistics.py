@@ -371,14 +371,19 @@ class ProportionRelease(Release):
                  simulated: bool = False, **fields: Any) -> None:  # fmt: skip
         if fields:  # of a Release, which `dataclasses.replace` gives in place of shares, names and noisy values
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
+            self._check_shares(shares)
             return
         stated, source = _adding_up(shares), _source(mechanism)
         published = np.asarray(_published(source, stated, names, noisy, simulated), dtype=np.float64)
         measured = Measured(source.query, published, source.law)
         super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
-        if not np.allclose(self.shares, stated, rtol=0.0, atol=_EVEN):
+        self._check_shares(stated)
+
+    def _check_shares(self, stated: Any) -> None:
+        if stated is not None and not np.allclose(self.shares, stated, rtol=0.0, atol=_EVEN):
             raise ValueError(
-                f"shares are {stated.tolist()!r}, but the mechanism {source.name!r} makes {self.shares.tolist()!r} of the noisy values"
+                f"shares are {np.asarray(stated).tolist()!r}, but the mechanism {_source(self.mechanism).name!r} makes "
+                f"{self.shares.tolist()!r} of the noisy values"
             )
 
     def __post_init__(self) -> None:
@@ -624,6 +629,9 @@ class RescaledProportions(ProportionMechanism):
     name = "rescaled-proportions"
     _SHARES_ONLY = True
     _STATED = Fixed("shares rescaled")
+
+    def _sensitivity(self) -> dict[str, Any]:
+        return {"names": self.names, **super()._sensitivity()}
 
     @property
     def law(self) -> RescaledLaplace:

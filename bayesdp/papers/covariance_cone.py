@@ -324,7 +324,9 @@ class CovarianceRelease(MatrixRelease):
             super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
             return
         measured = _measured(matrix, scales, largest, names, rule)
-        known = mechanism or {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
+        known = mechanism
+        if known is None:
+            known = {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
         super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
 
     @property
@@ -415,8 +417,19 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
         raise ValueError("matrix and scales must be symmetric")
     _validate.choice(rule, tuple(LAWS), "rule")
     known = checked_names(names, (size,)) or ()
-    variances = np.abs(np.diag(released))  # whether values are within their bounds is checked with their law
-    noisy = (np.outer(np.sqrt(variances), np.sqrt(variances)) > 0.0) | np.eye(size, dtype=bool)
+    variances = np.diag(released)
+    for i in np.flatnonzero((variances < 0.0) | (variances > edges))[:1]:
+        raise ValueError(
+            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[i])} is "
+            f"{float(variances[i])!r}, and its bound is {float(edges[i])!r}"
+        )
+    most = np.outer(np.sqrt(variances), np.sqrt(variances))
+    for i, j in np.argwhere((np.abs(released) > most) & ~np.eye(size, dtype=bool))[:1]:
+        raise ValueError(
+            f"matrix must have correlations within -1 and 1, but the covariance of {printable(known[i])} and {printable(known[j])} is "
+            f"{float(released[i, j])!r}, beyond {float(most[i, j])!r}"
+        )
+    noisy = (most > 0.0) | np.eye(size, dtype=bool)
     wrong = np.argwhere((widths > 0.0) != noisy)
     if wrong.size:
         i, j = wrong[0]

@@ -34,7 +34,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
-from bayesdp.measurements.exact import answers_stated
+from bayesdp.measurements.exact import places_of
 from bayesdp.mechanisms import base, families
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.one_person import with_person
@@ -157,9 +157,7 @@ def checked_loss(loss: Any) -> Loss:
     return stated_loss(loss)
 
 
-GRID = (
-    2.0**-20
-)  # released values are multiples of this, a millionth of a count, unless another power of two is asked for
+GRID = 2.0**-20  # released values are multiples of this, about a millionth of a count, unless another is asked for
 _LARGEST = 2.0**52  # noise of more grid steps than this could not be added to a count in float64 without an error
 
 
@@ -567,12 +565,13 @@ def _check_alike(pieces: list[Piece], mechanism: Mechanism) -> None:
 def _values_by_cell(pieces: Iterable[Piece], frame: Frame) -> npt.NDArray[Any]:
     """The noisy values of all cells, in the order of the frame, if there is exactly one for each."""
     names = frame.cell_names()
-    if len(set(names)) < frame.size:
+    there = set(names)
+    if len(there) < frame.size:
         raise ValueError("labels of the table must have different names as text, such as not both 1 and '1'")
     listed = [(cell, value) for piece in pieces for cell, value in zip(piece.cells, piece.values, strict=True)]
     counts = Counter(cell for cell, _ in listed)
     for told, wrong in (
-        ("are of cells that the table does not have", [cell for cell in counts if cell not in set(names)]),
+        ("are of cells that the table does not have", [cell for cell in counts if cell not in there]),
         ("hold cells more than once", [cell for cell, times in counts.items() if times > 1]),
         ("lack cells", [cell for cell in names if cell not in counts]),
     ):
@@ -633,7 +632,7 @@ class Agent:
         self._seed = given
         listed = list(cells) if isinstance(cells, list) else [cells]
         known = Identity(self.mechanism.frame)
-        self._positions = [int(np.argmax(answers_stated(known, [cell], "cells"))) for cell in listed]
+        self._positions = places_of(known, listed, "cells")
         if not listed or len(set(self._positions)) < len(listed):
             raise ValueError(f"cells must name one or more different cells, got {_validate.shown(listed)}")
         self._used: set[int] = set()

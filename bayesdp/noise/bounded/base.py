@@ -285,7 +285,7 @@ class BoundedLaw(IndependentLaw):
     def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which values are outside their bounds, elementwise."""
         y = np.asarray(values, dtype=np.float64)
-        _, lower, upper = self._spread(y.shape)
+        lower, upper = (broadcast_scale(side, y.shape, "bounds") for side in (self.lower, self.upper))
         return (y < lower) | (y > upper)
 
     def _spread(self, shape: tuple[int, ...]) -> list[Floats]:
