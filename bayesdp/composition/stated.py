@@ -202,7 +202,9 @@ def _check_itself(stated: Guarantee, release: Release) -> None:
 def _as_known(row: PairLoss, least: Sequence[PairLoss], most: Sequence[PairLoss]) -> PairLoss:
     """The known row that a stated one is true with: one of no smaller losses, and of none that no statement leads to."""
     for mine in least:
-        above = next((one.loss for one in most if _about(one.about) == _about(mine.about)), mine.loss)
+        # By convolution a total has no largest value that follows from the parameters alone.
+        largest = {} if isinstance(mine.about, Convolved) else mine.loss
+        above = next((one.loss for one in most if _about(one.about) == _about(mine.about)), largest)
         bound, exact = getattr(row.about, "bound", ""), getattr(mine.about, "bound", "")
         if (
             _about(row.about) == _about(mine.about)

@@ -147,22 +147,14 @@ def test_the_sum_is_that_of_the_message() -> None:
 
 
 CLAIMS = {
-    "parameters": (
-        ("parameters", "epsilon"),
-        0.16,
-        "parameters: the guarantee states epsilon = 0.16.* together have epsilon = 1.6",
-    ),
-    "row": (
-        ("pairs", 0, "loss", "epsilon"),
-        0.16,
-        "pairs: the guarantee states epsilon = 0.16 .* together have epsilon = 1.6",
-    ),
-    "distance": (("pairs", 0, "size"), 20.0, "at l1 distance 20 .* together have epsilon = 1.6 at l1 distance 2 "),
+    "parameters": (("parameters", "epsilon"), 0.16, "states epsilon = 0.16.* but its first row is epsilon = 1.6"),
+    "row": (("pairs", 0, "loss", "epsilon"), 0.16, "states epsilon = 1.6.* but its first row is epsilon = 0.16"),
+    "distance": (("pairs", 0, "size"), 20.0, "at l1 distance 20 .*but these are 2 apart"),
     "simulated": (("simulated",), False, "simulated of the release is True, but .* guarantee is False"),
     "person": (
         ("about", "record", "move", "epsilon"),
         0.1,
-        "person: the guarantee states .*epsilon = 0.1[.].* together have .* epsilon = 1.6",
+        "person: the guarantee states .*epsilon = 0.1[.].*from its rows follows .* epsilon = 1.6",
     ),
     "sampler": (
         ("sampler",),
