@@ -21,6 +21,9 @@ _FACTS = "Support   {support} that change no invariant\nMean      0\nVariance  {
 _SEE_ALSO = """bayesdp.distributions.{name} : the same law as a PyMC distribution.
 bayesdp.mechanisms.{name} : the mechanism that adds this noise; it takes privacy parameters."""
 
+_RAISES = """TypeError, ValueError
+    If the scale is no positive finite number (below 2**46 where it is no epsilon), or another parameter none that the law takes."""
+
 
 class TableLaw(NoiseLaw):
     """Noise that is a whole table, and changes no invariant.
@@ -43,7 +46,11 @@ class TableLaw(NoiseLaw):
             support = "integer tables" if cls.integer else "tables of real numbers"
             facts = _FACTS.format(support=support, variance=cls._variance_words)
             rule = f"========  {'=' * max(len(line) - 10 for line in facts.splitlines())}"
-            shared = {"": f"{rule}\n{facts}\n{rule}", "See Also": _SEE_ALSO.format(name=cls.__name__)}
+            shared = {
+                "": f"{rule}\n{facts}\n{rule}",
+                "Raises": _RAISES,
+                "See Also": _SEE_ALSO.format(name=cls.__name__),
+            }
             cls.__doc__ = with_sections(cls.__doc__, shared)
 
     def __post_init__(self) -> None:
