@@ -125,9 +125,8 @@ def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) ->
         # Text that looks like a number, and booleans, would become numbers.
         if isinstance(item, bool | np.bool) or not isinstance(item, Real):
             raise TypeError(f"{argument} must be a real number, an array of them or None, got {value!r}")
-        size: Any = abs(
-            item.item() if isinstance(item, np.generic) else item
-        )  # NumPy's smallest integer has no absolute value
+        plain: Any = item
+        size = abs(plain.item() if hasattr(plain, "item") else plain)  # NumPy's smallest integer has no absolute value
         if _validate.MAX_COUNT <= size != np.inf:
             raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}")
     array = np.array([float(item) for item in items]).reshape(given.shape)
