@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
+from bayesdp._validate import nonnegative_real
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.mechanisms.families import grid_for, laplace_scale, stated_loss_of
@@ -29,7 +30,6 @@ from bayesdp.privacy import (
     tradeoff_epsilon,
     tradeoff_from_description,
 )
-from bayesdp.privacy.canonical import checked_delta
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
 from bayesdp.privacy.pairs import Sentence
@@ -155,7 +155,7 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
 
     def __post_init__(self) -> None:
         if self.mu is None:
-            self._set(delta=None if self.delta is None else checked_delta(self.delta) or None)
+            self._set(delta=None if self.delta is None else nonnegative_real(self.delta, "delta") or None)
         self._set(**stated_loss_of(self, (("epsilon",), ("epsilon", "delta"), ("mu",))))
         super().__post_init__()
         parts = self.released_query.parts

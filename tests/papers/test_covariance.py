@@ -142,12 +142,12 @@ def test_repair_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             lambda: CovarianceRelease([[1, 1.1], [1.1, 1]], np.ones((2, 2)), [9, 9], 50, ("x", "y")),
             ValueError,
-            "element=x:y is 1.1",
+            "covariance of x and y",
         ),
         (
             lambda: CovarianceRelease([[1, 0], [0, 10]], np.ones((2, 2)), [9, 9], 50, ("x", "y")),
             ValueError,
-            "element=y:y is 10",
+            "that of y is 10",
         ),
         (
             lambda: CovarianceRelease([[0, 0], [0, 1]], np.ones((2, 2)), [9, 9], 50, ("x", "y")),

@@ -268,7 +268,7 @@ def test_two_releases_of_one_matrix(tmp_path: Path) -> None:
     whole.to_netcdf(tmp_path / "both.nc")
     assert bdp.Release.from_netcdf(tmp_path / "both.nc") == whole
     smaller = replace(whole.guarantee, parameters={**whole.guarantee.parameters, "epsilon": 3.5})
-    with pytest.raises(ValueError, match=r"states epsilon = 3.5, .*but the mechanisms together have epsilon = 4"):
+    with pytest.raises(ValueError, match=r"states epsilon = 3.5, .*but its first row is epsilon = 4"):
         replace(whole, guarantee=smaller).check_stated()
     swapped = replace(whole, mechanism={**(whole.mechanism or {}), "releases": [other.mechanism, RELEASED.mechanism]})
     with pytest.raises(ValueError, match="has noise of the law"):

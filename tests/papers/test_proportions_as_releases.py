@@ -189,7 +189,7 @@ def test_composition_and_multiple_synthesis() -> None:
     whole = as_one(list(releases))
     whole.check_stated()
     smaller = replace(whole.guarantee, parameters={**whole.guarantee.parameters, "epsilon": 0.9})
-    with pytest.raises(ValueError, match=r"states epsilon = 0.9, .*but the mechanisms together have epsilon"):
+    with pytest.raises(ValueError, match=r"states epsilon = 0.9, .*but its first row is epsilon"):
         replace(whole, guarantee=smaller).check_stated()
     plain = [bdp.Release.from_dataset(own.to_dataset()) for own in releases]
     assert np.array_equal(several.combine(plain), several.combine(releases))
