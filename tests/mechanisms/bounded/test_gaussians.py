@@ -172,7 +172,7 @@ def test_losses_of_several_releases_add_up(tmp_path: Path) -> None:
     whole.to_netcdf(tmp_path / "both.nc")
     assert bdp.Release.from_netcdf(tmp_path / "both.nc") == whole
     less = replace(whole.guarantee, parameters={"rho": 0.12, "sensitivity": 1 / 50})
-    with pytest.raises(ValueError, match=r"states rho = 0.12, .*but the mechanisms together have rho = 0.15"):
+    with pytest.raises(ValueError, match=r"states rho = 0.12, .*but its first row is rho = 0.15"):
         replace(whole, guarantee=less).check_stated()
     pairs = [m.TruncatedGaussian(SHARE, UNIT, epsilon=0.5, delta=d).release(0.3, rng=3) for d in (1e-6, 1e-5)]
     found = bdp.compose(*pairs).guarantee
