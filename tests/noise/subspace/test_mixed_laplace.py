@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import ExtendedLaplace, MixedLaplace, NoiseLaw
@@ -55,8 +56,16 @@ def test_one_scale_is_drawn_for_all_answers() -> None:
     squares = draws**2
     expected = LAW.variance((3,), TOTAL)
     assert np.all(np.abs(squares.mean(axis=0) - expected) < 5 * squares.std(axis=0) / 200)
-    free = np.abs(TOTAL.coordinates(draws))
-    assert np.corrcoef(free.T)[0, 1] > 0.2
+    free = TOTAL.coordinates(draws)
+    assert np.corrcoef(np.abs(free).T)[0, 1] > 0.2
+
+    def cdf(value: np.ndarray) -> np.ndarray:
+        """Of one coordinate, by SciPy."""
+        return sum(
+            w * stats.laplace.cdf(value, scale=1.5 * r) for r, w in zip((1.0, 4.0, 0.5), (0.5, 0.3, 0.2), strict=True)
+        )
+
+    assert stats.kstest(free[:, 0], cdf).pvalue > 1e-4  # one false alarm in 10,000; tells weights in another order
 
 
 def test_descriptions_and_bad_input() -> None:
