@@ -382,14 +382,15 @@ class FlatCountsRV(RandomVariable):
 
     def rng_fn(self, *_: Any) -> Any:
         """Refuse: there is no uniform distribution over all counts."""
-        raise NotImplementedError(
-            "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
-        )
+        raise NotImplementedError(_NO_DRAW)
+
+
+_NO_DRAW = "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
 
 
 @numba_core_rv_funcify.register(FlatCountsRV)
 def _flat_core(op: FlatCountsRV, node: Any) -> Any:
-    op.rng_fn()
+    raise NotImplementedError(_NO_DRAW)
 
 
 class _FlatBase(pm.Discrete):

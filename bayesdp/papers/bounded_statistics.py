@@ -270,10 +270,8 @@ def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep")
 
 def tree_levels(categories: int, branches: int = 2) -> int:
     """How many levels there are under the root of a full tree whose leaves are the categories."""
-    leaves, each = (
-        _validate.positive_integer(categories, "categories"),
-        _validate.positive_integer(branches, "branches"),
-    )
+    leaves = _validate.positive_integer(categories, "categories")
+    each = _validate.positive_integer(branches, "branches")
     if each < 2:
         raise ValueError(f"branches must be at least 2, got {branches!r}")
     levels, size = 0, 1

@@ -297,16 +297,18 @@ def draw_side_information(curve: SideInformationCurve, loss: Mapping[str, float]
     with style():
         picture = figure(6.4)
         above, below = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        for axes, values, line, colour, band, label in (
-            (above, curve.claims, "-o", "posterior", "posterior", "alternatives still protected"),
-            (above, curve.unprotected, "--s", "release", "release", "records without any alternative"),
-            (below, losses[:, left], "-o", "truth", "determined", None),
-        ):
-            known = curve.known if axes is above else curve.known[left]
+
+        def draw(
+            axes: Any, known: Any, values: Any, line: str, colour: str, band: str, alpha: float, label: str = ""
+        ) -> None:
             low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
             axes.plot(known, np.nanmean(values, axis=0), line, color=COLOURS[colour], markersize=4, label=label)
-            axes.fill_between(known, low, high, color=COLOURS[band], alpha=0.25, linewidth=0.0)
+            axes.fill_between(known, low, high, color=COLOURS[band], alpha=alpha, linewidth=0.0)
             axes.grid(color=COLOURS["grid"])
+
+        draw(above, curve.known, curve.claims, "-o", "posterior", "posterior", 0.2, "alternatives still protected")
+        draw(above, curve.known, curve.unprotected, "--s", "release", "release", 0.2, "records without any alternative")
+        draw(below, curve.known[left], losses[:, left], "-o", "truth", "determined", 0.25)
         above.set(ylim=(-0.03, 1.03), ylabel="share", title="What is left when some records are known")
         above.legend(frameon=False, loc="center left")
         top = 1.1 * float(np.nanmax(losses[:, left], initial=0.0)) or 1.0

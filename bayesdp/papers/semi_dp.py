@@ -120,9 +120,8 @@ def census_analysis(
     rows = []
     for steps in distances:
         group = steps**2 * loss
-        rows.append(
-            CensusRow(steps, group, slack, *(rho_to_epsilon(group, slack, method=way) for way in (method, "tight")))
-        )
+        epsilons = (rho_to_epsilon(group, slack, method=way) for way in (method, "tight"))
+        rows.append(CensusRow(steps, group, slack, *epsilons))
     return tuple(rows)
 
 
@@ -179,7 +178,7 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
     steps, slack = _validate.positive_integer(a, "a"), _validate.probability(delta, "delta")
     known = ("State", "total") if _validate.boolean(undivided, "undivided") else None
     stated = {(level, query): RHO * share_of(level, query) for level in LEVELS for query in QUERIES}
-    losses = {unit: (rho, steps**2 * rho * (unit != known)) for unit, rho in stated.items() if rho}
+    losses = {unit: (rho, Fraction(0) if unit == known else steps**2 * rho) for unit, rho in stated.items() if rho}
     total = tuple(sum(side, Fraction(0)) for side in zip(*losses.values(), strict=True))
     rows = []
     for (level, query), (rho, semi) in (*losses.items(), (("all", "all"), total)):

@@ -226,12 +226,13 @@ class FrameworkMechanism:
             if not callable(law):
                 raise TypeError(f"mechanism must be a function or a noise law, got {type(law).__name__}")
             return
-        kept = f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, {_OR}"
-        why = _UNFIT.get(law.support, "" if law.independent else kept)
         if not self.additive:
-            why = "is a noise law, not a function of answers: hand it in with additive=True"
-        if why:
-            raise ValueError(f"{law!r} {why}")
+            raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
+        if law.support in _UNFIT:
+            raise ValueError(f"{law!r} {_UNFIT[law.support]}")
+        if not law.independent:
+            kept = f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, {_OR}"
+            raise ValueError(f"{law!r} {kept}")
         if self.unbiased is None:
             object.__setattr__(self, "unbiased", True)  # its laws are symmetric about zero
 

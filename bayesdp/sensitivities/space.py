@@ -338,9 +338,9 @@ class SensitivitySpace:
         if known is not None:
             return known[which]
         u = self.differences
-        sizes = np.sum(u * u, axis=1) if norm == "l2" else np.abs(u).sum(axis=1) if norm == "l1" else np.abs(u)
-        most = int(np.max(sizes, initial=0))
-        return math.sqrt(most) if norm == "l2" else float(most)
+        if norm == "l2":
+            return math.sqrt(int(np.max(np.sum(u * u, axis=1), initial=0)))
+        return float(np.max(np.abs(u).sum(axis=1) if norm == "l1" else np.abs(u), initial=0))
 
     @cached_property
     def _kept(self) -> Invariants:

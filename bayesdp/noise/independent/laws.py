@@ -136,9 +136,8 @@ class ScaledLaw(IndependentLaw):
 
     def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Logarithm of the probability of more than each value (any real number), elementwise."""
-        y, mu, scale = self._prepared(
-            values, location
-        )  # the law is symmetric: at most the mirror image of the next value
+        y, mu, scale = self._prepared(values, location)
+        # The law is symmetric: at most the mirror image of the next value.
         return np.asarray(self.log_cdf_kernel(np, -np.floor(y) - 1.0 if self.integer else -y, -mu, scale))
 
     def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
