@@ -91,8 +91,9 @@ def check_total(release: Release) -> None:
             replace(part, guarantee=replace(part.guarantee, pairs=())) for part in alone if part.guarantee is not None
         ]
         most = total_guarantee(fewer, release, differences, deltas[0], cells=False, all_rows=True)[0]
-        rows = tuple(_as_known(row, total.pairs, () if most is None else most.pairs) for row in stated.pairs)
-        plain = replace(stated, pairs=rows, person="")
+        above = () if most is None else most.pairs
+        rows = tuple(next((mine for mine in total.pairs if _is_true(row, mine, above)), row) for row in stated.pairs)
+        plain = replace(stated, pairs=rows, person="" if release.about == "counts" else stated.person)
         if rows and rows[0] in total.pairs:  # which may be another row than the first one of the total
             plain = replace(plain, parameters=total.parameters, unit=total.unit)
         check_guarantee(plain, [replace(total, sampler=stated.sampler)], _TOGETHER)
@@ -199,27 +200,20 @@ def _check_itself(stated: Guarantee, release: Release) -> None:
         )
 
 
-def _as_known(row: PairLoss, least: Sequence[PairLoss], most: Sequence[PairLoss]) -> PairLoss:
-    """The known row that a stated one is true with: one of no smaller losses, and of none that no statement leads to."""
-    for mine in least:
-        # By convolution a total has no largest value that follows from the parameters alone.
-        largest = {} if isinstance(mine.about, Convolved) else mine.loss
-        above = next((one.loss for one in most if _about(one.about) == _about(mine.about)), largest)
-        bound, exact = getattr(row.about, "bound", ""), getattr(mine.about, "bound", "")
-        if (
-            _about(row.about) == _about(mine.about)
-            and (row.about == mine.about or (bound in ("upper", exact) and isinstance(row.about, Conforming)))
-            and row.norm == mine.norm
-            and alike(row.size, mine.size)
-            and set(row.loss) == set(mine.loss)
-            and all(_between(mine.loss[name], value, above.get(name, value)) for name, value in row.loss.items())
-        ):
-            return mine
-    return row
-
-
-def _between(low: float, value: float, high: float) -> bool:
-    return (low <= value or alike(low, value)) and (value <= high or alike(value, high))
+def _is_true(row: PairLoss, mine: PairLoss, most: Sequence[PairLoss]) -> bool:
+    """Whether a stated row follows from a known one: of the same tables, of no smaller loss, and of none above that of `most`."""
+    if _about(row.about) != _about(mine.about) or row.norm != mine.norm or not alike(row.size, mine.size):
+        return False
+    called_upper = isinstance(row.about, Conforming) and row.about.bound == "upper"  # which an exact loss is, too
+    if (row.about != mine.about and not called_upper) or set(row.loss) != set(mine.loss):
+        return False
+    # By convolution a total has no largest value that follows from the parameters alone.
+    largest = row.loss if isinstance(mine.about, Convolved) else mine.loss
+    largest = next((one.loss for one in most if _about(one.about) == _about(mine.about)), largest)
+    bounds = [(mine.loss[name], value, largest.get(name, value)) for name, value in row.loss.items()]
+    return all(
+        (low <= value or alike(low, value)) and (value <= high or alike(value, high)) for low, value, high in bounds
+    )
 
 
 def _check_partly(stated: Guarantee, known: Guarantee | None, release: Release, *, complete: bool) -> None:
