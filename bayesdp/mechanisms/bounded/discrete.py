@@ -76,8 +76,14 @@ class BoundedCounts(AnswersMechanism):
         if "name" in cls.__dict__:
             cls.__doc__ = documented(cls, BoundedCounts)
 
-    def _bound(self, free: DiscreteLaplace | DiscreteGaussian, bounds: Any, **more: Any) -> None:
-        """Take the fields of the mechanism without bounds, which checks them, and `more`."""
+    def _bound(
+        self, kind: type[DiscreteLaplace | DiscreteGaussian], table: Any, bounds: Any, how: dict[str, Any], **more: Any
+    ) -> None:
+        """Take the fields of the mechanism without bounds, of a kind, which checks them, and `more`."""
+        try:
+            free = kind(table, **how)
+        except (TypeError, ValueError) as error:  # a message names the mechanism that is made
+            raise type(error)(str(error).replace(kind.__name__, type(self).__name__)) from None
         found = {"bounds": checked_bounds(bounds, integer=True), "_free": free, **more}
         shared = {item.name: getattr(free, item.name) for item in fields(self) if hasattr(free, item.name)}
         for name, value in {**shared, **found}.items():
@@ -202,7 +208,8 @@ class BoundaryInflatedDiscreteGaussian(BoundedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        self._bound(DiscreteGaussian(table, rho, epsilon, delta, neighbours=neighbours, query=query), bounds)
+        loss = {"rho": rho, "epsilon": epsilon, "delta": delta}
+        self._bound(DiscreteGaussian, table, bounds, {**loss, "neighbours": neighbours, "query": query})
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -242,8 +249,8 @@ class TruncatedDiscreteGaussian(BoundedCounts):
         neighbours: str = "substitution",
         query: Any = None,
     ) -> None:
-        free = DiscreteGaussian(table, None, epsilon, delta, neighbours=neighbours, query=query)
-        self._bound(free, bounds)
+        loss = {"epsilon": epsilon, "delta": delta}
+        self._bound(DiscreteGaussian, table, bounds, {**loss, "neighbours": neighbours, "query": query})
         l1 = query_sensitivity(self.query, "l1", self.neighbours)
         if l1 != 1.0 or not _of_sums(self.query):
             raise NotImplementedError(
@@ -332,8 +339,8 @@ class TruncatedDiscreteLaplace(BoundedCounts):
         query: Any = None,
         convention: str = "exact",
     ) -> None:
-        free = DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query)
-        self._bound(free, bounds, convention=choice(convention, CONVENTIONS, "convention"))
+        how = {"epsilon": epsilon, "neighbours": neighbours, "query": query}
+        self._bound(DiscreteLaplace, table, bounds, how, convention=choice(convention, CONVENTIONS, "convention"))
 
     @property
     def _changes(self) -> dict[str, Any]:
@@ -386,4 +393,4 @@ class BoundaryInflatedDiscreteLaplace(BoundedCounts):
     def __init__(
         self, table: Any, epsilon: float, bounds: Any, *, neighbours: str = "substitution", query: Any = None
     ) -> None:
-        self._bound(DiscreteLaplace(table, epsilon, neighbours=neighbours, query=query), bounds)
+        self._bound(DiscreteLaplace, table, bounds, {"epsilon": epsilon, "neighbours": neighbours, "query": query})

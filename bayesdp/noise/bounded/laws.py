@@ -281,6 +281,7 @@ class WholeGaussian(BoundedDiscrete):
         return distance**2 / (2 * scale**2)
 
 
+@dataclass(frozen=True, eq=False)
 class TruncatedLaplace(TruncatedReal, RealLaplace):
     r"""Independent real values around mu with density proportional to ``exp(-|y - mu| / b)`` within bounds (c0, c1).
 
@@ -324,6 +325,7 @@ class TruncatedLaplace(TruncatedReal, RealLaplace):
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
+@dataclass(frozen=True, eq=False)
 class BoundaryInflatedLaplace(Clipped, RealLaplace):
     r"""Laplace values around mu, clipped to bounds (c0, c1): an atom at each finite bound (BIT).
 
@@ -360,6 +362,7 @@ class BoundaryInflatedLaplace(Clipped, RealLaplace):
         return xp.where(low, mu + scale * xp.log(2.0 * down), mu - scale * xp.log(2.0 * up))
 
 
+@dataclass(frozen=True, eq=False)
 class TruncatedGaussian(TruncatedReal, RealGaussian):
     r"""Independent real values around mu with density proportional to ``exp(-(y - mu)**2 / (2 sigma**2))`` within bounds (c0, c1).
 
@@ -384,6 +387,7 @@ class TruncatedGaussian(TruncatedReal, RealGaussian):
     draw_one = staticmethod(kernels.truncated_gaussian)
 
 
+@dataclass(frozen=True, eq=False)
 class BoundaryInflatedGaussian(Clipped, RealGaussian):
     r"""Gaussian values around mu, clipped to bounds (c0, c1): an atom at each finite bound (BIT).
 
@@ -416,6 +420,7 @@ class BoundaryInflatedGaussian(Clipped, RealGaussian):
         return mu + scale * xp.where(low, -tail, tail)
 
 
+@dataclass(frozen=True, eq=False)
 class TruncatedDiscreteLaplace(TruncatedDiscrete, WholeLaplace):
     """Independent integers with mass proportional to ``exp(-|k - mu| / b)`` within whole bounds.
 
@@ -458,6 +463,7 @@ class TruncatedDiscreteLaplace(TruncatedDiscrete, WholeLaplace):
         return -(xp.abs(value - near) - xp.abs(d)) / scale - xp.log1p(down + up)
 
 
+@dataclass(frozen=True, eq=False)
 class BoundaryInflatedDiscreteLaplace(Clipped, WholeLaplace):
     """Discrete Laplace integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
@@ -480,6 +486,7 @@ class BoundaryInflatedDiscreteLaplace(Clipped, WholeLaplace):
     draw_one = staticmethod(kernels.boundary_inflated_discrete_laplace)
 
 
+@dataclass(frozen=True, eq=False)
 class TruncatedDiscreteGaussian(TruncatedDiscrete, WholeGaussian):
     """Independent integers with mass proportional to ``exp(-(k - mu)**2 / (2 sigma**2))`` within whole bounds.
 
@@ -517,6 +524,7 @@ class TruncatedDiscreteGaussian(TruncatedDiscrete, WholeGaussian):
         return np.log(s0), m
 
 
+@dataclass(frozen=True, eq=False)
 class BoundaryInflatedDiscreteGaussian(Clipped, WholeGaussian):
     """Discrete Gaussian integers around mu, clipped to whole bounds: an additional mass at each finite bound.
 
