@@ -13,7 +13,7 @@ from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_model
 from pytensor.graph.basic import equal_computations
 
-from bayesdp.inference.registry import numbers_of, observed_by
+from bayesdp.inference.observed import numbers_of, observed_by
 from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.release import Release
 

@@ -69,7 +69,7 @@ def determined_cells(system: System, lower: Floats, upper: Floats) -> tuple[Mask
 
     Examples
     --------
-    >>> from bayesdp.fibers.bounds import propagated_bounds
+    >>> from bayesdp.fibers.fiber import propagated_bounds
     >>> from bayesdp.frames import Frame
     >>> from bayesdp.queries import LinearQuery
     >>> frame = Frame.of({"cell": [0, 1, 2, 3]})

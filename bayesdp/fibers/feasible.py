@@ -11,9 +11,8 @@ from bayesdp._validate import exact_total
 from bayesdp.fibers.conflict import conflict
 from bayesdp.fibers.gaps import Gaps
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.fibers.system import System
+from bayesdp.fibers.system import System, cells_of, is_two_way, two_way_margins
 from bayesdp.invariants import Invariants
-from bayesdp.moves import families
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -32,11 +31,6 @@ _WHOLE = 1e-6
 
 _ROUNDED = 2**40
 """Shares of larger totals are not looked upon as exact in float64."""
-
-
-def is_two_way(invariants: Invariants) -> bool:
-    """Whether the invariants are exactly both margins of a two-way table."""
-    return invariants.nested is not None and families.is_two_way(invariants.nested)
 
 
 def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps | None = None) -> Ints:
@@ -91,7 +85,7 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
     left = np.zeros(count, dtype=np.int64)
     rest = system.free_totals()
     for row in range(len(rest)):
-        summed = np.unique(blocks[_cells(system, row)])
+        summed = np.unique(blocks[cells_of(system, row)])
         if len(summed) == 1:
             left[summed[0]] = rest[row]
     sizes = np.bincount(block, minlength=count)
@@ -113,24 +107,6 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
     down[order] += each[block[order]] + (rank < more[block[order]])
     point[members] = down
     return _checked(system, point)
-
-
-def _cells(system: System, row: int) -> Ints:
-    return np.asarray(system.matrix.indices[system.matrix.indptr[row] : system.matrix.indptr[row + 1]])
-
-
-def two_way_margins(system: System) -> tuple[Ints, Ints]:
-    """Row and column totals of a two-way table, from equalities that are sums of one whole row or column (`is_two_way`)."""
-    rows, columns = system.frame.shape
-    row_total, column_total = np.zeros(rows, dtype=np.int64), np.zeros(columns, dtype=np.int64)
-    for i, total in enumerate(system.totals):
-        cells = _cells(system, i)
-        in_rows, in_columns = np.unique(cells // columns), np.unique(cells % columns)
-        if len(in_rows) == 1 and len(cells) == columns:
-            row_total[in_rows[0]] = total
-        elif len(in_columns) == 1 and len(cells) == rows:
-            column_total[in_columns[0]] = total
-    return row_total, column_total
 
 
 def _fill_two_way(system: System, guide: Floats) -> Ints:

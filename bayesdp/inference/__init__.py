@@ -6,10 +6,10 @@ from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCo
 from bayesdp.inference.continuous import ContinuousCounts
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.feasible import feasible_point
+from bayesdp.inference.observed import releases_of
 from bayesdp.inference.observing import observe
 from bayesdp.inference.pointwise import add_log_likelihood
 from bayesdp.inference.predictive import add_prior_predictive
-from bayesdp.inference.registry import releases_of
 from bayesdp.inference.replacing import set_release
 from bayesdp.inference.runs.journal_file import holds_draws, remove_journal
 from bayesdp.inference.runs.running import tells_of_draws

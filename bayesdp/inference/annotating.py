@@ -24,7 +24,7 @@ from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.held import at_rest, what_holds
-from bayesdp.inference.registry import releases_of
+from bayesdp.inference.observed import releases_of
 from bayesdp.inference.replacing import warn_replaced
 from bayesdp.release import Release
 from bayesdp.steps.fiber_gibbs import ENDS

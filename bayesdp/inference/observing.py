@@ -20,8 +20,16 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, Exac
 from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import is_continuous, observe_continuous
-from bayesdp.inference.noisy_part import answer_dims, free_name, observe_noisy, shape_of
-from bayesdp.inference.registry import observed_by, observed_once, releases_of, remember
+from bayesdp.inference.observed import (
+    answer_dims,
+    free_name,
+    observe_noisy,
+    observed_by,
+    observed_once,
+    releases_of,
+    remember,
+    shape_of,
+)
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.mechanisms.element_labels import variables_of
 from bayesdp.noise.base import shared_laws

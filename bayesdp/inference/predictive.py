@@ -17,7 +17,7 @@ from pytensor.tensor.type import discrete_dtypes
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecordsRV, rows_of
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
-from bayesdp.inference.registry import observed_by, releases_of
+from bayesdp.inference.observed import observed_by, releases_of
 
 _MOVES_A_SECOND = 1e6
 _SECONDS = 10.0

@@ -11,8 +11,8 @@ import pymc as pm
 
 from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import continuous_tables
+from bayesdp.inference.observed import Observed, observed_by, observed_once, releases_of, replace_observed
 from bayesdp.inference.observing import check_bounded
-from bayesdp.inference.registry import Observed, observed_by, observed_once, releases_of, replace_observed
 from bayesdp.measurements.exact import described
 from bayesdp.release import Release
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from flint import fmpz_mat
 from scipy.spatial.distance import cdist
 
-from bayesdp.fibers.feasible import is_two_way
+from bayesdp.fibers.system import is_two_way
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Query, SumPart, Totals
 

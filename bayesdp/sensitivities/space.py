@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
-from bayesdp.fibers.feasible import is_two_way
+from bayesdp.fibers.system import is_two_way
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Part, Table, lattice_parts

@@ -123,7 +123,7 @@ def test_other_numbers_can_be_set_in_its_place():
         *(Measured(Margins(TABLE, ["area"]), other, law) for _ in range(2)),
     ]
     new = Release(bdp.Frame.of(TABLE), tuple(parts), (Exact(Totals(TABLE), TOTAL),))
-    numbers = bdp.inference.registry.numbers_of(model, [new])
+    numbers = bdp.inference.observed.numbers_of(model, [new])
     assert numbers["noisy_published"].reshape(-1).tolist() == [5, 1, 7]
     bdp.set_release(model, new)
     assert model["noisy_published"].get_value().reshape(-1).tolist() == [5, 1, 7]

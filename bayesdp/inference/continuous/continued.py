@@ -17,7 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-from bayesdp.inference.noisy_part import shape_of
+from bayesdp.inference.observed import shape_of
 from bayesdp.release import Release
 
 type Floats = npt.NDArray[np.float64]

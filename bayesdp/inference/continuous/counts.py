@@ -14,8 +14,7 @@ from bayesdp._validate import shown
 from bayesdp.inference.continuous.continued import caps, check_base, continued_logp
 from bayesdp.inference.continuous.coordinates import coordinates_of
 from bayesdp.inference.continuous.free_coordinates import FreeCoordinates
-from bayesdp.inference.noisy_part import observe_noisy, shape_of
-from bayesdp.inference.registry import remember
+from bayesdp.inference.observed import observe_noisy, remember, shape_of
 from bayesdp.release import Release
 
 _ATTRIBUTE = "_bayesdp_continuous"
