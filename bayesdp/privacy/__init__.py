@@ -14,7 +14,7 @@
   `tradeoff_from_description`;
 - what a guarantee of Semi-DP is about: `SemiGuarantee`; statements of the papers are in `bayesdp.papers`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
-- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_epsilon`, `truncated_gaussian_epsilon`;
+- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_epsilon`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
 - what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `SmoothDP`,
   `smooth_gaussian_delta`;
@@ -28,8 +28,6 @@ from typing import TYPE_CHECKING
 
 from bayesdp.privacy.bounded import (
     truncated_epsilon,
-    truncated_gaussian_delta,
-    truncated_gaussian_epsilon,
     truncated_normal_delta,
     truncated_normal_epsilon,
     truncated_normal_sigma,
@@ -107,7 +105,7 @@ __all__ = [
     "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
-    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon", "truncated_normal_delta",
+    "truncated_epsilon", "truncated_normal_delta",
     "truncated_normal_epsilon", "truncated_normal_sigma", "truncated_scale", "variance_sensitivity",
 ]  # fmt: skip
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp import mechanisms as m
 from bayesdp import privacy
 from bayesdp.papers import bounded_statistics, covariance_cone
 
@@ -119,23 +118,3 @@ def test_covariance_matrices(rule: str, limits: Any) -> None:
             a, b = x - naive_mean(x), y - naive_mean(y)
             matrix = np.array([[a @ a, a @ b], [sum((b * a).tolist()), b @ b]]) / (n - 1)
             mechanism.release(matrix, rng)
-
-
-COUNTS = {"county": ["Alpha", "Beta"]}
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        m.TruncatedDiscreteLaplace(COUNTS, 0.5, (0, 6)),
-        m.BoundaryInflatedDiscreteLaplace(COUNTS, 0.5, (0, 6), neighbours="add-remove"),
-        m.BoundaryInflatedDiscreteGaussian(COUNTS, (0, 6), rho=0.1),
-        m.TruncatedDiscreteGaussian(COUNTS, (0, 6), 1.0, 1e-5, neighbours="add-remove"),
-    ],
-    ids=lambda own: own.name,
-)
-def test_counts(mechanism: Any) -> None:
-    rng = np.random.default_rng(2)
-    for table in itertools.product(range(7), repeat=2):
-        mechanism.release(table, rng)
-    assert mechanism.release([0, 6]).values.shape == (2,)
