@@ -39,7 +39,6 @@ where they are largest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -48,7 +47,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
-from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
+from bayesdp.privacy.gaussian import gaussian_delta, gaussian_sigma
 
 type Floats = npt.NDArray[np.float64]
 
@@ -248,49 +247,6 @@ def truncated_normal_delta(
     return min(free, _largest(epsilon, width / sigma, t / sigma, free))
 
 
-def truncated_normal_epsilon(
-    delta: float, sigma: float, bounds: tuple[float, float], sensitivity: float = 1.0
-) -> float:
-    """The smallest epsilon at which `truncated_normal_delta` is at most delta; ``delta = 0`` gives the pure epsilon.
-
-    The pure epsilon is that of values at the upper bound c1 and t below it, and an output at the lower bound c0:
-    ``t (c1 - c0 - t / 2) / sigma**2 + log Z(c1) - log Z(c1 - t)``, Z the probability of the interval.
-
-    Raises
-    ------
-    ValueError
-        If delta is 0 and a bound is infinite, because there is no such epsilon.
-
-    Examples
-    --------
-    >>> print(f"{truncated_normal_epsilon(0.0, 0.05, (0.0, 1.0), 0.02):.4f}")
-    7.6493
-    >>> print(f"{truncated_normal_epsilon(1e-6, 0.05, (0.0, 1.0), 0.02):.4f} {gaussian_epsilon(1e-6, 0.05, 0.02):.4f}")
-    1.7656 1.7656
-    """
-    nonnegative_real(delta, "delta")
-    width, t = _checked(sigma, bounds, sensitivity)
-    if delta >= 1.0:
-        return 0.0
-    if math.isinf(width):
-        if delta == 0.0:
-            raise ValueError("delta must be greater than 0 where a bound is infinite: no epsilon is true without it")
-        return gaussian_epsilon(delta, sigma, t)
-    pure = float(_log_ratio(np.array([width - t]) / sigma, np.array([t]) / sigma, width / sigma)[0])
-    if delta == 0.0:
-        return pure
-    high = min(pure, gaussian_epsilon(delta, sigma, t))
-
-    def excess(epsilon: float) -> float:
-        return truncated_normal_delta(epsilon, sigma, bounds, t) - delta
-
-    if excess(0.0) <= 0.0:
-        return 0.0
-    if excess(high * (1.0 - 1e-9)) > 0.0:
-        return high
-    return min(_safe_root(excess, 0.0, high), high)
-
-
 def truncated_normal_sigma(
     epsilon: float, delta: float, bounds: tuple[float, float], sensitivity: float = 1.0
 ) -> float:
@@ -318,11 +274,7 @@ def truncated_normal_sigma(
         low, high = 0.5 * low, low
         if low < 1e-6 * free:  # a delta so large that hardly any noise is needed
             return high
-    return _safe_root(excess, low, high)
-
-
-def _safe_root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function crosses zero, on the side where it is not above; in any unit, so that only `rtol` counts."""
+    # In any unit, so that only `rtol` counts.
     root, step = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10)), 1e-10
     while excess(root) > 0.0:  # bounds on all pairs differ by up to a millionth from one another
         root, step = root * (1.0 + step), 2.0 * step

@@ -187,8 +187,8 @@ class BoundedLaw(IndependentLaw):
         """Logarithm of the probability of at most `value`, from lower up to below upper."""
 
     @abstractmethod
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
-        """The point `near` of `sums_within`, and the mean of the distance of a value from it and of its square."""
+    def _moments(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """How far `near`, see `sums_within`, is from the location; the mean of a value's distance from it, and of its square."""
 
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density or log-mass of each value, elementwise, at an atom its log-probability.
@@ -232,19 +232,13 @@ class BoundedLaw(IndependentLaw):
         """A finite value within the bounds, below the upper one."""
         return np.where(np.isfinite(lower), lower, upper - 1.0)
 
-    def _moments_at(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """How far `near` is from the location, and the two moments; see `_moments`."""
-        mu, _, *others = self._prepared(location, 0.0)
-        near, first, second = self._moments(mu, *others)
-        return near - mu, first, second
-
     def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean of a value around each location, elementwise."""
         return np.asarray(np.add(location, self.bias(location)))
 
     def bias(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean minus location, elementwise."""
-        shift, first, _ = self._moments_at(location)
+        shift, first, _ = self._moments(location)
         return np.asarray(shift + first)
 
     def variance(
@@ -253,12 +247,12 @@ class BoundedLaw(IndependentLaw):
         """Variance around each location, shape `shape`; None without a location, on which it depends."""
         if location is None:
             return None
-        _, first, second = self._moments_at(located(location, shape))
+        _, first, second = self._moments(located(location, shape))
         return np.asarray(np.maximum(second - first**2, 0.0))
 
     def mse(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean squared distance from the location, variance plus squared bias, elementwise."""
-        shift, first, second = self._moments_at(location)
+        shift, first, second = self._moments(location)
         return np.asarray(second + 2.0 * shift * first + shift**2)
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Any:
@@ -328,9 +322,10 @@ class Truncated(BoundedLaw):
         low = left <= right
         return xp.where(low, left, log1mexp(xp, xp.where(low, -1.0, xp.minimum(right, 0.0))))
 
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
-        near, s0, s1, s2 = sums_within(self.free, mu, scale, lower, upper)
-        return near, s1 / s0, s2 / s0
+    def _moments(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        _, mu, *others = self._prepared(0.0, location)
+        near, s0, s1, s2 = sums_within(self.free, mu, *others)
+        return near - mu, s1 / s0, s2 / s0
 
 
 class Clipped(BoundedLaw):
@@ -360,7 +355,8 @@ class Clipped(BoundedLaw):
         )
         return at_lower, at_upper
 
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
+    def _moments(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        _, mu, scale, lower, upper = self._prepared(0.0, location)
         near, _, s1, s2 = sums_within(self.free, mu, scale, lower, upper)
         unit = np.exp(self.free.log_kernel(np, near, mu, scale))
         first, second = unit * s1, unit * s2
@@ -369,4 +365,4 @@ class Clipped(BoundedLaw):
             beyond = np.exp(self.free.log_cdf_kernel(np, finite(np, end, 0.0), centre, scale))
             away = np.where(np.isinf(side), 0.0, side - near)
             first, second = first + beyond * away, second + beyond * away**2
-        return near, first, second
+        return near - mu, first, second

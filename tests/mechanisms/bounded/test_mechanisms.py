@@ -26,7 +26,7 @@ def test_release_of_a_vector(kind: Any, tmp_path: Path) -> None:
     assert release.simulated
     assert release.guarantee is not None
     assert "SIMULATED" in str(release.guarantee)
-    assert release.labelled.coords["statistic"].values.tolist() == SHARES
+    assert release.values.coords["statistic"].values.tolist() == SHARES
     assert mechanism.logp(release.values, truth) == pytest.approx(release.law.logp(release.values, truth))
     assert release.guarantee.parameters["epsilon"] == pytest.approx(0.5, rel=1e-9)
     path = tmp_path / "shares.nc"
