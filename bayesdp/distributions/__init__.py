@@ -44,7 +44,6 @@ from bayesdp.distributions.laws import (
     SemiKNorm,
     SubspaceNorm,
     TransitionTable,
-    TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
     TruncatedGaussian,
     TruncatedLaplace,
@@ -60,7 +59,7 @@ __all__ = [
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "KNorm", "Laplace", "LatticeGaussian",
     "LatticeKNorm", "LatticeLaplace", "MixedLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
     "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
-    "TransitionTable", "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian",
+    "TransitionTable", "TruncatedDiscreteLaplace", "TruncatedGaussian",
     "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "bounded_distribution", "distribution_of",
     "perturbed_distribution", "register_distribution", "scalar_distribution", "table_distribution",
 ]  # fmt: skip

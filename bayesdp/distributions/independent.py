@@ -14,7 +14,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transform
-from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value, check_parameters
+from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.distribution import Distribution, _support_point
 from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.distributions.transforms import _default_transform
@@ -26,12 +26,10 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
-from bayesdp._numba import nb as numba
 from bayesdp.distributions.confidential_counts import floored
 from bayesdp.distributions.registry import (
     PROPS,
     PythonRV,
-    WithDerivatives,
     add_likelihood,
     applied,
     as_real,
@@ -206,7 +204,7 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
     Parameters
     ----------
     law : type of BoundedLaw
-        With `log_kernel`. If it has a `log_cdf_kernel` or an `icdf_kernel`, so has the distribution.
+        With `log_kernel` and `log_cdf_kernel`.
 
     Returns
     -------
@@ -218,19 +216,16 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
 
     def logp(value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """Log-mass or log-density, at a bound with an atom its log-probability; ``-inf`` outside the bounds."""
-        return within_bounds(law, kernels.log_kernel(pt, value, mu, scale, lower, upper), value, scale, lower, upper)
+        inside = pt.and_(pt.ge(value, lower), pt.le(value, upper))
+        inner = whole_values(law, value, kernels.log_kernel(pt, value, mu, scale, lower, upper))
+        found = pt.switch(inside, inner, -np.inf)
+        return check_parameters(found, scale > 0, pt.lt(lower, upper), msg=f"{law.scale_name} > 0, lower < upper")
 
     def logcdf(value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """Logarithm of the probability of at most `value`."""
         at = pt.floor(value) if law.integer else value
         inner = kernels.log_cdf_kernel(pt, at, mu, scale, lower, upper)
         return pt.switch(pt.lt(value, lower), -np.inf, pt.switch(pt.ge(at, upper), 0.0, inner))
-
-    def icdf(value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-        """Smallest value whose probability of not being exceeded is at least that."""
-        inner = pt.clip(kernels.icdf_kernel(pt, pt.clip(value, 1e-300, 1.0), mu, scale, lower, upper), lower, upper)
-        found = pt.switch(pt.eq(value, 0.0), lower, pt.switch(pt.eq(value, 1.0), upper, inner))
-        return check_icdf_parameters(check_icdf_value(found, value), scale > 0, msg=f"{law.scale_name} > 0")
 
     def support_point(rv: Any, size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """A point between the bounds, near mu."""
@@ -242,11 +237,8 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
         sides = _limits({"the lower bound": lower, "the upper bound": upper}, checked_bounds, integer=law.integer)
         return [location(mu), scale(width, law.scale_name), *sides], {}
 
-    verbs: dict[str, Any] = {"logp": logp, "support_point": support_point}
-    verbs |= {} if law.log_cdf_kernel is None else {"logcdf": logcdf}
-    verbs |= {} if law.icdf_kernel is None else {"icdf": icdf}
     sides = (4, 5)  # of the inputs: generator, size, mu, scale, lower, upper
-    verbs["bound_args_indices"] = sides
+    verbs = {"logp": logp, "logcdf": logcdf, "support_point": support_point, "bound_args_indices": sides}
 
     entry = f"lower, upper : tensor_like, optional\n    {'Whole b' if law.integer else 'B'}{_BOUNDS}"
     given = {"mu": _CONFIDENTIAL, "lower": entry, "upper": entry}
@@ -263,10 +255,10 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
 
 
 @makes(BoundedLaw)
-def within(law: Any, notes: str = "", **verbs: Any) -> Any:
+def within(law: Any, notes: str = "") -> Any:
     """The distribution of a law within bounds."""
     base = BoundedContinuous if not (law.integer or law.has_atoms) else kind_of(law)
-    return bounded_distribution(law)(blank(law, base, notes, **verbs))
+    return bounded_distribution(law)(blank(law, base, notes))
 
 
 _CONFIDENTIAL = "mu : tensor_like of float or int\n    Location: the confidential value."
@@ -282,13 +274,6 @@ _SHARE = """>>> import pymc as pm
 >>> with pm.Model():
 ...     share = pm.Beta("share", 1.0, 1.0)
 ...     noisy = NAME("noisy", mu=share, SCALE=0.04, lower=0.0, upper=1.0, observed=[0.03, 0.37])"""
-
-
-def within_bounds(law: type[BoundedLaw], logp: Any, value: Any, scale: Any, lower: Any, upper: Any) -> Any:
-    """A log-density within the bounds, ``-inf`` outside, and an error for parameters that are none."""
-    inside = pt.and_(pt.ge(value, lower), pt.le(value, upper))
-    found = pt.switch(inside, whole_values(law, value, logp), -np.inf)
-    return check_parameters(found, scale > 0, pt.lt(lower, upper), msg=f"{law.scale_name} > 0, lower < upper")
 
 
 def _limits(sides: dict[str, Any], check: Callable[..., Any], *, integer: bool) -> list[Any]:
@@ -311,47 +296,6 @@ def _inner_point(size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
     middle = 0.5 * near + 0.25 * (finite(pt, lower, 0.0) + finite(pt, upper, 0.0))
     point = pt.switch(pt.and_(low, high), middle, pt.switch(low, near + scale, near - scale))
     return point if rv_size_is_none(size) else pt.full(size, point)
-
-
-# Not PyTensor's numba_njit: functions made by that cannot be called from Python, which `perform` does.
-@numba.njit(cache=True)
-def _sums(mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-    out = np.empty((mu.size, 4))
-    bounded_kernels.gaussian_sums(mu, sigma, lower, upper, out)
-    m = out[:, 3].copy()
-    first, second = out[:, 1] / out[:, 0], out[:, 2] / out[:, 0]
-    slope = (second - 2.0 * (mu - m) * first) / sigma**3
-    return np.log(out[:, 0]), first / sigma**2, slope, m
-
-
-class GaussianSumsOp(WithDerivatives):
-    """Sum of Gaussian masses over the integers of intervals, with its derivatives; see `gaussian_sums`.
-
-    Vectors mu, sigma, lower, upper in; logarithm of the sum in units of the mass of m, its derivatives with respect to mu
-    and sigma for fixed m, and m out.
-    """
-
-    derivatives, version = 2, version_of(bounded_kernels)
-    evaluate = staticmethod(_sums)
-
-    def types(self, *inputs: Any) -> list[Any]:
-        """Four vectors."""
-        return [pt.vector(dtype="float64") for _ in range(4)]
-
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
-        """The shape of the vectors."""
-        return [shapes[0]] * 4
-
-
-def gaussian_sums(mu: Any, sigma: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Logarithm of the sum of ``exp(-(k - m) ((k - m) - 2 (mu - m)) / (2 sigma**2))`` from lower to upper, and m.
-
-    m is the integer within the bounds that is nearest to mu. All arguments have one shape.
-    """
-    flat = [pt.flatten(variable) for variable in (mu, sigma, lower, upper)]
-    found: Any = GaussianSumsOp()(*flat)
-    total, _, _, m = found
-    return pt.reshape(total, mu.shape, ndim=mu.ndim), pt.reshape(m, mu.shape, ndim=mu.ndim)
 
 
 class CensoredRV(PythonRV):

@@ -9,10 +9,8 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Any
 
-import pytensor.tensor as pt
-
 from bayesdp import noise
-from bayesdp.distributions.independent import gaussian_sums, of_values, within, within_bounds
+from bayesdp.distributions.independent import of_values, within
 from bayesdp.distributions.perturbed import of_table
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.distributions.tables import of_tables
@@ -28,26 +26,14 @@ DiscreteLaplace = of_values(
 )
 DiscreteGaussian = of_values(noise.DiscreteGaussian, _WHOLE)
 
-_LOG_MASS = "First derivatives of the log-mass are exact, second ones are not available."
-
-
-def _truncated_gaussian_logp(value: Any, mu: Any, sigma: Any, lower: Any, upper: Any) -> Any:
-    """Log-mass; ``-inf`` outside the bounds."""
-    law = noise.TruncatedDiscreteGaussian
-    mass = law.log_kernel(pt, value, mu, sigma, lower, upper, gaussian_sums)
-    return within_bounds(law, mass, value, sigma, lower, upper)
-
-
 TruncatedLaplace = within(noise.TruncatedLaplace, "The log-density has a kink where mu meets the value.")
 TruncatedGaussian = within(
     noise.TruncatedGaussian,
-    "Unlike `pymc.TruncatedNormal` it keeps its digits for locations far outside of the bounds and for narrow bounds. Quantiles are\n"
-    "those of the law (`bayesdp.noise.TruncatedGaussian.ppf`); there is no `pymc.icdf`.",
+    "Unlike `pymc.TruncatedNormal` it keeps its digits for locations far outside of the bounds and for narrow bounds.",
 )
 BoundaryInflatedLaplace = within(noise.BoundaryInflatedLaplace)
 BoundaryInflatedGaussian = within(noise.BoundaryInflatedGaussian)
 TruncatedDiscreteLaplace = within(noise.TruncatedDiscreteLaplace)
-TruncatedDiscreteGaussian = within(noise.TruncatedDiscreteGaussian, _LOG_MASS, logp=_truncated_gaussian_logp)
 BoundaryInflatedDiscreteLaplace = within(noise.BoundaryInflatedDiscreteLaplace)
 BoundaryInflatedDiscreteGaussian = within(noise.BoundaryInflatedDiscreteGaussian)
 

@@ -24,9 +24,8 @@ Semi-DP, for tables with the same invariants that are a few records apart: ``sem
 ``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free).
 
 Within public bounds there are `TruncatedLaplace`, `BoundaryInflatedLaplace`, `TruncatedGaussian` and `BoundaryInflatedGaussian` for
-statistics, which publish a `StatisticRelease`, and ``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``,
-``truncated-discrete-gaussian`` and ``boundary-inflated-discrete-gaussian`` for counts in tables. Proportions that add up
-to 1 are in `bayesdp.papers.bounded_statistics`, covariance matrices in `bayesdp.papers.covariance_cone`.
+statistics, which publish a `StatisticRelease`. Proportions that add up to 1 are in `bayesdp.papers.bounded_statistics`, covariance
+matrices in `bayesdp.papers.covariance_cone`.
 
 `PublishedChoice` runs one of several mechanisms, and says which. In `bayesdp.papers`: how many sweeps a Markov chain of lattice noise
 needs (`integer_subspace`), any private mechanism made to keep the invariants, and holders of single cells who add noise without
@@ -36,12 +35,6 @@ telling anybody their counts (`subspace`).
 from __future__ import annotations
 
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, mechanism_names
-from bayesdp.mechanisms.bounded.discrete import (
-    BoundaryInflatedDiscreteGaussian,
-    BoundaryInflatedDiscreteLaplace,
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-)
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import (
     BoundaryInflatedGaussian,
@@ -65,11 +58,9 @@ from bayesdp.mechanisms.published_choice import PublishedChoice
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
-    "AdditiveMechanism", "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
-    "BoundaryInflatedLaplace", "CanonicalNoise", "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedGaussian",
-    "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace", "Mechanism", "MixedLaplace", "ProjectedGaussian",
-    "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian", "SemiKNorm", "SemiLatticeKNorm", "SemiLatticeLaplace",
-    "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism", "StatisticRelease",
-    "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "WideKNorm",
-    "mechanism_names",
+    "AdditiveMechanism", "BoundaryInflatedGaussian", "BoundaryInflatedLaplace", "CanonicalNoise", "CorrelatedGaussian",
+    "DiscreteGaussian", "DiscreteLaplace", "ExtendedGaussian", "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace",
+    "Mechanism", "MixedLaplace", "ProjectedGaussian", "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian",
+    "SemiKNorm", "SemiLatticeKNorm", "SemiLatticeLaplace", "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee",
+    "StatisticMechanism", "StatisticRelease", "TruncatedGaussian", "TruncatedLaplace", "WideKNorm", "mechanism_names",
 ]  # fmt: skip

@@ -319,7 +319,7 @@ class Mechanism(ABC):
         rng = _validate.random_generator(rng)
         counts = self._conforming(confidential_counts(table, self.frame))
         # Before any noise is drawn: what is refused here is refused whatever the noise.
-        exact = (*(Exact(query, answers_of(query, counts)) for query in self._exact_queries), *self._public())
+        exact = tuple(Exact(query, answers_of(query, counts)) for query in self._exact_queries)
         drawn = self._noisy(answers_of(self.released_query, counts), rng, method)
         noisy = _validate.finite_array(drawn, "noisy answers", self.released_query.answer_name, confidential=True)
         fiber = Fiber.of(exact, self.frame)
@@ -339,10 +339,6 @@ class Mechanism(ABC):
         )
         _ = release.fiber  # this fiber: the release keeps it, so that a model of the release need not find it again
         return release
-
-    def _public(self) -> tuple[Exact, ...]:
-        """Limits of the answers that are public before anything is released."""
-        return ()
 
     def _conforming(self, counts: Ints) -> Ints:
         """The counts of a table; ValueError for one that the noise is not made for."""

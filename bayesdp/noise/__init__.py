@@ -22,10 +22,9 @@ name in files            law                                           mass or d
 ``lattice-k-norm``       `LatticeKNorm`, integers, invariants kept     the same on integers
 =======================  ============================================  ====================================
 
-``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-gaussian``, ``boundary-inflated-gaussian``,
-``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and
-``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
-where the confidential value is.
+``truncated-laplace``, ``truncated-gaussian``, ``truncated-discrete-laplace``, ``boundary-inflated-laplace``,
+``boundary-inflated-gaussian``, ``boundary-inflated-discrete-laplace`` and ``boundary-inflated-discrete-gaussian`` are laws within
+public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 ``rescaled-laplace`` is that of such values divided by their sum (`bayesdp.papers.bounded_statistics`): shares that add up to 1.
 `Censored`, ``censored``, is another law of which only values within thresholds are published.
 ``box-norm`` (`bayesdp.papers.covariance_cone`) is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
@@ -55,7 +54,6 @@ from bayesdp.noise.bounded.laws import (
     BoundaryInflatedDiscreteLaplace,
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,
-    TruncatedDiscreteGaussian,
     TruncatedDiscreteLaplace,
     TruncatedGaussian,
     TruncatedLaplace,
@@ -86,7 +84,7 @@ __all__ = [
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
     "KernelForm", "Laplace", "LatticeGaussian", "LatticeKNorm", "LatticeLaplace", "LogMassWindows", "LossByLength",
     "MixedLaplace", "NoiseLaw", "PerturbedLaw", "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw",
-    "SemiKNorm", "SubspaceNorm", "TransitionTable", "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace",
+    "SemiKNorm", "SubspaceNorm", "TransitionTable", "TruncatedDiscreteLaplace",
     "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
     "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding",
     "read_ptable", "ten_five_rule",

@@ -740,7 +740,7 @@ class UniversalHistogram(ProportionMechanism):
     def _sensitivity(self) -> dict[str, Any]:
         levels, one = tree_levels(len(self.names), self.branches), proportion_sensitivity(self.n, len(self.names))
         changes = {"largest": one.largest, "changed": 2 * levels}
-        return {"sensitivity": levels * one.l1, "paper_sensitivity": levels * one.paper_l1, **changes}
+        return {"sensitivity": levels * one.l1, "paper_sensitivity": levels * (1 / self.n), **changes}
 
     @cached_property
     def query(self) -> Query:

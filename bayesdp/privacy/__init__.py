@@ -14,7 +14,7 @@
   `tradeoff_from_description`;
 - what a guarantee of Semi-DP is about: `SemiGuarantee`; statements of the papers are in `bayesdp.papers`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
-- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_epsilon`, `truncated_gaussian_epsilon`;
+- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_delta`, `truncated_normal_sigma`;
 - shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
 - what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `SmoothDP`,
   `smooth_gaussian_delta`;
@@ -28,10 +28,7 @@ from typing import TYPE_CHECKING
 
 from bayesdp.privacy.bounded import (
     truncated_epsilon,
-    truncated_gaussian_delta,
-    truncated_gaussian_epsilon,
     truncated_normal_delta,
-    truncated_normal_epsilon,
     truncated_normal_sigma,
     truncated_scale,
 )
@@ -78,12 +75,9 @@ from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
     Sensitivity,
     covariance_sensitivity,
-    histogram_sensitivity,
     mean_sensitivity,
-    moment_sums,
     moment_sums_sensitivity,
     proportion_sensitivity,
-    quantile_sensitivity,
     variance_sensitivity,
 )
 
@@ -101,14 +95,14 @@ __all__ = [
     "base_decomposition", "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
     "discrete_gaussian_delta", "discrete_gaussian_epsilon", "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp",
     "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
-    "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
-    "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums", "moment_sums_sensitivity",
+    "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "hit_and_run_sampler",
+    "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums_sensitivity",
     "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
-    "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
+    "proportion_sensitivity", "pure_pairs", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
-    "truncated_epsilon", "truncated_gaussian_delta", "truncated_gaussian_epsilon", "truncated_normal_delta",
-    "truncated_normal_epsilon", "truncated_normal_sigma", "truncated_scale", "variance_sensitivity",
+    "truncated_epsilon", "truncated_normal_delta",
+    "truncated_normal_sigma", "truncated_scale", "variance_sensitivity",
 ]  # fmt: skip
 
 _MODULES = {

@@ -39,9 +39,7 @@ where they are largest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +47,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
-from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
+from bayesdp.privacy.gaussian import gaussian_delta, gaussian_sigma
 
 type Floats = npt.NDArray[np.float64]
 
@@ -57,23 +55,16 @@ _SUBSETS = 20_000
 """Most choices of the statistics that change of which each is looked at."""
 
 
-def truncated_loss(
-    distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike, *, discrete: bool = False
-) -> Floats:
+def truncated_loss(distance: npt.ArrayLike, b: npt.ArrayLike, width: npt.ArrayLike) -> Floats:
     """Loss of truncated Laplace noise of scale b for one value at a bound and another so far from it, elementwise.
 
     A distance of more than the width of the bounds counts as the width. For one bound ``t + log(2 - exp(-t))``, t = distance / b.
-    Of discrete noise ``Z(s)`` is ``1 + q - q**(s - c0 + 1) - q**(c1 - s + 1)`` up to a constant, q = exp(-1/b), again concave.
     """
     scale, wide = np.asarray(b, dtype=np.float64), np.asarray(width, dtype=np.float64)
-    near, step = np.minimum(np.asarray(distance, dtype=np.float64), wide), 1.0 if discrete else 0.0
+    near = np.minimum(np.asarray(distance, dtype=np.float64), wide)
     with np.errstate(invalid="ignore"):
-        left = (wide - near) / scale if discrete else wide / scale - near / scale
-        rest = np.where(np.isinf(wide), 1.0, -np.expm1(-left))
-    # Z in differences of 1 and powers; of real noise q is 1.
-    q = np.exp(-step / scale)
-    inner = -np.expm1(-step / scale) + q * -np.expm1(-near / scale) + q * rest
-    return np.asarray(near / scale + np.log(inner) - np.log(-np.expm1(-(wide + step) / scale)))
+        rest = np.where(np.isinf(wide), 1.0, -np.expm1(-(wide / scale - near / scale)))
+    return np.asarray(near / scale + np.log(rest - np.expm1(-near / scale)) - np.log(-np.expm1(-wide / scale)))
 
 
 def truncated_epsilon(
@@ -83,7 +74,6 @@ def truncated_epsilon(
     *,
     largest: npt.ArrayLike = math.inf,
     changed: int | None = None,
-    discrete: bool = False,
 ) -> float:
     """The true epsilon of truncated Laplace noise: the largest loss over pairs that neighbours can attain.
 
@@ -99,8 +89,6 @@ def truncated_epsilon(
         Largest change of each statistic.
     changed : int, optional
         How many statistics a neighbour changes at most; all of them if left out.
-    discrete : bool
-        Discrete Laplace noise on integers: distances and widths are whole numbers.
 
     Returns
     -------
@@ -130,20 +118,13 @@ def truncated_epsilon(
             raise ValueError(f"{name} must be positive, got {array.min()}")
     scale, wide, cap = (array.reshape(-1) for array in (scale, wide, cap))
     cap = np.minimum(np.minimum(cap, wide), total)
-    if discrete:
-        # A change beyond 2**53 of a whole number is none; fractional limits allow no more than their floor.
-        cap, total = np.floor(cap), math.floor(total)
-    keep = cap > 0
-    scale, wide, cap = scale[keep], wide[keep], cap[keep]
-    if not scale.size:
-        return 0.0
     count = scale.size if changed is None else min(positive_integer(changed, "changed"), scale.size)
     if count < scale.size and _alike(scale, wide, cap):
-        return _largest_sum(scale[:count], wide[:count], cap[:count], total, discrete)
+        return _largest_sum(scale[:count], wide[:count], cap[:count], total)
     if count < scale.size and math.comb(scale.size, count) <= _SUBSETS:
         chosen = (list(subset) for subset in combinations(range(scale.size), count))
-        return max(_largest_sum(scale[i], wide[i], cap[i], total, discrete) for i in chosen)
-    return _largest_sum(scale, wide, cap, total, discrete)
+        return max(_largest_sum(scale[i], wide[i], cap[i], total) for i in chosen)
+    return _largest_sum(scale, wide, cap, total)
 
 
 def _alike(*arrays: Floats) -> bool:
@@ -151,34 +132,23 @@ def _alike(*arrays: Floats) -> bool:
     return all(np.all(array == array[0]) for array in arrays)
 
 
-def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discrete: bool) -> float:
+def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float) -> float:
     """The largest ``sum_i loss_i(t_i)`` over ``0 <= t_i <= cap_i`` with ``sum_i t_i <= total``, the losses concave."""
-
-    def loss(changes: Floats) -> Floats:
-        return truncated_loss(changes, scale, wide, discrete=discrete)
-
     if cap.sum() <= total:
-        return float(loss(cap).sum())
-    if discrete and total <= 10_000:
-        # One unit after the other to where it costs most, which is best for concave losses.
-        given = np.zeros_like(cap)
-        for _ in range(int(total)):
-            given[np.argmax(np.where(given < cap, loss(given + 1) - loss(given), -np.inf))] += 1
-        return float(loss(given).sum())
+        return float(truncated_loss(cap, scale, wide).sum())
     if _alike(scale, wide, cap):  # concave and symmetric: equal shares
-        return float(loss(np.full_like(cap, total / len(cap))).sum())
-    q, end = np.exp(-1.0 / scale) if discrete else np.ones_like(scale), np.exp(-wide / scale)
+        return float(truncated_loss(np.full_like(cap, total / len(cap)), scale, wide).sum())
+    end = np.exp(-wide / scale)
 
     def spend(level: float) -> Floats:
         """For each statistic, the change t at which the slope of its loss falls to the level: a quadratic in ``exp(-t / b)``.
 
-        ``loss'(t) = (1 + q (x - end / x) / Z) / b`` with ``x = exp(-t / b)`` and ``Z = 1 + q - q (x + end / x)``.
+        ``loss'(t) = (1 + (x - end / x) / Z) / b`` with ``x = exp(-t / b)`` and ``Z = 2 - x - end / x``.
         """
         c = level * scale - 1.0
-        middle = c * (1.0 + q)
-        root = np.sqrt(middle**2 + 4.0 * q**2 * end * (1.0 - c**2))
+        root = np.sqrt(c**2 + end * (1.0 - c**2))
         with np.errstate(divide="ignore", invalid="ignore"):
-            x = np.where(c < 0.0, 2.0 * q * end * (1.0 - c) / (root - middle), (middle + root) / (2.0 * q * (1.0 + c)))
+            x = np.where(c < 0.0, end * (1.0 - c) / (root - c), (c + root) / (1.0 + c))
             return np.clip(-scale * np.log(x), 0.0, cap)
 
     low, high = 0.0, float(np.max(2.0 / scale))
@@ -189,7 +159,7 @@ def _largest_sum(scale: Floats, wide: Floats, cap: Floats, total: float, discret
     excess = changes.sum() - total
     between = changes - spend(high)  # where the slope is flat, any share of the difference will do
     changes = changes - between * (excess / between.sum() if between.sum() > 0.0 else 0.0)
-    return float(loss(changes).sum())
+    return float(truncated_loss(changes, scale, wide).sum())
 
 
 def truncated_scale(
@@ -199,14 +169,13 @@ def truncated_scale(
     *,
     largest: npt.ArrayLike = math.inf,
     changed: int | None = None,
-    discrete: bool = False,
 ) -> float:
     """The smallest common scale b of truncated Laplace noise whose true epsilon is at most the stated one.
 
     Parameters
     ----------
     epsilon : float
-    width, sensitivity, largest, changed, discrete
+    width, sensitivity, largest, changed
         As in `truncated_epsilon`.
 
     Returns
@@ -226,113 +195,15 @@ def truncated_scale(
 
     def true(b: float) -> float:
         size = np.full(np.shape(np.broadcast_arrays(width, largest)[0]), b)
-        return truncated_epsilon(size, width, sensitivity, largest=largest, changed=changed, discrete=discrete)
+        return truncated_epsilon(size, width, sensitivity, largest=largest, changed=changed)
 
-    low = safe
-    for _ in range(200):  # a statistic that hardly changes may need less than sensitivity / epsilon
+    low = 0.5 * safe
+    while true(low) <= stated:  # a statistic that hardly changes may need less than sensitivity / epsilon
         low *= 0.5
-        if true(low) > stated:
-            break
-    else:
-        raise ValueError("no neighbours have different statistics, so that there is nothing for the noise to hide")
     b = float(brentq(lambda scale: true(scale) - stated, low, safe * (1.0 + 1e-12), xtol=1e-300, rtol=1e-14))
     while true(b) > stated:  # to the safe side of the root
         b *= 1.0 + 1e-13
     return b
-
-
-_PAIRS = 50_000_000
-"""Most pairs of values, times the sensitivity, that are enumerated."""
-
-
-def truncated_gaussian_delta(epsilon: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
-    """The exact delta of truncated discrete Gaussian noise on one integer, by enumeration of all pairs and values.
-
-    Parameters
-    ----------
-    epsilon : float
-    sigma : float
-        Scale of the noise.
-    bounds : pair of whole numbers
-        Both finite.
-    sensitivity : int
-        Largest difference of the values of neighbours.
-
-    Returns
-    -------
-    float
-        ``max over s, s' of sum_y max(0, p(y | s) - exp(epsilon) p(y | s'))``; 0 from the pure epsilon on.
-
-    Raises
-    ------
-    NotImplementedError
-        If a bound is infinite, or there are too many pairs and values to enumerate.
-
-    Examples
-    --------
-    >>> print(f"{truncated_gaussian_delta(1.0, 2.0, (0, 10)):.6f}")
-    0.006159
-    """
-    nonnegative_real(epsilon, "epsilon")
-    masses = _gaussian_masses(sigma, bounds, sensitivity)
-    lost = (
-        np.sum(np.maximum(first - math.exp(epsilon) * second, 0.0), axis=1)
-        for t in range(1, min(int(sensitivity), len(masses) - 1) + 1)
-        for first, second in ((masses[:-t], masses[t:]), (masses[t:], masses[:-t]))
-    )
-    return max((float(np.max(each)) for each in lost), default=0.0)
-
-
-def truncated_gaussian_epsilon(delta: float, sigma: float, bounds: tuple[float, float], sensitivity: int = 1) -> float:
-    """The smallest epsilon at which `truncated_gaussian_delta` is at most delta; delta = 0 gives the pure epsilon.
-
-    Examples
-    --------
-    >>> print(f"{truncated_gaussian_epsilon(0.0, 2.0, (0, 10)):.4f}")
-    2.1176
-    """
-    nonnegative_real(delta, "delta")
-    masses = np.log(np.maximum(_gaussian_masses(sigma, bounds, sensitivity), 1e-320))
-    if np.any(masses < -690.0) and delta == 0.0:
-        raise NotImplementedError("sigma is so small that masses underflow: the pure epsilon is above 600 at least")
-    pure = max(
-        float(np.max(np.abs(masses[t:] - masses[:-t]))) for t in range(1, min(int(sensitivity), len(masses) - 1) + 1)
-    )
-    if delta == 0.0:
-        return pure
-    if truncated_gaussian_delta(0.0, sigma, bounds, sensitivity) <= delta:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        return truncated_gaussian_delta(epsilon, sigma, bounds, sensitivity) - delta
-
-    high = min(pure, 700.0)
-    root = float(brentq(excess, 0.0, high, xtol=1e-13))
-    while excess(root) > 0.0:
-        root += 1e-12
-    return root
-
-
-def _gaussian_masses(sigma: float, bounds: Any, sensitivity: int) -> Floats:
-    """Masses of every value (columns) for every confidential value (rows)."""
-    scale = positive_real(sigma, "sigma")
-    positive_integer(sensitivity, "sensitivity")
-    low, high = (float(side) for side in bounds)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise NotImplementedError(
-            "the loss of truncated discrete Gaussian noise is found by enumeration, which needs two finite bounds; clip "
-            "instead of truncating (BoundaryInflatedDiscreteGaussian): that costs what the noise costs"
-        )
-    finite_array([low, high], "bounds")
-    n = int(high - low) + 1
-    if n * n * sensitivity > _PAIRS:
-        raise NotImplementedError(
-            f"bounds {int(low)} and {int(high)} leave {n} values, too many to enumerate all pairs; clip instead of "
-            "truncating (BoundaryInflatedDiscreteGaussian): that costs what the noise costs"
-        )
-    k = np.arange(n, dtype=np.float64)
-    weights = np.exp(-0.5 * ((k[None, :] - k[:, None]) / scale) ** 2)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -351,7 +222,7 @@ def truncated_normal_delta(
     Parameters
     ----------
     epsilon, sigma, bounds, sensitivity
-        As in `truncated_gaussian_delta`, but real numbers; one bound may be infinite.
+        The loss, the scale of the noise, the bounds, of which one may be infinite, and the largest change of the statistic.
 
     Returns
     -------
@@ -374,49 +245,6 @@ def truncated_normal_delta(
     if math.isinf(width):
         return free
     return min(free, _largest(epsilon, width / sigma, t / sigma, free))
-
-
-def truncated_normal_epsilon(
-    delta: float, sigma: float, bounds: tuple[float, float], sensitivity: float = 1.0
-) -> float:
-    """The smallest epsilon at which `truncated_normal_delta` is at most delta; ``delta = 0`` gives the pure epsilon.
-
-    The pure epsilon is that of values at the upper bound c1 and t below it, and an output at the lower bound c0:
-    ``t (c1 - c0 - t / 2) / sigma**2 + log Z(c1) - log Z(c1 - t)``, Z the probability of the interval.
-
-    Raises
-    ------
-    ValueError
-        If delta is 0 and a bound is infinite, because there is no such epsilon.
-
-    Examples
-    --------
-    >>> print(f"{truncated_normal_epsilon(0.0, 0.05, (0.0, 1.0), 0.02):.4f}")
-    7.6493
-    >>> print(f"{truncated_normal_epsilon(1e-6, 0.05, (0.0, 1.0), 0.02):.4f} {gaussian_epsilon(1e-6, 0.05, 0.02):.4f}")
-    1.7656 1.7656
-    """
-    nonnegative_real(delta, "delta")
-    width, t = _checked(sigma, bounds, sensitivity)
-    if delta >= 1.0:
-        return 0.0
-    if math.isinf(width):
-        if delta == 0.0:
-            raise ValueError("delta must be greater than 0 where a bound is infinite: no epsilon is true without it")
-        return gaussian_epsilon(delta, sigma, t)
-    pure = float(_log_ratio(np.array([width - t]) / sigma, np.array([t]) / sigma, width / sigma)[0])
-    if delta == 0.0:
-        return pure
-    high = min(pure, gaussian_epsilon(delta, sigma, t))
-
-    def excess(epsilon: float) -> float:
-        return truncated_normal_delta(epsilon, sigma, bounds, t) - delta
-
-    if excess(0.0) <= 0.0:
-        return 0.0
-    if excess(high * (1.0 - 1e-9)) > 0.0:
-        return high
-    return min(_safe_root(excess, 0.0, high), high)
 
 
 def truncated_normal_sigma(
@@ -446,11 +274,7 @@ def truncated_normal_sigma(
         low, high = 0.5 * low, low
         if low < 1e-6 * free:  # a delta so large that hardly any noise is needed
             return high
-    return _safe_root(excess, low, high)
-
-
-def _safe_root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function crosses zero, on the side where it is not above; in any unit, so that only `rtol` counts."""
+    # In any unit, so that only `rtol` counts.
     root, step = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10)), 1e-10
     while excess(root) > 0.0:  # bounds on all pairs differ by up to a millionth from one another
         root, step = root * (1.0 + step), 2.0 * step

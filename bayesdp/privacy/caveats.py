@@ -36,9 +36,6 @@ published coordinates: The distance of two tables is that of their answers in th
 Mahalanobis distance: The Mahalanobis distance of two tables is the length of the difference of their answers in the metric of the
     noise, scaled so that the largest distance of neighbouring tables is 1.
 projected: The losses are upper bounds: projecting the noise cannot reveal more than the unprojected noise does.
-public bounds of counts: The bounds must be public and the same for all tables, which cannot be checked here: computed from the
-    table they would publish something about it without noise, and no loss would hold. They are among the exact parts of the
-    release.
 public bounds of statistics: The bounds and the sensitivity must be public and the same for all data sets, which cannot be checked
     here: computed from the data they would publish something about them without noise, and no epsilon would hold.
 largest over sensitivities: The loss is the largest over all changes of the statistics that the sensitivities allow: at most this,

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp._docs import documented
-from bayesdp._validate import boolean, choice, finite_array, positive_integer, probability
+from bayesdp._validate import boolean, choice, finite_array, positive_integer
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
 
@@ -32,16 +31,19 @@ class Sensitivity:
         What it is of.
     l1 : float
         Largest sum of the changes of all statistics.
-    largest : float
-        Largest change of one of them.
+    largest : float, tuple of float or None
+        Largest change of one of them, or of each; None where nothing was said.
     changed : int or None
         How many can change together; None for all of them.
-    neighbours : {"substitution", "add-remove"}
-        Definition of neighbours.
+    neighbours : {"substitution", "add-remove"} or None
+        Definition of neighbours; None where nothing was said.
     bounds : tuple of float
         Bounds of each statistic, None where it has none; those of neighbours are within them too.
     statistics : int or None, default 1
-        How many statistics it is of; None for the counts of any number of disjoint categories.
+        How many statistics it is of; None for any number.
+    paper_l1 : float, optional
+        What Liu (2019) takes for the l1 sensitivity in the simulations, where that is another number: 1/n for proportions,
+        however many.
 
     Examples
     --------
@@ -53,81 +55,12 @@ class Sensitivity:
 
     statistic: str
     l1: float
-    largest: float
+    largest: float | tuple[float, ...] | None
     changed: int | None
-    neighbours: str
-    bounds: tuple[float | None, float | None]
+    neighbours: str | None
+    bounds: tuple[float | None, float | None] = (None, None)
     statistics: int | None = 1
-
-    def __float__(self) -> float:
-        return self.l1
-
-    @property
-    def paper_l1(self) -> float:
-        """What Liu (2019) takes for the l1 sensitivity in the simulations: 1/n for proportions, however many."""
-        return self.largest if self.statistic == "proportion" else self.l1
-
-
-def bounds_from_data_refused(bounds_from_data: Any, argument: str) -> None:
-    """ValueError, with the reason, if the user says that bounds come from the data."""
-    if boolean(bounds_from_data, "bounds_from_data"):
-        raise ValueError(
-            f"{argument} must be public and the same for all data sets: bounds computed from the data publish something about "
-            "them without noise (the largest value is a record), and they make the scale of the noise depend on the data, so "
-            "that no epsilon holds. Take bounds from what is known of the variable, or release them first with a share of the "
-            "budget (split_budget)"
-        )
-
-
-def public_bounds(bounds: Any, argument: str, bounds_from_data: Any) -> tuple[float, float]:
-    """Accept finite bounds in order that do not come from the data."""
-    bounds_from_data_refused(bounds_from_data, argument)
-    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
-        raise TypeError(f"{argument} must be a pair (lower, upper), got {bounds!r}")
-    low, high = (float(side) for side in finite_array(bounds, argument))
-    if not low < high:
-        raise ValueError(f"{argument} must be two different numbers, the lower one first, got {low} and {high}")
-    return low, high
-
-
-def number_of_records(n: Any, neighbours: Any, least: int = 1) -> tuple[int, bool]:
-    """The number of records, and whether one comes or goes, so that statistics of one record less must exist as well."""
-    size = positive_integer(n, "n")
-    added = choice(neighbours, tuple(NEIGHBOURS), "neighbours") == "add-remove"
-    if size < least + added:
-        raise ValueError(f"n must be at least {least + added} for neighbours by {neighbours}, got {size}")
-    return size, added
-
-
-_EACH = (
-    "changing one record may change all of them, and their losses add up. Give one sensitivity for each statistic, as in "
-    "sensitivity=[mean_sensitivity(...), mean_sensitivity(...)], or the largest l1 distance of the whole vector as a number"
-)
-
-
-@dataclass(frozen=True)
-class StatedSensitivity:
-    """Sensitivities of a vector of statistics, added up.
-
-    Attributes
-    ----------
-    l1, paper_l1 : float
-        Largest sum of the changes; and what the paper takes for it, None where it takes the same.
-    largest : float, tuple of float or None
-        Largest change of one, or of each; None where nothing was said.
-    changed, neighbours, statistics
-        As for `Sensitivity`; None for all, where nothing was said, and for any number.
-    fractions : bool
-        Whether they are proportions of disjoint categories that have another total number with each neighbour.
-    """
-
-    l1: float
     paper_l1: float | None = None
-    largest: float | tuple[float, ...] | None = None
-    changed: int | None = None
-    neighbours: str | None = None
-    statistics: int | None = None
-    fractions: bool = False
 
     @property
     def l2(self) -> float:
@@ -162,32 +95,28 @@ class StatedSensitivity:
         )
 
 
-def stated_sensitivity(given: Any) -> StatedSensitivity:
-    """Read the argument `sensitivity` of a mechanism for statistics."""
-    if isinstance(given, StatedSensitivity):
-        return given
+_EACH = (
+    "changing one record may change all of them, and their losses add up. Give one sensitivity for each statistic, as in "
+    "sensitivity=[mean_sensitivity(...), mean_sensitivity(...)], or the largest l1 distance of the whole vector as a number"
+)
+
+
+def stated_sensitivity(given: Any) -> Sensitivity:
+    """Read the argument `sensitivity` of a mechanism for statistics; several are added up."""
     if isinstance(given, Sensitivity):
-        return StatedSensitivity(
-            given.l1,
-            given.paper_l1,
-            given.largest,
-            given.changed,
-            given.neighbours,
-            given.statistics,
-            (given.statistic, given.neighbours) == ("proportion", "add-remove"),
-        )
+        return given
     if isinstance(given, Sequence) and any(isinstance(item, Sensitivity) for item in given):
         return _several(given)
     array = finite_array(given, "sensitivity")
     if array.ndim == 0:
-        return StatedSensitivity(float(array))
+        return Sensitivity("stated", float(array), None, None, None, statistics=None)
     if array.ndim > 1:
         raise ValueError(f"sensitivity must be one number or a vector of them, got an array of shape {array.shape}")
     each = tuple(float(number) for number in array)
-    return StatedSensitivity(math.fsum(each), largest=each, statistics=len(each))
+    return Sensitivity("stated", math.fsum(each), each, None, None, statistics=len(each))
 
 
-def _several(given: Sequence[Any]) -> StatedSensitivity:
+def _several(given: Sequence[Any]) -> Sensitivity:
     """Sensitivities of statistics, or of vectors of them, one after the other."""
     largest: list[float] = []
     changed = 0
@@ -201,21 +130,39 @@ def _several(given: Sequence[Any]) -> StatedSensitivity:
                 f"sensitivity must be of one kind of neighbours, got {given[0].neighbours!r} and, at sensitivity[{i}], "
                 f"{item.neighbours!r}"
             )
-        if item.statistics is None:
-            raise ValueError(
-                f"sensitivity[{i}] is of any number of categories, so that it does not say which statistics it is of; give the "
-                "largest l1 distance of the whole vector as a number"
-            )
-        largest += [item.largest] * item.statistics
-        changed += item.statistics if item.changed is None else item.changed
-    return StatedSensitivity(
+        count = len(item.largest) if isinstance(item.largest, tuple) else item.statistics
+        if count is None or item.largest is None:
+            raise ValueError(f"sensitivity[{i}] does not say which statistics it is of, and how far each can change")
+        largest += item.largest if isinstance(item.largest, tuple) else [item.largest] * count
+        changed += count if item.changed is None else item.changed
+    return Sensitivity(
+        "several",
         math.fsum(item.l1 for item in given),
-        math.fsum(item.paper_l1 for item in given),
         tuple(largest),
         None if changed == len(largest) else changed,
         given[0].neighbours,
-        len(largest),
+        statistics=len(largest),
+        paper_l1=math.fsum(item.l1 if item.paper_l1 is None else item.paper_l1 for item in given),
     )
+
+
+def public_bounds(bounds: Any, argument: str) -> tuple[float, float]:
+    """Accept finite bounds in order."""
+    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        raise TypeError(f"{argument} must be a pair (lower, upper), got {bounds!r}")
+    low, high = (float(side) for side in finite_array(bounds, argument))
+    if not low < high:
+        raise ValueError(f"{argument} must be two different numbers, the lower one first, got {low} and {high}")
+    return low, high
+
+
+def number_of_records(n: Any, neighbours: Any, least: int = 1) -> tuple[int, bool]:
+    """The number of records, and whether one comes or goes, so that statistics of one record less must exist as well."""
+    size = positive_integer(n, "n")
+    added = choice(neighbours, tuple(NEIGHBOURS), "neighbours") == "add-remove"
+    if size < least + added:
+        raise ValueError(f"n must be at least {least + added} for neighbours by {neighbours}, got {size}")
+    return size, added
 
 
 _PARAMETERS = """
@@ -223,22 +170,14 @@ n : int
     Number of records.
 categories : int
     How many proportions are published; 1 for that of a yes-or-no question.
-prob : float
-    Which quantile, between 0 and 1 (exclusive).
 data_bounds : pair of float
-    Public bounds of the data: not their smallest and largest value.
+    Public bounds of the data, and not computed from them: the largest value is a record, which would be published without noise, and
+    noise whose scale depends on the data has no epsilon. Nothing here can detect that.
 other_bounds : pair of float
     Those of the second variable.
 neighbours : {"substitution", "add-remove"}
-method : {"inverted_cdf", "linear"}
-    As in `numpy.quantile`.
 ddof : {0, 1}
-    The divisor is ``n - ddof``.
-bounds_from_data : bool
-    Say True if the bounds were computed from the data: refused (ValueError), with the reason. Nothing here can detect that: a
-    bound that is the largest value of the data publishes the record that has it exactly, without noise, whatever epsilon is; one
-    that is merely computed from the data makes the scale of the noise depend on them, and no epsilon is then stated by anything
-    here."""
+    The divisor is ``n - ddof``."""
 
 
 _documented = documented({"Parameters": _PARAMETERS, "Returns": "Sensitivity"})
@@ -265,13 +204,11 @@ def proportion_sensitivity(n: int, categories: int = 1, neighbours: str = "subst
     (size, added), count = number_of_records(n, neighbours), positive_integer(categories, "categories")
     changed = 1 if count == 1 else (None if added else 2)
     l1 = (1 if count == 1 else 2) / size
-    return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count)
+    return Sensitivity("proportion", l1, 1 / size, changed, neighbours, (0.0, 1.0), count, 1 / size)
 
 
 @_documented
-def mean_sensitivity(
-    n: int, data_bounds: tuple[float, float], neighbours: str = "substitution", *, bounds_from_data: bool = False
-) -> Sensitivity:
+def mean_sensitivity(n: int, data_bounds: tuple[float, float], neighbours: str = "substitution") -> Sensitivity:
     """Sensitivity of the mean of n values between public bounds: their distance divided by n.
 
     Substitution moves the sum by at most R, the distance of the bounds. With one record more, the mean m of n - 1 values
@@ -282,7 +219,7 @@ def mean_sensitivity(
     >>> mean_sensitivity(50, (0.0, 10.0), "add-remove").l1
     0.2
     """
-    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
+    low, high = public_bounds(data_bounds, "data_bounds")
     size, _ = number_of_records(n, neighbours)
     change = (high - low) / size
     return Sensitivity("mean", change, change, 1, neighbours, (low, high))
@@ -295,7 +232,6 @@ def variance_sensitivity(
     neighbours: str = "substitution",
     *,
     ddof: int = 1,
-    bounds_from_data: bool = False,
 ) -> Sensitivity:
     """Sensitivity of the variance of n values between public bounds: ``R**2 / n`` for the divisor n - 1.
 
@@ -316,7 +252,7 @@ def variance_sensitivity(
     >>> variance_sensitivity(50, (-3.0, 3.0)).l1
     0.72
     """
-    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
+    low, high = public_bounds(data_bounds, "data_bounds")
     size = _moment_size(n, neighbours, ddof)
     change, most = _moment(size, ddof, (high - low) ** 2, neighbours)
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
@@ -330,7 +266,6 @@ def covariance_sensitivity(
     neighbours: str = "substitution",
     *,
     ddof: int = 1,
-    bounds_from_data: bool = False,
 ) -> Sensitivity:
     """Sensitivity of the covariance of n pairs of values: ``R1 R2 / n`` for the divisor n - 1.
 
@@ -349,27 +284,11 @@ def covariance_sensitivity(
     >>> covariance_sensitivity(50, (-3.0, 3.0), (-4.5, 4.5)).l1
     1.08
     """
-    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
-    other_low, other_high = public_bounds(other_bounds, "other_bounds", bounds_from_data)
+    low, high = public_bounds(data_bounds, "data_bounds")
+    other_low, other_high = public_bounds(other_bounds, "other_bounds")
     size = _moment_size(n, neighbours, ddof)
     change, most = _moment(size, ddof, (high - low) * (other_high - other_low), neighbours)
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
-
-
-@_documented
-def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None) -> Sensitivity:
-    """Sensitivity of the counts of disjoint categories: 2 for substitution, 1 where a record comes or goes.
-
-    The number of records n, where it is public, bounds every count from above; for ``"add-remove"`` the bound is n + 1.
-
-    Examples
-    --------
-    >>> histogram_sensitivity("add-remove").l1
-    1.0
-    """
-    added = choice(neighbours, tuple(NEIGHBOURS), "neighbours") == "add-remove"
-    most = None if n is None else float(positive_integer(n, "n") + added)
-    return Sensitivity("histogram", 1.0 if added else 2.0, 1.0, 1 if added else 2, neighbours, (0.0, most), None)
 
 
 def _moment_size(n: Any, neighbours: str, ddof: Any) -> int:
@@ -385,92 +304,11 @@ def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, f
     return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
 
 
-@_documented
-def quantile_sensitivity(
-    n: int,
-    prob: float,
-    data_bounds: tuple[float, float],
-    neighbours: str = "substitution",
-    *,
-    method: str = "inverted_cdf",
-    bounds_from_data: bool = False,
-) -> Sensitivity:
-    """Sensitivity of a quantile of n values: nearly always the whole distance of the bounds.
+def moment_sums_sensitivity(bounds: Any, *, intercept: bool = False, records: int = 1) -> Sensitivity:
+    """How far `records` substituted records move the sums of all products ``z_i z_j``, i <= j, where ``|z_i| <= bounds[i]``.
 
-    For a given order of the values the difference of two quantiles is linear in them: it is largest at a vertex, where all
-    values are at one of the bounds. There it depends only on how many are at the lower one, and a quantile can tell only
-    a few such numbers apart: they are all tried. Order statistics give the distance R of the bounds; interpolated ones
-    ``max(g, 1 - g) R`` under substitution, with the weight g of the upper one. What one record more or less changes does not
-    fall with n: for ``"add-remove"`` both are tried.
-
-    Examples
-    --------
-    >>> quantile_sensitivity(11, 0.5, (0.0, 10.0)).l1, quantile_sensitivity(10, 0.5, (0.0, 10.0), method="linear").l1
-    (10.0, 5.0)
-    """
-    low, high = public_bounds(data_bounds, "data_bounds", bounds_from_data)
-    share = probability(prob, "prob")
-    choice(method, ("inverted_cdf", "linear"), "method")
-    size, added = number_of_records(n, neighbours)
-    pairs = ((size, size - 1), (size + 1, size)) if added else ((size, size),)
-    worst = max(_quantile_change(share, method, *pair) for pair in pairs)
-    change = worst * (high - low)
-    return Sensitivity("quantile", change, change, 1, neighbours, (low, high))
-
-
-def _quantile_change(share: float, method: str, size: int, other: int) -> float:
-    """The largest difference of a quantile of `size` numbers in [0, 1] and one of `other` neighbouring ones."""
-
-    def quantile(zeros: int, count: int) -> float:
-        """The quantile of `count` numbers of which `zeros` are 0 and the others 1."""
-        if method == "inverted_cdf":
-            return float(max(math.ceil(count * share), 1) > zeros)
-        place = (count - 1) * share
-        below = math.floor(place)
-        first, second = float(below + 1 > zeros), float(below + 2 > zeros)
-        return first + (place - below) * (second - first)
-
-    middle, worst = math.floor(size * share), 0.0
-    for zeros in range(max(middle - 3, 0), min(middle + 4, size) + 1):
-        near = (zeros - 1, zeros) if other < size else (zeros - 1, zeros + 1)
-        for z in (z for z in near if 0 <= z <= other):
-            worst = max(worst, abs(quantile(zeros, size) - quantile(z, other)))
-    return worst
-
-
-def moment_sums(values: Any, *, intercept: bool = False) -> npt.NDArray[np.float64]:
-    """The sums over records of all products ``z_i z_j``, i <= j: X'X, X'y and y'y for z = (x, y).
-
-    Parameters
-    ----------
-    values : array_like, shape (records, values)
-        Confidential values, predictors first.
-    intercept : bool
-        Whether the sums of the values come first: the products with a constant.
-
-    Returns
-    -------
-    numpy.ndarray of float64
-        The sums of the values (with `intercept`), then the products row by row of the upper triangle.
-
-    Examples
-    --------
-    >>> moment_sums([[1.0, 2.0], [3.0, 4.0]]).tolist()  # xx, xy, yy
-    [10.0, 14.0, 20.0]
-    """
-    array = np.asarray(
-        finite_array(values, "values of records", lambda i: f"number {i + 1}", confidential=True), dtype=np.float64
-    )
-    if array.ndim != 2:
-        raise ValueError(f"values must have shape (records, values), got {array.ndim} dimensions")
-    products = (array.T @ array)[np.triu_indices(array.shape[1])]
-    return np.concatenate([array.sum(axis=0), products]) if boolean(intercept, "intercept") else products
-
-
-def moment_sums_sensitivity(
-    bounds: Any, *, intercept: bool = False, records: int = 1, bounds_from_data: bool = False
-) -> StatedSensitivity:
-    """How far `records` substituted records move `moment_sums`, where ``|z_i| <= bounds[i]``.
+    For z = (x, y) these are X'X, X'y and y'y, row by row of the upper triangle: ``(values.T @ values)[np.triu_indices(m)]``; with
+    `intercept` the sums of the values, products with a constant, come before them.
 
     With exact counts of groups, `records` is the adjacency of Semi-DP: 1 for a total, 2 for groups whose sizes are exact, where
     two records may change places. The guarantee of a mechanism that takes this speaks of one substituted record; its loss
@@ -492,17 +330,15 @@ def moment_sums_sensitivity(
     Parameters
     ----------
     bounds : sequence of float
-        A public bound on the absolute value of each value, predictors first, in the order of `moment_sums`.
+        A public bound on the absolute value of each value.
     intercept : bool
-        As for `moment_sums`.
+        Whether the sums of the values come first.
     records : int
         How many records are substituted.
-    bounds_from_data : bool
-        Say True if the bounds were computed from the data: refused, with the reason; see `mean_sensitivity`.
 
     Returns
     -------
-    StatedSensitivity
+    Sensitivity
         For the argument `sensitivity` of the mechanisms for statistics within bounds; `l1`, `l2` and `largest`, by sum.
 
     Examples
@@ -511,7 +347,6 @@ def moment_sums_sensitivity(
     >>> found.l1, found.largest
     (19.0, (4.0, 12.0, 9.0))
     """
-    bounds_from_data_refused(bounds_from_data, "bounds")
     limits = np.asarray(finite_array(bounds, "bounds"), dtype=np.float64)
     if limits.ndim != 1 or not limits.size or not np.all(limits > 0.0):
         raise ValueError("bounds must be one positive number for each value of a record")
@@ -525,4 +360,4 @@ def moment_sums_sensitivity(
     # No more than the changes of all together: a single square with its sum.
     l1 = min(l1, float(largest.sum()))
     each = tuple((many * largest).tolist())
-    return StatedSensitivity(many * l1, largest=each, neighbours="substitution", statistics=len(each))
+    return Sensitivity("moment sums", many * l1, each, None, "substitution", statistics=len(each))

@@ -32,7 +32,6 @@ __all__ = [
 
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
 SHAPE = (2, 3)
-BOUNDS = (0, 60)
 
 INVARIANTS: dict[str, Query] = {"total": Totals(TABLE), "both margins": Margins(TABLE, ["row"], ["column"])}
 
@@ -72,16 +71,6 @@ INDEPENDENT: dict[str, Make] = {
     "discrete Laplace": lambda a: mechanisms.DiscreteLaplace(TABLE, epsilon=0.6),
     "discrete Gaussian": lambda a: mechanisms.DiscreteGaussian(TABLE, rho=0.08),
     "canonical noise": lambda a: mechanisms.CanonicalNoise(TABLE, epsilon=0.6, delta=1e-3),
-    "truncated discrete Laplace": lambda a: mechanisms.TruncatedDiscreteLaplace(TABLE, epsilon=0.6, bounds=BOUNDS),
-    "boundary-inflated discrete Laplace": lambda a: mechanisms.BoundaryInflatedDiscreteLaplace(
-        TABLE, epsilon=0.6, bounds=BOUNDS
-    ),
-    "truncated discrete Gaussian": lambda a: mechanisms.TruncatedDiscreteGaussian(
-        TABLE, BOUNDS, epsilon=0.8, delta=0.01, neighbours="add-remove"
-    ),
-    "boundary-inflated discrete Gaussian": lambda a: mechanisms.BoundaryInflatedDiscreteGaussian(
-        TABLE, BOUNDS, rho=0.08
-    ),
 }
 """Mechanisms with independent noise; the exact answers are published beside it, as agencies do."""
 

@@ -25,7 +25,6 @@ PUBLISHERS: dict[str, str] = {
     "boundary-inflated-discrete-laplace": _NONE
     + "Counts that were clipped at zero after discrete Laplace noise, and at an upper bound, "
     "have this law.",
-    "truncated-discrete-gaussian": _NONE + "The counts' version of the truncated Gaussian law.",
     "boundary-inflated-discrete-gaussian": _NONE
     + "Counts that were clipped at zero after discrete Gaussian noise, and at an upper bound, "
     "have this law.",

@@ -49,7 +49,6 @@ TRIPLE = {
     "boundary-inflated-gaussian": (noise.BoundaryInflatedGaussian(2.5, (0.0, 9.0)), [0.0, 9.0, 3.3]),
     "truncated-discrete-laplace": (noise.TruncatedDiscreteLaplace(2.0, (0, 9)), [0, 8, 4]),
     "boundary-inflated-discrete-laplace": (noise.BoundaryInflatedDiscreteLaplace(2.0, (0, 9)), [0, 9, 4]),
-    "truncated-discrete-gaussian": (noise.TruncatedDiscreteGaussian(2.5, (0, 9)), [0, 8, 4]),
     "boundary-inflated-discrete-gaussian": (noise.BoundaryInflatedDiscreteGaussian(2.5, (0, 9)), [0, 9, 4]),
     "lattice-laplace": (noise.LatticeLaplace(0.5), [4, -1, 5]),
     "lattice-gaussian": (noise.LatticeGaussian(2.0), [4, -1, 5]),

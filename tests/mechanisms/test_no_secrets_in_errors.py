@@ -30,10 +30,6 @@ NUMBER = 10 * BASE  # every count has the secret digits in it
 DOUBLED = LinearQuery(LABELS, [[2**40, 0, 0, 2**40]], ["doubled"])
 
 MAKES: dict[str, Callable[[], Any]] = {
-    "BoundaryInflatedDiscreteGaussian": lambda: mechanisms.BoundaryInflatedDiscreteGaussian(
-        LABELS, rho=0.1, bounds=(0, 10**9)
-    ),
-    "BoundaryInflatedDiscreteLaplace": lambda: mechanisms.BoundaryInflatedDiscreteLaplace(LABELS, 0.5, (0, 50)),
     "CanonicalNoise": lambda: mechanisms.CanonicalNoise(LABELS, epsilon=1.0),
     "CorrelatedGaussian": lambda: mechanisms.CorrelatedGaussian(TOTAL, mu=0.5),
     "DiscreteGaussian": lambda: mechanisms.DiscreteGaussian(LABELS, rho=0.1),
@@ -55,10 +51,6 @@ MAKES: dict[str, Callable[[], Any]] = {
     "SemiLatticeLaplace": lambda: mechanisms.SemiLatticeLaplace(BOTH, 0.5),
     "SemiNorm": lambda: mechanisms.SemiNorm(BOTH, 0.5),
     "SemiProjectedLaplace": lambda: mechanisms.SemiProjectedLaplace(BOTH, 0.5),
-    "TruncatedDiscreteGaussian": lambda: mechanisms.TruncatedDiscreteGaussian(
-        LABELS, (0, 50), 1.0, 1e-6, neighbours="add-remove"
-    ),
-    "TruncatedDiscreteLaplace": lambda: mechanisms.TruncatedDiscreteLaplace(LABELS, 0.5, (0, 10**9)),
     "WideKNorm": lambda: mechanisms.WideKNorm(TOTAL, 0.5),
 }
 """A mechanism of each class that releases tables."""

@@ -197,7 +197,7 @@ def test_no_invariants_at_all(make_rng):
     [
         (
             {"mechanism": "laplace", "invariants": {"parts": []}},
-            "unknown mechanism 'laplace'; known mechanisms are 'boundary-inflated-discrete-gaussian', ",
+            "unknown mechanism 'laplace'; known mechanisms are 'canonical-noise', ",
         ),
         ({"mechanism": ["lattice-laplace"], "invariants": {"parts": []}}, "unknown mechanism"),
         ({"invariants": {"parts": []}}, "described by a mapping with 'mechanism'"),

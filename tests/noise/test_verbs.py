@@ -141,7 +141,7 @@ def test_the_law_of_one_answer() -> None:
 
 
 def test_ends_and_parameters_of_laws_within_bounds() -> None:
-    law = noise.TruncatedDiscreteGaussian(2.5, (0, 9))
+    law = noise.BoundaryInflatedDiscreteGaussian(2.5, (0, 9))
     assert law.limits == (0.0, 9.0)
     assert law.model_parameters() == {"sigma": 2.5, "lower": 0.0, "upper": 9.0}
     assert noise.Laplace(2.0).limits == (-np.inf, np.inf)

@@ -8,19 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayesdp.noise import (
-    BoundaryInflatedLaplace,
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-    TruncatedLaplace,
-)
-from bayesdp.privacy.bounded import (
-    truncated_epsilon,
-    truncated_gaussian_delta,
-    truncated_gaussian_epsilon,
-    truncated_loss,
-    truncated_scale,
-)
+from bayesdp.noise import BoundaryInflatedLaplace, TruncatedLaplace
+from bayesdp.privacy.bounded import truncated_epsilon, truncated_loss, truncated_scale
 
 
 def searched(law: Any, distance: float, points: int = 400) -> float:
@@ -115,55 +104,7 @@ def test_calibration_makes_epsilon_true(
     assert b <= 2 * delta / epsilon * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("b", "n", "t"), [(1.0, 6, 1), (2.5, 6, 2), (0.2, 3, 3), (30.0, 10, 1)])
-def test_discrete_loss_by_enumeration(b: float, n: int, t: int) -> None:
-    law = TruncatedDiscreteLaplace(b, (0, n))
-    k = np.arange(n + 1)
-    masses = np.stack([law.log_mass(k, np.full(n + 1, float(s))) for s in k])
-    worst = max(np.max(np.abs(masses[d:] - masses[:-d])) for d in range(1, t + 1))
-    assert truncated_loss(t, b, n, discrete=True) == pytest.approx(worst, rel=1e-10)
-    assert truncated_epsilon(b, n, t, discrete=True) == pytest.approx(worst, rel=1e-10)
-
-
-def test_discrete_vectors_by_enumeration() -> None:
-    """All pairs of 2 cells of [0, 3] with counts that differ by 2 in l1 norm."""
-    b, n = 1.3, 3
-    law = TruncatedDiscreteLaplace(b, (0, n))
-    k = np.arange(n + 1.0)
-    mass = np.stack([law.log_mass(k, np.full(n + 1, s)) for s in k])
-    loss = np.max(mass[:, None, :] - mass[None, :, :], axis=2)  # independent: the outputs are maximised one by one
-    pairs = [(a, c, d, e) for a, c, d, e in product(range(n + 1), repeat=4) if abs(a - c) + abs(d - e) <= 2]
-    worst = max(loss[a, c] + loss[d, e] for a, c, d, e in pairs)
-    assert truncated_epsilon([b, b], n, 2, discrete=True) == pytest.approx(worst, rel=1e-10)
-    assert truncated_epsilon([b, b], n, 2, changed=1, discrete=True) == pytest.approx(
-        max(loss[a, c] for a in range(n + 1) for c in range(n + 1) if abs(a - c) <= 2), rel=1e-10
-    )
-    scale = truncated_scale(0.7, [n, n], 2, discrete=True)
-    assert truncated_epsilon([scale, scale], n, 2, discrete=True) == pytest.approx(0.7, rel=1e-9)
-
-
-@pytest.mark.parametrize(("sigma", "n", "t"), [(2.0, 8, 1), (1.0, 5, 2), (6.0, 12, 1)])
-def test_discrete_gaussian_profile(sigma: float, n: int, t: int) -> None:
-    law = TruncatedDiscreteGaussian(sigma, (0, n))
-    k = np.arange(n + 1)
-    p = np.exp(np.stack([law.log_mass(k, np.full(n + 1, float(s))) for s in k]))
-    near = [(i, j) for i in k for j in k if 0 < abs(i - j) <= t]
-    for epsilon in (0.0, 0.3, 1.0):
-        worst = max(np.maximum(p[i] - np.exp(epsilon) * p[j], 0).sum() for i, j in near)
-        found = truncated_gaussian_delta(epsilon, sigma, (0, n), t)
-        assert found == pytest.approx(worst, abs=1e-13)
-    pure = max(np.max(np.log(p[i] / p[j])) for i, j in near)
-    assert truncated_gaussian_epsilon(0.0, sigma, (0, n), t) == pytest.approx(pure, rel=1e-10)
-    delta = truncated_gaussian_delta(0.4 * pure, sigma, (0, n), t)
-    assert truncated_gaussian_epsilon(delta, sigma, (0, n), t) == pytest.approx(0.4 * pure, abs=1e-9)
-    assert truncated_gaussian_epsilon(0.999, sigma, (0, n), t) == 0.0
-
-
 def test_refusals() -> None:
-    with pytest.raises(NotImplementedError, match="two finite bounds"):
-        truncated_gaussian_delta(1.0, 2.0, (0, np.inf))  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError, match="too many to enumerate"):
-        truncated_gaussian_epsilon(1e-6, 2.0, (0, 10**6))
     with pytest.raises(ValueError, match="width must be positive"):
         truncated_epsilon(1.0, 0.0, 1.0)
     with pytest.raises(ValueError, match="sensitivity must be"):

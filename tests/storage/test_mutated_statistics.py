@@ -30,8 +30,8 @@ STATISTICS: dict[str, Any] = {
     "three means": lambda: m.TruncatedLaplace(1.0, [MEAN] * 3, (0.0, 10.0), names=NAMES[:3]).release([1, 5, 9], rng=1),
     "one side": lambda: m.BoundaryInflatedLaplace(1.0, 0.1, (0.0, None)).release(2.0, rng=1),
     "own bounds": lambda: m.BoundaryInflatedLaplace(0.7, [0.1, 0.2], (0.0, [1.0, 2.0])).release([0.5, 0.5], rng=1),
-    "quantile": lambda: m.TruncatedLaplace(
-        2.0, privacy.quantile_sensitivity(50, 0.5, UNIT), UNIT, convention="paper"
+    "median": lambda: m.TruncatedLaplace(
+        2.0, 1.0, UNIT, convention="paper"
     ).release(0.5, rng=1),
     "variance": lambda: m.TruncatedLaplace(
         1.0, (own := privacy.variance_sensitivity(50, UNIT)), own.bounds, convention="paper"

@@ -315,8 +315,8 @@ def _laplace_release():
     )
 
 
-def _truncated_release():
-    law = bdp.noise.TruncatedDiscreteGaussian(2.0, (0, 9))
+def _clipped_release():
+    law = bdp.noise.BoundaryInflatedDiscreteGaussian(2.0, (0, 9))
     return bdp.Release.from_published(FRAME, [bdp.Measured(bdp.Identity(FRAME), np.ones(FRAME.shape, dtype=int), law)])
 
 
@@ -354,7 +354,12 @@ def _flat_and_open():
 @pytest.mark.parametrize(
     ("make", "prior", "error", "message"),
     [
-        (_truncated_release, PRIOR, NotImplementedError, "'truncated-discrete-gaussian': put the release into a model"),
+        (
+            _clipped_release,
+            PRIOR,
+            NotImplementedError,
+            "'boundary-inflated-discrete-gaussian': put the release into a model",
+        ),
         (
             _weighted_release,
             PRIOR,

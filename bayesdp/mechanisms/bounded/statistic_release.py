@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._text import printable
 from bayesdp._validate import finite_array, shown
 from bayesdp.frames import Frame
 from bayesdp.noise import BoundedLaw
@@ -99,82 +96,6 @@ class StatisticRelease(Release):
     def values(self) -> xr.DataArray:
         """The noisy values: a number, or a vector with the names of the statistics."""
         return super().values if self.names is not None else super().values[0].drop_vars("statistic")
-
-    @property
-    def labelled(self) -> xr.DataArray:
-        """The values with the names of the statistics, as `values`."""
-        return self.values
-
-    def back_transformed(self, inverse: Callable[[npt.NDArray[np.float64]], npt.ArrayLike]) -> xr.DataArray:
-        """The statistics whose function was released, by the inverse of that function.
-
-        Where the sensitivity of a statistic s is hard to find and that of ``t = f(s)`` is known, release t, and publish
-        ``inverse(t)``. This is post-processing: it costs nothing, provided that `inverse` does not look at the data. Bounds and their
-        atoms become bounds and atoms; a mean does not become the mean. For a posterior, observe this release, with
-        ``f(s)`` as a function of the parameters of your model: the back-transformed values say the same.
-
-        Parameters
-        ----------
-        inverse : callable
-            Takes values of t, an array of the shape of `values`, and returns those of s; strictly increasing or strictly
-            decreasing within the bounds of each statistic. This is checked at the bounds and the released values.
-
-        Returns
-        -------
-        xarray.DataArray
-
-        Raises
-        ------
-        ValueError
-            If it returns another shape, is not finite at a released value, or neither increasing nor decreasing.
-
-        References
-        ----------
-        Liu (2019), Section 2.2.
-
-        Examples
-        --------
-        The standard deviation of 50 values between -3 and 3, from their variance.
-
-        >>> import bayesdp as bdp
-        >>> from bayesdp.privacy import variance_sensitivity
-        >>> known = variance_sensitivity(50, (-3.0, 3.0))
-        >>> release = bdp.BoundaryInflatedLaplace(2.0, known, known.bounds).release(1.44, rng=4)
-        >>> bool(release.back_transformed(np.sqrt) == np.sqrt(release.values))
-        True
-        """
-        if not callable(inverse):
-            raise TypeError(f"inverse must be a function of an array, got {inverse!r}")
-        known = self.values
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), known.shape) for side in self.law.bounds)
-        points = low, np.asarray(known.values, dtype=np.float64), high
-        with np.errstate(all="ignore"):  # it may be infinite at a bound that was not released
-            images = [np.asarray(inverse(point.copy()), dtype=np.float64) for point in points]
-            for image in images:
-                if image.shape != known.shape:
-                    raise ValueError(f"inverse must return an array of shape {known.shape}, got {image.shape}")
-            # The steps up to the value and on to the upper bound; none where there is no bound, or at a bound.
-            below, above = (
-                np.where(np.isfinite(end - start) & (start != end), np.sign(images[i + 1] - images[i]), np.nan)
-                for i, (start, end) in enumerate(pairwise(points))
-            )
-        undefined = [np.isnan(image) & np.isfinite(point) for image, point in zip(images, points, strict=True)]
-        flat = (below == 0) | (above == 0) | (below * above < 0)
-        for wrong, words in (
-            (~np.isfinite(images[1]), "be finite at the released values"),
-            (undefined[0] | undefined[2], "be defined at the bounds"),
-            (flat, "be strictly increasing or strictly decreasing within the bounds"),
-        ):
-            if np.any(wrong):
-                where = int(np.flatnonzero(wrong)[0])
-                name = "the statistic" if self.names is None else printable(self.names[where])
-                at, is_there = (
-                    ", ".join(f"{side.reshape(-1)[where]:.17g}" for side in three) for three in (points, images)
-                )
-                raise ValueError(
-                    f"inverse must {words}, but for {name} it is {is_there} at {at} (lower bound, value, upper bound)"
-                )
-        return known.copy(data=images[1])
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> StatisticRelease:

@@ -40,7 +40,7 @@ from bayesdp.privacy.pairs import Neighbours
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
-from bayesdp.sensitivities.statistics import StatedSensitivity, stated_sensitivity
+from bayesdp.sensitivities.statistics import Sensitivity, stated_sensitivity
 
 type Floats = npt.NDArray[np.float64]
 
@@ -125,14 +125,6 @@ class DescribedMechanism(ABC):
         return hash(repr(self.describe()))
 
 
-def documented(mechanism: Any, *bases: Any) -> str:
-    """The docstring of a mechanism, with its parameters, which its bases describe, and its law."""
-    described = "\n".join(sections_of(base.__doc__)["Parameters"] for base in bases)
-    name = mechanism.__name__
-    law = f"The law of the released values is `bayesdp.noise.{name}`, in a PyMC model `bayesdp.distributions.{name}`."
-    return with_sections(mechanism.__doc__, {"": law, "Parameters": parameters_of(mechanism.__init__, described)})
-
-
 class StatisticMechanism(DescribedMechanism):
     """Publish one statistic, or a vector of them, within public bounds; see the subclasses, which are dataclasses.
 
@@ -164,7 +156,12 @@ class StatisticMechanism(DescribedMechanism):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" in cls.__dict__:
-            cls.__doc__ = documented(cls, StatisticMechanism, cls.__base__)
+            bases: Any = StatisticMechanism, cls.__base__
+            said = "\n".join(sections_of(base.__doc__)["Parameters"] for base in bases)
+            law = "The law of the released values is `bayesdp.noise.{0}`, in a PyMC model `bayesdp.distributions.{0}`."
+            cls.__doc__ = with_sections(
+                cls.__doc__, {"": law.format(cls.__name__), "Parameters": parameters_of(cls.__init__, said)}
+            )
 
     def __post_init__(self) -> None:
         choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
@@ -182,10 +179,10 @@ class StatisticMechanism(DescribedMechanism):
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def _take(self, known: StatedSensitivity) -> None:
+    def _take(self, known: Sensitivity) -> None:
         """Check and set the other fields."""
 
-    def _take_bounds(self, known: StatedSensitivity, counts: tuple[int, ...]) -> None:
+    def _take_bounds(self, known: Sensitivity, counts: tuple[int, ...]) -> None:
         """Check bounds and names, and that there are as many as statistics; `counts` is the shape of what was given for each."""
         bounds = checked_bounds(self.bounds, integer=False)
         listed = () if self.names is None else (len(self.names),)
@@ -369,11 +366,12 @@ class LaplaceStatistics(StatisticMechanism):
     convention: str = field(default="exact", kw_only=True)
     unit = "l1"
 
-    def _take(self, known: StatedSensitivity) -> None:
+    def _take(self, known: Sensitivity) -> None:
         self._set(epsilon=positive_real(self.epsilon, "epsilon"))
         choice(self.convention, CONVENTIONS, "convention")
         if known.neighbours is not None:
-            self._set(changed=known.changed, paper_sensitivity=known.paper_l1, largest=known.largest)
+            paper = known.l1 if known.paper_l1 is None else known.paper_l1
+            self._set(changed=known.changed, paper_sensitivity=paper, largest=known.largest)
         elif known.largest is not None:
             if self.largest is not None:
                 raise ValueError("give the largest changes once: as a vector of sensitivities, or as largest=")
@@ -387,21 +385,18 @@ class LaplaceStatistics(StatisticMechanism):
             raise ValueError(f"largest must be greater than 0 for every statistic, got {self.largest!r}")
         self._set(largest=tuple(largest.tolist()) if largest.ndim == 1 else float(largest))
         self._take_bounds(known, largest.shape)
-        if known.fractions and all(
-            np.all(np.equal(side, edge)) for side, edge in zip(self.bounds, (0.0, 1.0), strict=True)
-        ):
+        fractions = (known.statistic, known.neighbours) == ("proportion", "add-remove")
+        if fractions and all(np.all(np.equal(side, edge)) for side, edge in zip(self.bounds, (0.0, 1.0), strict=True)):
             # All of them change, and the loss is never more than that of two: see bayesdp.privacy.bounded.
             self._set(changed=min(2, math.prod(self.shape)))
-
-    @property
-    def _paper_scale(self) -> float:
-        taken = self.sensitivity if self.paper_sensitivity is None else self.paper_sensitivity
-        return float(taken / self.epsilon)
 
     @cached_property
     def scale(self) -> float:
         """Scale of the noise, in the unit of the statistics."""
-        return self._exact_scale if self.convention == "exact" else self._paper_scale
+        if self.convention == "exact":
+            return self._exact_scale
+        taken = self.sensitivity if self.paper_sensitivity is None else self.paper_sensitivity
+        return float(taken / self.epsilon)
 
     @property
     @abstractmethod
@@ -422,7 +417,7 @@ class LaplaceStatistics(StatisticMechanism):
     def _reservations(self) -> tuple[Statement, ...]:
         if self.convention != "paper":
             return ()
-        return (PaperScale(self._paper_scale, self.epsilon, self.true_epsilon),)
+        return (PaperScale(self.scale, self.epsilon, self.true_epsilon),)
 
 
 class TruncatedLaplace(LaplaceStatistics):
@@ -545,7 +540,7 @@ class GaussianStatistics(StatisticMechanism):
     neighbours: str = "substitution"
     unit = "l2"
 
-    def _take(self, known: StatedSensitivity) -> None:
+    def _take(self, known: Sensitivity) -> None:
         set_loss(self, self.rho, self.epsilon, self.delta)
         self._take_bounds(known, np.shape(known.largest) if isinstance(known.largest, tuple) else ())
         _ = self.scale  # refuses now what it cannot be found for
@@ -594,7 +589,6 @@ class TruncatedGaussian(GaussianStatistics):
     --------
     BoundaryInflatedGaussian : clipping.
     TruncatedLaplace : pure differential privacy, for which truncating costs.
-    bayesdp.privacy.truncated_normal_epsilon : also the pure epsilon, which two bounds give it.
 
     References
     ----------

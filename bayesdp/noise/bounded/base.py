@@ -1,4 +1,4 @@
-"""What laws on an interval with public bounds share: tails, quantiles, draws, moments that depend on the location, and their words."""
+"""Laws within public bounds, truncated or clipped: tails, draws, moments that depend on the location, and their words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp._docs import sections_of, with_sections
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import (
@@ -23,8 +22,8 @@ from bayesdp.noise.arrays import (
     values_and_location,
 )
 from bayesdp.noise.base import Floats, IndependentLaw
-from bayesdp.noise.bounded.kernels import filler
-from bayesdp.noise.namespace import finite
+from bayesdp.noise.bounded.kernels import add_up, filler
+from bayesdp.noise.namespace import equal, finite, log1mexp
 
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
@@ -58,8 +57,23 @@ def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
     return lower, upper
 
 
-type Moments = tuple[Floats, Floats, Floats]
-"""A point `near` the location, and the first two moments of the distance of a value from it."""
+def sums_within(free: Any, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, ...]:
+    """A point `near` within bounds, and sums or integrals over them of ``(y - near)**i`` times a free law, i = 0, 1, 2.
+
+    The free law is a Laplace or Gaussian one on the reals or the integers, in units of its density or mass at `near`: the location
+    moved between the bounds, of integers the nearest of them.
+    """
+    inner = np.clip(mu, lower, upper)
+    laplace = free.kernel_form.kind == "l1"
+    near = np.rint(inner) if free.integer else inner
+    # The Laplace law around a location outside is that around the bound.
+    away = (inner if laplace else mu) - near
+    cells = (
+        np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in (away, scale, near - lower, upper - near)
+    )
+    out = np.empty((3, mu.size))
+    add_up(*cells, laplace, free.integer, out)
+    return near, *out.reshape(3, *mu.shape)
 
 
 _WORDS = """
@@ -98,8 +112,6 @@ class BoundedLaw(IndependentLaw):
         Whether the mass of the tails stands at the bounds.
     free : type of ScaledLaw
         The law that was bounded; the posterior kernel takes values within the bounds in its form.
-    log_cdf_kernel, icdf_kernel : callable, optional
-        Of ``(xp, value or q, mu, scale, lower, upper)``, for values from lower up to below upper, where formulas are known.
     """
 
     support = "bounded"
@@ -107,22 +119,17 @@ class BoundedLaw(IndependentLaw):
     full_support = True
     has_atoms: ClassVar[bool]
     free: ClassVar[Any]
-    scale_name: ClassVar[str] = "b"
-    log_cdf_kernel: ClassVar[Any] = None
-    icdf_kernel: ClassVar[Any] = None
+    scale_name: ClassVar[str]
     fill: ClassVar[Any]
-    _sums: ClassVar[Any]
-    """Of (mu, scale, lower, upper): `near`, and sums or integrals of ``(y - near)**i`` times the free law, i = 0, 1, 2, in units of
-    its mass, or of its density times the scale, at `near`."""
     bounds: tuple[Limit, Limit]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.kernel_parameters = (cls.scale_name, "lower", "upper")
+        if "free" in cls.__dict__:
+            cls.integer, cls.kernel_form, cls.scale_name = cls.free.integer, cls.free.kernel_form, cls.free.scale_name
+            cls.kernel_parameters = (cls.scale_name, "lower", "upper")
         if "draw_one" in cls.__dict__:
             cls.fill = staticmethod(filler(cls.draw_one))
-        if "free" in cls.__dict__:
-            cls.kernel_form = cls.free.kernel_form
         if "name" in cls.__dict__ and cls.__module__.startswith("bayesdp."):
             cls.__doc__ = with_sections(cls.__doc__, cls._shared_words())
 
@@ -137,7 +144,10 @@ class BoundedLaw(IndependentLaw):
             unit="Scale in counts" if cls.integer else f"{kind} of the law without bounds, in the unit of the values",
             whole=", whole numbers" if cls.integer else "",
         )
-        return sections_of(words) | ({"": ""} if "Support   " in (cls.__doc__ or "") else {})
+        found = sections_of(words) | ({"": ""} if "Support   " in (cls.__doc__ or "") else {})
+        if cls.integer:  # no mechanism here publishes counts within bounds
+            found["See Also"] = found["See Also"].partition("\n")[2]
+        return found
 
     def __post_init__(self) -> None:
         self._set(
@@ -171,12 +181,20 @@ class BoundedLaw(IndependentLaw):
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
 
+    @classmethod
     @abstractmethod
-    def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:
-        """See `Moments`; the second moment has positive terms only."""
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Logarithm of the probability of at most `value`, from lower up to below upper."""
+
+    @abstractmethod
+    def _moments(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """How far `near`, see `sums_within`, is from the location; the mean of a value's distance from it, and of its square."""
 
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Log-density or log-mass of each value, elementwise; ``-inf`` outside the bounds, and off the integers for integer laws."""
+        """Log-density or log-mass of each value, elementwise, at an atom its log-probability.
+
+        ``-inf`` outside the bounds, and off the integers for integer laws.
+        """
         y, mu, *others = self._prepared(values, location)
         lower, upper = others[1:]
         inside = (y >= lower) & (y <= upper) & ((y == np.rint(y)) if self.integer else True)
@@ -205,56 +223,14 @@ class BoundedLaw(IndependentLaw):
         if which == 1:  # at most the mirror image of the next value
             y, mu, others = -y - self.integer, -mu, [others[0], -upper, -lower]
         with np.errstate(divide="ignore"):
-            found = self._log_cdf(y, mu, *others)
+            found = self.log_cdf_kernel(np, y, mu, *others)
         outer = (-np.inf, 0.0) if which == 0 else (0.0, -np.inf)
         return np.where(below, outer[0], np.where(above, outer[1], found))
-
-    def _log_cdf(self, y: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        """Logarithm of the probability of at most values from lower up to below upper."""
-        return np.asarray(self.log_cdf_kernel(np, y, mu, scale, lower, upper))
 
     @staticmethod
     def _some_value(lower: Floats, upper: Floats) -> Floats:
         """A finite value within the bounds, below the upper one."""
         return np.where(np.isfinite(lower), lower, upper - 1.0)
-
-    def ppf(self, q: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Quantiles, elementwise: the smallest value not exceeded with probability q; bounds, even infinite ones, for 0 and 1."""
-        share = np.asarray(_validate.finite_array(q, "q"), dtype=np.float64)
-        if np.any((share < 0.0) | (share > 1.0)):
-            raise ValueError(f"q must lie between 0 and 1, got {share[(share < 0.0) | (share > 1.0)][0]}")
-        share, mu, *others = self._prepared(share, location)
-        lower, upper = others[1:]
-        inner = np.clip(share, 1e-300, 1.0)
-        with np.errstate(divide="ignore"):
-            if self.icdf_kernel is None:
-                found = self._bisected(inner, mu, *others)
-            else:
-                found = np.asarray(self.icdf_kernel(np, inner, mu, *others))
-        return np.where(share <= 0.0, lower, np.where(share >= 1.0, upper, np.clip(found, lower, upper)))
-
-    def _bisected(self, q: Floats, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Floats:
-        """The smallest value that a share q does not exceed, from the distribution function, which keeps its digits far out."""
-        # How far quantiles are where a bound is missing; and a number is the quantile of its own probability, in spite of rounding.
-        reach, slack = (800.0 * scale + 2.0, 1e-14) if self.integer else (40.0 * scale, 0.0)
-        low = np.where(np.isfinite(lower), lower - self.integer, np.minimum(mu, upper) - reach)
-        high = np.where(np.isfinite(upper), upper, np.maximum(mu, lower) + reach)
-        if self.integer:
-            low, high = np.floor(low), np.ceil(high)
-        target = np.log(q) - slack
-        while True:
-            middle = np.floor(0.5 * (low + high)) if self.integer else 0.5 * (low + high)
-            done = (middle <= low) | (middle >= high)
-            if np.all(done):
-                return np.asarray(high)
-            enough = self._log_cdf(middle, mu, scale, lower, upper) >= target
-            low, high = np.where(done | enough, low, middle), np.where(done | ~enough, high, middle)
-
-    def _moments_at(self, location: npt.ArrayLike) -> Moments:
-        """How far `near` is from the location, and the two moments; see `Moments`."""
-        mu, _, *others = self._prepared(location, 0.0)
-        near, first, second = self._moments(mu, *others)
-        return near - mu, first, second
 
     def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean of a value around each location, elementwise."""
@@ -262,7 +238,7 @@ class BoundedLaw(IndependentLaw):
 
     def bias(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean minus location, elementwise."""
-        shift, first, _ = self._moments_at(location)
+        shift, first, _ = self._moments(location)
         return np.asarray(shift + first)
 
     def variance(
@@ -271,22 +247,16 @@ class BoundedLaw(IndependentLaw):
         """Variance around each location, shape `shape`; None without a location, on which it depends."""
         if location is None:
             return None
-        _, first, second = self._moments_at(located(location, shape))
+        _, first, second = self._moments(located(location, shape))
         return np.asarray(np.maximum(second - first**2, 0.0))
 
     def mse(self, location: npt.ArrayLike = 0.0) -> Floats:
         """Mean squared distance from the location, variance plus squared bias, elementwise."""
-        shift, first, second = self._moments_at(location)
+        shift, first, second = self._moments(location)
         return np.asarray(second + 2.0 * shift * first + shift**2)
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Any:
         return draw_each(self.fill, rng, [location, *self._spread(location.shape)], count, integer=self.integer)
-
-    def outside(self, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Which values are outside their bounds, elementwise."""
-        y = np.asarray(values, dtype=np.float64)
-        lower, upper = (broadcast_scale(side, y.shape, "bounds") for side in (self.lower, self.upper))
-        return (y < lower) | (y > upper)
 
     def _spread(self, shape: tuple[int, ...]) -> list[Floats]:
         """Scale and bounds of every value."""
@@ -310,8 +280,71 @@ class BoundedLaw(IndependentLaw):
         return {self.scale_name: self.scale, "lower": self.lower, "upper": self.upper}
 
 
-class WithAtoms(BoundedLaw):
-    """Laws with a probability of each bound."""
+class Truncated(BoundedLaw):
+    """The free law given that it is within the bounds: its density or mass over the integral or sum of it.
+
+    Attributes
+    ----------
+    excess : callable
+        Of (xp, y, mu, scale, lower, upper): how much larger the free log-density is at the location, moved between the bounds and of
+        integers the nearest of them, than at y.
+    log_share : callable
+        Of (xp, mu, scale, lower, upper): logarithm of the integral or sum of the free law within the bounds, in units of what it is
+        there, times the scale for reals.
+    """
+
+    has_atoms = False
+    excess: ClassVar[Any]
+    log_share: ClassVar[Any]
+    _log_unit: ClassVar[float] = 0.0
+    """What `log_share` leaves out."""
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """Log-density or log-mass within the bounds."""
+        fallen = -cls.excess(xp, value, mu, scale, lower, upper)
+        unit = fallen if cls.integer else fallen - xp.log(scale) - cls._log_unit
+        return unit - cls.log_share(xp, mu, scale, lower, upper)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """See `BoundedLaw.log_cdf_kernel`."""
+        total = cls.log_share(xp, mu, scale, lower, upper)
+
+        def part(first: Any, last: Any) -> Any:
+            """Logarithm of the probability from `first` to `last`: of the point of these that is nearest to mu, and its share."""
+            near = xp.clip(mu, first, last)
+            near = xp.round(near) if cls.integer else near
+            return cls.log_share(xp, mu, scale, first, last) - cls.excess(xp, near, mu, scale, lower, upper) - total
+
+        left, right = part(lower, value), part(value + 1.0 if cls.integer else value, upper)
+        # 1 minus the smaller part keeps all digits.
+        low = left <= right
+        return xp.where(low, left, log1mexp(xp, xp.where(low, -1.0, xp.minimum(right, 0.0))))
+
+    def _moments(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        _, mu, *others = self._prepared(0.0, location)
+        near, s0, s1, s2 = sums_within(self.free, mu, *others)
+        return near - mu, s1 / s0, s2 / s0
+
+
+class Clipped(BoundedLaw):
+    """The free law, symmetric about its location, with the mass of each tail at the bound before it."""
+
+    has_atoms = True
+
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """That of the free law between the bounds, the log-probability of the tail at a bound, which belongs to the tail."""
+        below = cls.free.log_cdf_kernel(xp, finite(xp, lower, 0.0), mu, scale)
+        above = cls.free.log_cdf_kernel(xp, -finite(xp, upper, 0.0), -mu, scale)
+        inner = cls.free.log_kernel(xp, value, mu, scale)
+        return xp.where(equal(xp, value, lower), below, xp.where(equal(xp, value, upper), above, inner))
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
+        """That of the free law, for values from lower up to below upper."""
+        return cls.free.log_cdf_kernel(xp, value, mu, scale)
 
     def atoms(self, location: npt.ArrayLike = 0.0) -> tuple[Floats, Floats]:
         """Probabilities of the lower and of the upper bound; 0 for one that is infinite."""
@@ -321,3 +354,15 @@ class WithAtoms(BoundedLaw):
             np.where(np.isinf(side), 0.0, np.exp(self.log_each(finite(np, side, 0.0), mu))) for side in sides
         )
         return at_lower, at_upper
+
+    def _moments(self, location: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        _, mu, scale, lower, upper = self._prepared(0.0, location)
+        near, _, s1, s2 = sums_within(self.free, mu, scale, lower, upper)
+        unit = np.exp(self.free.log_kernel(np, near, mu, scale))
+        first, second = unit * s1, unit * s2
+        # What is at a bound, beside the mass of an integer there.
+        for side, end, centre in ((lower, lower - self.integer, mu), (upper, -upper - self.integer, -mu)):
+            beyond = np.exp(self.free.log_cdf_kernel(np, finite(np, end, 0.0), centre, scale))
+            away = np.where(np.isinf(side), 0.0, side - near)
+            first, second = first + beyond * away, second + beyond * away**2
+        return near - mu, first, second

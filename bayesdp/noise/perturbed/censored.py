@@ -14,13 +14,7 @@ from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, located, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
-from bayesdp.noise.bounded.base import plain_bounds
-from bayesdp.noise.bounded.laws import (
-    TruncatedDiscreteGaussian,
-    TruncatedDiscreteLaplace,
-    TruncatedGaussian,
-    TruncatedLaplace,
-)
+from bayesdp.noise.bounded.base import plain_bounds, sums_within
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.namespace import finite
 from bayesdp.queries import Query
@@ -45,14 +39,6 @@ def check_order(sides: Sequence[Limit], *, integer: bool) -> None:
         )
 
 
-_TRUNCATED: dict[type[NoiseLaw], Any] = {
-    DiscreteLaplace: TruncatedDiscreteLaplace,
-    DiscreteGaussian: TruncatedDiscreteGaussian,
-    Laplace: TruncatedLaplace,
-    Gaussian: TruncatedGaussian,
-}
-"""The law given that it is within bounds, whose formulas these are."""
-
 _MOST_SUMMED = 1_000_000
 """Values that are summed where there is no formula."""
 
@@ -72,10 +58,9 @@ def inner_moments(law: NoiseLaw, mu: Floats, low: Floats, high: Floats) -> tuple
     rest = ~(open_ends | one)
     if not np.any(rest):
         return mean, variance
-    kind = _TRUNCATED.get(type(law))
-    if kind is not None:
-        inside = kind(scale[rest], (low[rest], high[rest]))
-        mean[rest], variance[rest] = inside.mean(mu[rest]), inside.variance(mu[rest].shape, location=mu[rest])
+    if isinstance(law, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian):
+        near, mass, first, second = sums_within(law, mu[rest], scale[rest], low[rest], high[rest])
+        mean[rest], variance[rest] = near + first / mass, np.maximum(second / mass - (first / mass) ** 2, 0.0)
         return mean, variance
     if not law.integer or np.any(np.isinf(low[rest] + high[rest])) or np.sum(high[rest] - low[rest]) > _MOST_SUMMED:
         return None

@@ -19,7 +19,6 @@ from bayesdp.privacy import (
     StatisticGuarantee,
     gaussian_delta,
     gaussian_sigma,
-    histogram_sensitivity,
     mean_sensitivity,
     proportion_sensitivity,
     variance_sensitivity,
@@ -48,9 +47,6 @@ def test_sigma_is_for_the_l2_sensitivity(kind: Any) -> None:
     assert mixed.sensitivity == pytest.approx(np.sqrt(2 / 50**2 + (4 / 50) ** 2))
     assert kind([3.0, 4.0], (0.0, 9.0), rho=0.5).sensitivity == pytest.approx(5.0)
     assert kind(5.0, (0.0, 9.0), rho=0.5, names=["a", "b"]).sensitivity == 5.0
-    assert kind(histogram_sensitivity(), (0.0, None), rho=0.5, names=["a", "b"]).sensitivity == pytest.approx(
-        np.sqrt(2)
-    )
 
 
 def _masses(law: Any, s: float, points: int = 4001) -> np.ndarray:

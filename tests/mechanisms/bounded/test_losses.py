@@ -13,13 +13,12 @@ from bayesdp import mechanisms as m
 from bayesdp.papers import covariance_cone
 from bayesdp.privacy import (
     covariance_sensitivity,
-    histogram_sensitivity,
     mean_sensitivity,
     proportion_sensitivity,
-    quantile_sensitivity,
     variance_sensitivity,
 )
 from bayesdp.privacy.bounded import truncated_loss
+from bayesdp.sensitivities.statistics import moment_sums_sensitivity, stated_sensitivity
 
 KINDS = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
 MEAN = mean_sensitivity(50, (0.0, 10.0))
@@ -56,7 +55,6 @@ def test_one_sensitivity_is_not_enough_for_several_statistics(kind: Any) -> None
     for one in (
         variance_sensitivity(50, (0.0, 1.0)),
         covariance_sensitivity(50, (0.0, 1.0), (0.0, 2.0)),
-        quantile_sensitivity(50, 0.5, (0.0, 1.0)),
         proportion_sensitivity(50),
     ):
         with pytest.raises(ValueError, match="is that of one statistic, but there are 4"):
@@ -89,7 +87,7 @@ def test_sensitivities_one_after_the_other() -> None:
             r"one kind of neighbours, got 'substitution' and, at sensitivity\[1\], 'add-remove'",
         ),
         ([shares, 0.1], TypeError, r"all numbers or all of .*Sensitivity, but sensitivity\[1\] is 0.1"),
-        ([variance, histogram_sensitivity()], ValueError, r"sensitivity\[1\] is of any number of categories"),
+        ([variance, stated_sensitivity(0.2)], ValueError, "one kind of neighbours"),
         ([[0.1, 0.2]], ValueError, r"a vector of them, got an array of shape \(1, 2\)"),
         ([shares], ValueError, "do not fit one another"),
         ("wide", TypeError, "sensitivity must hold integers or real numbers"),
@@ -98,8 +96,8 @@ def test_sensitivities_one_after_the_other() -> None:
             bdp.TruncatedLaplace(1.0, given, bounds)
     # As many statistics as the sensitivity is of, also without names or bounds that say so.
     assert bdp.TruncatedLaplace(1.0, shares, (0.0, 1.0)).names == ("statistic 1", "statistic 2", "statistic 3")
-    counts = bdp.TruncatedLaplace(1.0, histogram_sensitivity("add-remove"), (0.0, None), names=["a", "b"])
-    assert counts.true_epsilon == pytest.approx(1.0, rel=1e-9)
+    sums = moment_sums_sensitivity((1.0, 2.0))
+    assert bdp.BoundaryInflatedLaplace(1.0, [variance, sums], (-9.0, 9.0)).largest == (4 / 50, 1.0, 4.0, 4.0)
 
 
 def compositions(n: int, k: int) -> list[tuple[int, ...]]:

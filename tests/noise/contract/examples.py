@@ -180,28 +180,9 @@ for _example in (
     Example(noise.BoundaryInflatedGaussian(2.5, _BOUNDS), 9),
     Example(bounded_statistics.RescaledLaplace(0.3, "boundary-inflated"), 1, tolerance=1e-3),
     Example(bounded_statistics.RescaledLaplace(0.3, "truncated"), 1, tolerance=1e-3, variant="truncated"),
-    Example(
-        noise.TruncatedDiscreteLaplace(2.0, _BOUNDS),
-        9,
-        secure=_of_counts(lambda labels: mechanisms.TruncatedDiscreteLaplace(labels, 1.0, _BOUNDS)),
-    ),
-    Example(
-        noise.BoundaryInflatedDiscreteLaplace(2.0, _BOUNDS),
-        9,
-        secure=_of_counts(lambda labels: mechanisms.BoundaryInflatedDiscreteLaplace(labels, 1.0, _BOUNDS)),
-    ),
-    Example(
-        noise.TruncatedDiscreteGaussian(2.5, _BOUNDS),
-        9,
-        secure=_of_counts(
-            lambda labels: mechanisms.TruncatedDiscreteGaussian(labels, _BOUNDS, 1.0, 0.01, neighbours="add-remove")
-        ),
-    ),
-    Example(
-        noise.BoundaryInflatedDiscreteGaussian(2.5, _BOUNDS),
-        9,
-        secure=_of_counts(lambda labels: mechanisms.BoundaryInflatedDiscreteGaussian(labels, _BOUNDS, rho=0.25)),
-    ),
+    Example(noise.TruncatedDiscreteLaplace(2.0, _BOUNDS), 9),
+    Example(noise.BoundaryInflatedDiscreteLaplace(2.0, _BOUNDS), 9),
+    Example(noise.BoundaryInflatedDiscreteGaussian(2.5, _BOUNDS), 9),
     Example(
         noise.LatticeLaplace(0.8),
         10,
