@@ -51,7 +51,6 @@ MAKES: dict[str, Callable[[], Any]] = {
     "SemiCanonical": lambda: mechanisms.SemiCanonical(BOTH, gaussian_dp(0.5), CELL),
     "SemiGaussian": lambda: mechanisms.SemiGaussian(BOTH, 0.5),
     "SemiKNorm": lambda: mechanisms.SemiKNorm(BOTH, 0.5),
-    "SemiLatticeKNorm": lambda: mechanisms.SemiLatticeKNorm(BOTH, 0.5),
     "SemiLatticeLaplace": lambda: mechanisms.SemiLatticeLaplace(BOTH, 0.5),
     "SemiNorm": lambda: mechanisms.SemiNorm(BOTH, 0.5),
     "SemiProjectedLaplace": lambda: mechanisms.SemiProjectedLaplace(BOTH, 0.5),
@@ -59,7 +58,6 @@ MAKES: dict[str, Callable[[], Any]] = {
         LABELS, (0, 50), 1.0, 1e-6, neighbours="add-remove"
     ),
     "TruncatedDiscreteLaplace": lambda: mechanisms.TruncatedDiscreteLaplace(LABELS, 0.5, (0, 10**9)),
-    "WideKNorm": lambda: mechanisms.WideKNorm(TOTAL, 0.5),
 }
 """A mechanism of each class that releases tables."""
 
