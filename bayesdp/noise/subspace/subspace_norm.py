@@ -215,7 +215,9 @@ def section_of(invariants: Invariants, norm: str) -> SymmetricHull | None:
         return SymmetricHull([[1.0 / float(np.max(np.abs(facets)))]])
     rows = np.concatenate([np.column_stack([facets, -np.ones(len(facets))])] * 2)
     rows[len(facets) :, :-1] *= -1.0
-    return SymmetricHull(np.unique(np.round(HalfspaceIntersection(rows, np.zeros(n)).intersections, 12), axis=0))
+    corners = HalfspaceIntersection(rows, np.zeros(n)).intersections
+    _, first = np.unique(np.round(corners, 9), axis=0, return_index=True)
+    return SymmetricHull(corners[first])
 
 
 NORMS = ("l1", "l2", "linf")
