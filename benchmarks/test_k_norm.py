@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes import (
-    SymmetricHull,
-    choose_hull_sampler,
-    sample_hull,
-    sample_lattice,
-    sensitivity_hull,
-)
+from bayesdp.polytopes import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 from bayesdp.polytopes.base import gauge_program
 from bayesdp.queries import Margins
 
@@ -82,20 +76,7 @@ def test_algorithm_3(benchmark, enter, size, draws):
     enter(f"K-norm noise, {size} x {size}, Algorithm 3 with compiled bounds", rate, "draws a second")
 
 
-@pytest.mark.parametrize(
-    ("size", "adjacency", "draws"), [(5, 2, 2000), (5, 3, 2000), (8, 3, 50), (10, 2, 10), (10, 3, 20)]
-)
-@pytest.mark.benchmark(group="K-norm noise on the lattice")
-def test_lattice(benchmark, enter, size, adjacency, draws):
-    invariants, rng = both_margins(size), np.random.default_rng(1)
-    hull = sensitivity_hull(invariants, adjacency)
-    sample_lattice(hull, invariants, 1.0, rng, 1)
-    benchmark.pedantic(sample_lattice, args=(hull, invariants, 1.0, rng, draws), rounds=3)
-    rate = draws / benchmark.stats.stats.min
-    enter(f"integer K-norm noise, {size} x {size}, {WORDS[adjacency]}, epsilon 1", rate, "draws a second")
-
-
-@pytest.mark.parametrize(("size", "draws"), [(4, 2000), (5, 50), (6, 5)])
+@pytest.mark.parametrize(("size", "draws"), [(3, 20_000), (4, 2000)])
 @pytest.mark.benchmark(group="K-norm noise of all substitutions")
 def test_substitutions(benchmark, enter, size, draws):
     invariants, rng = both_margins(size), np.random.default_rng(1)

@@ -45,7 +45,6 @@ SUBSPACE: dict[str, Callable[[Any], Any]] = {
 SEMI: dict[str, Callable[[Any], Any]] = {
     "SemiGaussian": lambda exact: m.SemiGaussian(exact, mu=1.0),
     "SemiKNorm": lambda exact: m.SemiKNorm(exact, 1.0),
-    "SemiLatticeKNorm": lambda exact: m.SemiLatticeKNorm(exact, 1.0),
     **{f"SemiNorm {own}": lambda exact, own=own: m.SemiNorm(exact, 1.0, own) for own in ("l1", "l2", "linf")},
     **{
         f"SemiLatticeLaplace {own}": lambda exact, own=own: m.SemiLatticeLaplace(exact, 1.0, own)

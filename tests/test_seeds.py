@@ -14,7 +14,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers import bounded_statistics, covariance_cone
-from bayesdp.polytopes import SymmetricHull, sample_hull, sample_lattice, sensitivity_hull
+from bayesdp.polytopes import SymmetricHull, sample_hull
 from bayesdp.privacy import approximate_dp, mean_sensitivity
 from bayesdp.queries import Margins, Totals
 
@@ -41,7 +41,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
         )
     ),
     "Semi-DP release": released(bdp.SemiGaussian(BOTH, mu=0.5)),
-    "Semi-DP integers": released(mechanisms.SemiLatticeKNorm(Totals(TABLE), epsilon=0.5)),
+    "Semi-DP integers": released(mechanisms.SemiLatticeLaplace(Totals(TABLE), epsilon=0.5)),
     "independent release": released(mechanisms.DiscreteLaplace(bdp.Identity(TABLE), epsilon=0.1)),
     "bounded statistic": lambda rng: (
         mechanisms.BoundaryInflatedLaplace(1.0, mean_sensitivity(50, (0.0, 1.0)), (0.0, 1.0))
@@ -53,9 +53,6 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     ),
     "sample_noise": lambda rng: sample_noise(Invariants(Totals(TABLE)), "l1", 0.2, rng, size=20),
     "sample_hull": lambda rng: sample_hull(SymmetricHull([[1, 1], [1, -1]]), 0.5, rng, 20),
-    "sample_lattice": lambda rng: sample_lattice(
-        sensitivity_hull(Invariants(Totals(TABLE)), 1), Invariants(Totals(TABLE)), 0.5, rng, 20
-    ),
     "canonical noise": lambda rng: TULAP.rvs(20, rng=rng),
     "a law": lambda rng: NoiseLaw.from_description({"law": "discrete-laplace", "b": 5.0}).draw(rng, (20,)),
     "p-value": lambda rng: significance.odds_ratio_test_from_release(PUBLISHED, rng=rng).uniform,

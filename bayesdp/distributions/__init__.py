@@ -2,8 +2,8 @@
 
 `DiscreteLaplace`, `DiscreteGaussian`, `Laplace`, `Gaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real
 location. `LatticeLaplace`, `LatticeGaussian`,
-`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `MixedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`,
-`SubspaceNorm` and `LatticeKNorm` have whole tables as values and keep ``invariants``. Parameters
+`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `MixedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`, and
+`SubspaceNorm` have whole tables as values and keep ``invariants``. Parameters
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
 its density is not available (`ProjectedLaplaceGivenRows`). `TruncatedLaplace`,
@@ -35,7 +35,6 @@ from bayesdp.distributions.laws import (
     KNorm,
     Laplace,
     LatticeGaussian,
-    LatticeKNorm,
     LatticeLaplace,
     MixedLaplace,
     ProjectedGaussian,
@@ -57,7 +56,7 @@ __all__ = [
     "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace", "CanonicalNoise", "CellKey", "Censored", "ConventionalRounding", "CorrelatedGaussian",
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "KNorm", "Laplace", "LatticeGaussian",
-    "LatticeKNorm", "LatticeLaplace", "MixedLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
+    "LatticeLaplace", "MixedLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
     "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
     "TransitionTable", "TruncatedDiscreteLaplace", "TruncatedGaussian",
     "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "bounded_distribution", "distribution_of",

@@ -49,7 +49,6 @@ UnknownPerturbation = of_table(
 
 LatticeLaplace = of_tables(noise.LatticeLaplace, "0.25")
 LatticeGaussian = of_tables(noise.LatticeGaussian, "5.0")
-LatticeKNorm = of_tables(noise.LatticeKNorm, "1.0, adjacency=3")
 ProjectedGaussian = of_tables(noise.ProjectedGaussian, "5.0")
 ProjectedLaplace = of_tables(
     noise.ProjectedLaplace,

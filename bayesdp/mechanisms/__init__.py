@@ -11,15 +11,14 @@ name in files            mechanism              noise
 ``extended-laplace``     `ExtendedLaplace`      reals, pure; independent in published coordinates
 ``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
 ``k-norm``               `KNorm`                reals, pure; the smallest ball that hides all neighbours
-``wide-k-norm``          `WideKNorm`            reals, pure; a larger ball where that has less error
 ``mixed-laplace``        `MixedLaplace`         reals, pure; one of several scales, which stays unknown
 ``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 ``canonical-noise``      `CanonicalNoise`       reals, pure, approximate or Gaussian; independent, no invariants
 =======================  =====================  ===============================================================
 
-Semi-DP, for tables with the same invariants that are a few records apart: ``semi-gaussian`` (`SemiGaussian`), ``semi-k-norm`` and
-``semi-lattice-k-norm`` (`SemiKNorm`, `SemiLatticeKNorm`: the smallest ball), ``semi-norm`` and ``semi-lattice-laplace``
+Semi-DP, for tables with the same invariants that are a few records apart: ``semi-gaussian`` (`SemiGaussian`), ``semi-k-norm``
+(`SemiKNorm`: the smallest ball), ``semi-norm`` and ``semi-lattice-laplace``
 (`SemiNorm`, `SemiLatticeLaplace`: noise of the l1, l2 and l-infinity norm), ``semi-projected-laplace`` (`SemiProjectedLaplace`);
 ``semi-canonical`` (`SemiCanonical`: one cell with canonical noise of any trade-off function, where a single direction is free).
 
@@ -52,7 +51,7 @@ from bayesdp.mechanisms.integers import (
     LatticeLaplace,
     SemiLatticeLaplace,
 )
-from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm, WideKNorm
+from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm
 from bayesdp.mechanisms.laplace import ExtendedLaplace, MixedLaplace, ProjectedLaplace, SemiNorm, SemiProjectedLaplace
 from bayesdp.mechanisms.published_choice import PublishedChoice
 from bayesdp.privacy import StatisticGuarantee
@@ -61,6 +60,6 @@ __all__ = [
     "AdditiveMechanism", "BoundaryInflatedGaussian", "BoundaryInflatedLaplace", "CanonicalNoise", "CorrelatedGaussian",
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedGaussian", "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace",
     "Mechanism", "MixedLaplace", "ProjectedGaussian", "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian",
-    "SemiKNorm", "SemiLatticeKNorm", "SemiLatticeLaplace", "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee",
-    "StatisticMechanism", "StatisticRelease", "TruncatedGaussian", "TruncatedLaplace", "WideKNorm", "mechanism_names",
+    "SemiKNorm", "SemiLatticeLaplace", "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism",
+    "StatisticRelease", "TruncatedGaussian", "TruncatedLaplace", "mechanism_names",
 ]  # fmt: skip

@@ -425,7 +425,7 @@ class SemiLatticeLaplace(LatticeNormNoise, SemiAdjacentTables):
     See Also
     --------
     SemiNorm : the same on real numbers.
-    SemiLatticeKNorm : the norm of the smallest ball, where it can be drawn.
+    SemiKNorm : real noise in the norm of the smallest ball.
     bayesdp.distributions.LatticeLaplace : the law as a PyMC distribution.
 
     References

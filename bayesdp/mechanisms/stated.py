@@ -22,7 +22,7 @@ from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import DescribedMechanism
 from bayesdp.mechanisms.gaussian import CorrelatedGaussian
-from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm
+from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm
 from bayesdp.mechanisms.laplace import SemiNorm
 from bayesdp.noise import (
     BoundaryInflatedGaussian,
@@ -45,7 +45,7 @@ LOSS_UNKNOWN = "total_loss"
 _ROUNDING = 1e-6
 """Relative difference up to which two numbers are one: laws come from root finding, and another machine rounds otherwise."""
 
-_COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiLatticeKNorm, SemiNorm)
+_COSTLY = (KNorm, CorrelatedGaussian, SemiKNorm, SemiNorm)
 """Their noise has the shape of a polytope or an ellipsoid that takes seconds, or minutes, to be found again."""
 
 _FEW_CELLS = 6
@@ -276,7 +276,7 @@ def _check_measured(mechanism: Mechanism, measured: Measured) -> None:
 def _check_unmade(description: Mapping[str, Any], kind: type[Mechanism], release: Release) -> None:
     """Of a mechanism that takes long to make: what got the noise, parameters that are stated twice, and what is known sooner."""
     measured, stated = release.measurements[0], release.guarantee
-    law = measured.law.describe() if issubclass(kind, KNorm | SemiKNorm | SemiLatticeKNorm) else {}
+    law = measured.law.describe() if issubclass(kind, KNorm | SemiKNorm) else {}
     # Under the paper's convention another loss is stated than the one that was asked for.
     loss = {} if stated is None or description.get("convention") == "paper" else dict(stated.parameters)
     for claim, other in (("parameters: the guarantee states", loss), ("the law has", law)):

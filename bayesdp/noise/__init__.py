@@ -19,7 +19,6 @@ name in files            law                                           mass or d
 ``subspace-norm``        `SubspaceNorm`, reals, invariants kept         ``exp(-epsilon ||z||)``, l1, l2 or linf
 ``k-norm``               `KNorm`, reals, invariants kept               ``exp(-epsilon ||z||_K)``, K a polytope
 ``semi-k-norm``          `SemiKNorm`, reals, invariants kept           the same, K of a sensitivity space
-``lattice-k-norm``       `LatticeKNorm`, integers, invariants kept     the same on integers
 =======================  ============================================  ====================================
 
 ``truncated-laplace``, ``truncated-gaussian``, ``truncated-discrete-laplace``, ``boundary-inflated-laplace``,
@@ -73,7 +72,7 @@ from bayesdp.noise.perturbed.tables import (
     random_rounding,
     read_ptable,
 )
-from bayesdp.noise.polytope import KNorm, LatticeKNorm, SemiKNorm
+from bayesdp.noise.polytope import KNorm, SemiKNorm
 from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, MixedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
@@ -82,7 +81,7 @@ __all__ = [
     "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace", "BoundedLaw", "Canonical", "CellKey", "Censored", "ConventionalRounding",
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
-    "KernelForm", "Laplace", "LatticeGaussian", "LatticeKNorm", "LatticeLaplace", "LogMassWindows", "LossByLength",
+    "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength",
     "MixedLaplace", "NoiseLaw", "PerturbedLaw", "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw",
     "SemiKNorm", "SubspaceNorm", "TransitionTable", "TruncatedDiscreteLaplace",
     "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",

@@ -1,11 +1,11 @@
-"""The K-norm laws: noise whose mass or density falls in the norm that has a given polytope as its unit ball."""
+"""The K-norm laws: noise whose density falls in the norm that has a given polytope as its unit ball."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,32 +13,21 @@ import numpy as np
 from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.lattices.sums import l1_log_sum
-from bayesdp.noise.base import Floats, Ints
-from bayesdp.noise.lattice.laws import LatticeLaw
+from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.laws import CoordinateLaw, SubspaceLaw
-from bayesdp.noise.tables import TableLaw
 from bayesdp.polytopes import (
     Hull,
     SensitivityHull,
     SymmetricHull,
     choose_hull_sampler,
-    choose_lattice_sampler,
     sample_hull,
-    sample_lattice,
     sensitivity_hull,
     shared,
 )
 
 
-def adjacency_of(value: Any) -> int:
-    """Accept a number of records; also as a float that holds it exactly, as text and some files give numbers."""
-    whole = int(value) if isinstance(value, float) and value.is_integer() else value
-    return _validate.positive_integer(whole, "adjacency")
-
-
-class HullLaw(TableLaw):
-    """Noise with a kernel ``exp(-epsilon ||Q^T z||_K)``."""
+class HullLaw(SubspaceLaw):
+    """Noise with a density proportional to ``exp(-epsilon ||Q^T z||_K)``; the normaliser is ``n! vol(K) / epsilon**n``."""
 
     epsilon: float
     family = "polytope"
@@ -55,14 +44,6 @@ class HullLaw(TableLaw):
     def measured(self, noise: Floats, invariants: Invariants) -> Any:
         """The norm of the noise."""
         return self.ball(invariants).gauge(invariants.coordinates(noise))
-
-    def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
-        """``-epsilon ||Q^T z||_K``; see `TableLaw.log_kernel`."""
-        return -scale * measured
-
-
-class HullDensity(HullLaw, SubspaceLaw):
-    """Such noise of real numbers, with the normaliser ``n! vol(K) / epsilon**n``."""
 
     def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
         """Log-density at a norm; where the volume of K is not computed, ``log(n! vol(K))`` is taken as 0."""
@@ -89,7 +70,7 @@ class HullDensity(HullLaw, SubspaceLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class KNorm(HullDensity, CoordinateLaw):
+class KNorm(HullLaw, CoordinateLaw):
     r"""Noise with density proportional to ``exp(-epsilon ||Q^T z||_K)`` on ``{z : A z = 0}``, ``K = conv(+-vertices)``.
 
     ``||v||_K`` is the least r with v in r K, and Q are orthonormal coordinates of the subspace. If K is the hull of the
@@ -174,7 +155,7 @@ class KNorm(HullDensity, CoordinateLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class SemiKNorm(HullDensity):
+class SemiKNorm(HullLaw):
     r"""Noise with density proportional to ``exp(-epsilon ||z||_K)`` on ``{z : A z = 0}``, K the hull of a sensitivity space.
 
     K is the hull of all integer tables z with ``A z = 0`` and ``||z||_1 <= 2 adjacency``: of all that so many records can
@@ -192,7 +173,7 @@ class SemiKNorm(HullDensity):
     See Also
     --------
     bayesdp.distributions.SemiKNorm : the same law as a PyMC distribution.
-    LatticeKNorm : the same norm on integers.
+    LatticeLaplace : integers, in the l1 or l2 norm.
     KNorm : any polytope, by its vertices.
 
     References
@@ -221,7 +202,9 @@ class SemiKNorm(HullDensity):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(adjacency=adjacency_of(self.adjacency))
+        given: Any = self.adjacency  # text and some files give a float that holds it exactly
+        whole = int(given) if isinstance(given, float) and given.is_integer() else given
+        self._set(adjacency=_validate.positive_integer(whole, "adjacency"))
 
     def hull(self, invariants: Invariants) -> SensitivityHull:
         """The polytope K, in orthonormal coordinates of the invariants."""
@@ -232,108 +215,3 @@ class SemiKNorm(HullDensity):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||_K)``, or None where the volume of K is not computed."""
         return self._log_integral(self.hull(invariants))
-
-
-@dataclass(frozen=True, eq=False)
-class LatticeKNorm(HullLaw, LatticeLaw):
-    r"""Noise with mass proportional to ``exp(-epsilon ||z||_K)`` on ``{z integer : A z = 0}``, K a polytope.
-
-    Either K is the hull of all that a number of records can change without changing an invariant, as for `SemiKNorm`, and
-    the adjacency says all; or its vertices are listed, as tables of integers. Tables that differ by a vertex are told apart
-    with a loss of at most epsilon.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate for each unit of the norm.
-    adjacency : int, optional
-        Number of records; 2 or 3 for both margins of a table.
-    vertices : array_like of int, shape ``(m, *table)``, optional
-        Instead: one of each pair v, -v, each of which changes no invariant. They must span all that changes none.
-
-    See Also
-    --------
-    bayesdp.distributions.LatticeKNorm : the same law as a PyMC distribution.
-    SemiKNorm, KNorm : the same norms on real numbers.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Algorithm 2; on integers as in Dharangutte, Gao, Gong
-    and Yu (2023), Integer Subspace Differential Privacy.
-
-    Examples
-    --------
-    Two cells with a fixed total: one record that changes its cell is one unit.
-
-    >>> from bayesdp.queries import Totals
-    >>> pair = Invariants(Totals({"county": ["Alpha", "Beta"]}))
-    >>> law = LatticeKNorm(epsilon=0.5, adjacency=1)
-    >>> print(f"{law.logp([4, 6], [5, 5], pair):.6f}")  # -0.5 - log coth(0.25)
-    -1.906829
-    """
-
-    epsilon: float
-    adjacency: int | None = None
-    vertices: Ints | None = None
-
-    name = "lattice-k-norm"
-    full_support = True
-    isotropic = False
-    unknown_sum = "it is computed only where the norm is a multiple of the l1 norm and that sum is known"
-
-    _variance_words = "not in closed form"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.adjacency is None) == (self.vertices is None):
-            raise ValueError("K needs either adjacency or vertices, and not both")
-        if self.adjacency is not None:
-            self._set(adjacency=adjacency_of(self.adjacency))
-        else:
-            array = np.array(_validate.integer_array(self.vertices, "vertices"), dtype=np.int64)
-            if array.ndim < 2 or not array.size:
-                raise ValueError(f"vertices must be tables, shape (m, *table), got an array of shape {array.shape}")
-            array.flags.writeable = False
-            self._set(vertices=array)
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the law, see `NoiseLaw.describe`; what does not fix K is left out."""
-        return {key: value for key, value in super().describe().items() if value is not None}
-
-    def hull(self, invariants: Invariants) -> Hull:
-        """The polytope K, in orthonormal coordinates of the invariants."""
-        if self.adjacency is not None:
-            return sensitivity_hull(invariants, self.adjacency)
-        assert self.vertices is not None  # one of the two is given
-        return _listed(self.vertices.tobytes(), self.vertices.shape, invariants)
-
-    ball = hull
-
-    def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
-        multiple = self.l1_multiple(invariants)
-        return None if multiple is None else l1_log_sum(invariants, scale * multiple, xp)
-
-    def l1_multiple(self, invariants: Invariants) -> float | None:
-        """How many times the l1 norm the norm is; None if it is another norm."""
-        hull = self.hull(invariants)
-        return 1.0 / hull.reach if isinstance(hull, SensitivityHull) and hull.is_l1 else None
-
-    def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn, before any is: see `bayesdp.polytopes.choose_lattice_sampler`."""
-        return choose_lattice_sampler(self.hull(invariants), invariants, self.epsilon)
-
-    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
-        """Draw noise, always exactly or not at all: `sampler` says how, or why not."""
-        return sample_lattice(self.hull(invariants), invariants, self.epsilon, rng, count)
-
-
-@lru_cache(maxsize=16)
-def _listed(content: bytes, shape: tuple[int, ...], invariants: Invariants) -> SymmetricHull:
-    """The hull of listed vertices, made once a process."""
-    tables = np.frombuffer(content, dtype=np.int64).reshape(shape)
-    if shape[1:] != invariants.frame.shape:
-        raise ValueError(f"vertices must have shape (m, *{invariants.frame.shape}), got {shape}")
-    for number, table in enumerate(tables):
-        if not invariants.is_null(table):
-            raise ValueError(f"vertices must change no invariant, but vertex {number} does")
-    return shared(SymmetricHull(invariants.coordinates(tables)))

@@ -6,9 +6,8 @@ The boundary: facets as linear forms, and a triangulation, by whose cones noise 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -19,7 +18,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
-from bayesdp._validate import choice, finite_array
+from bayesdp._validate import finite_array
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes.generators import Generators, listed
 
@@ -208,7 +207,7 @@ def gauge_program(vertices: Floats, point: Floats) -> tuple[float, Floats]:
 _PRODUCTS = 1 << 22  # forms times points in one go
 
 
-class Hull(ABC):
+class Hull:
     """A symmetric polytope K, and the norm ``||v||_K``: the least r with v in r K (its gauge).
 
     A gauge is a maximum of linear forms where the facets are to be had in about a second, and a linear program elsewhere
@@ -232,10 +231,10 @@ class Hull(ABC):
         """Number of pairs of vertices."""
         return len(self.vertices)
 
-    @property
-    @abstractmethod
+    @cached_property
     def boundary(self) -> Boundary | None:
         """Facets and boundary simplices, or None where they are not to be had in half a minute."""
+        return boundary_of(self.vertices) if is_small(self.count, self.dimension) else None
 
     @property
     def facets(self) -> Boundary | None:
@@ -261,7 +260,9 @@ class Hull(ABC):
         array = self._points(points)
         flat = array.reshape(-1, self.dimension)
         if self.facets is None:
-            values = np.array([self._program(point)[0] for point in flat])
+            values = self.generators.gauges(flat)
+            for i in np.flatnonzero(np.isnan(values)):
+                values[i] = gauge_program(self.vertices, flat[i])[0]
             return values.reshape(array.shape[:-1])
         forms = self.facets.forms.T
         batch = max(1, _PRODUCTS // forms.shape[1])
@@ -269,21 +270,6 @@ class Hull(ABC):
         for start in range(0, len(flat), batch):
             values[start : start + batch] = np.max(np.abs(flat[start : start + batch] @ forms), axis=1)
         return values.reshape(array.shape[:-1])
-
-    def below(self, points: Floats, limits: Floats) -> npt.NDArray[np.bool_]:
-        """Whether the norms of points are at most so large; often faster than the norms themselves.
-
-        Parameters
-        ----------
-        points : float array, shape (count, n)
-        limits : float array, shape (count,)
-        """
-        if self.facets is not None:
-            return np.asarray(self.gauge(points) <= limits)
-        found, unknown = self.generators.below(points, limits)
-        for i in np.flatnonzero(unknown):
-            found[i] = self._program(points[i])[0] <= limits[i]
-        return found
 
     def subgradient(self, point: npt.ArrayLike) -> tuple[float, Floats]:
         """The norm of one point, and a linear form that attains it: ``form @ point``; zeros at the origin.
@@ -294,15 +280,11 @@ class Hull(ABC):
         """
         [flat] = self._points(point).reshape(-1, self.dimension)
         if self.facets is None:
-            return self._program(flat)
+            value, form = self.generators.subgradient(flat)
+            return gauge_program(self.vertices, flat) if math.isnan(value) else (value, form)
         heights = self.facets.forms @ flat
         top = int(np.argmax(np.abs(heights)))
         return abs(float(heights[top])), np.sign(heights[top]) * self.facets.forms[top]
-
-    def _program(self, point: Floats) -> tuple[float, Floats]:
-        found = self.generators.gauge(point)
-        # A second opinion should rounding errors ever defeat the first.
-        return gauge_program(self.vertices, point) if found is None else found[:2]
 
     @property
     def log_volume(self) -> float | None:
@@ -335,27 +317,19 @@ class Hull(ABC):
         return array
 
 
-METHODS = ("auto", "facets", "program")
-"""How a gauge is computed; ``auto``: by facets where Qhull takes up to a second, else by a linear program a point."""
-
 _RANK = 1e-9  # singular values below this share of the largest are zero
 
 
-@dataclass(frozen=True, eq=False)
 class SymmetricHull(Hull):
     """The polytope ``K = conv(+-vertices)``, and the norm ``||v||_K``: the least r with v in r K (its gauge).
 
-    Two hulls are equal if their vertices are, in the same order.
+    Two hulls are equal if their vertices are, in the same order. See `bayesdp.polytopes.base.POINTS` for the hulls whose facets, and
+    with them the volume, are found, when they are first needed.
 
     Parameters
     ----------
     vertices : array_like, shape (m, n)
         One of each pair v, -v (both do no harm). Points inside the hull may be among them.
-    method : {"auto", "facets", "program"}
-        By facets, a gauge is a maximum of linear forms, and the volume is known; they are found when first
-        needed (see `bayesdp.polytopes.base.POINTS` for what `auto` tries). A linear program a point takes
-        microseconds to milliseconds, in any dimension.
-
 
     Examples
     --------
@@ -367,10 +341,7 @@ class SymmetricHull(Hull):
     2.000000
     """
 
-    vertices: Floats
-    method: str = field(default="auto", kw_only=True)
-
-    def __init__(self, vertices: npt.ArrayLike, *, method: str = "auto") -> None:
+    def __init__(self, vertices: npt.ArrayLike) -> None:
         array = np.array(finite_array(vertices, "vertices"), dtype=np.float64)
         if array.ndim != 2 or not array.size:
             raise ValueError(f"vertices must be a matrix with one vertex a row, got an array of shape {array.shape}")
@@ -383,41 +354,21 @@ class SymmetricHull(Hull):
             )
         array += 0.0  # no negative zeros, which have other bytes
         array.flags.writeable = False
-        object.__setattr__(self, "vertices", array)
-        object.__setattr__(self, "method", choice(method, METHODS, "method"))
-
-    @cached_property
-    def boundary(self) -> Boundary | None:
-        """Facets and boundary simplices, or None where they are not to be had in seconds."""
-        if self.method == "program" or (self.method == "auto" and not is_small(*self.vertices.shape)):
-            return None
-        found = boundary_of(self.vertices)
-        if found is None and self.method == "facets":
-            raise ArithmeticError("Qhull finds no consistent facets of this hull; use method='program'")
-        return found
-
-    @property
-    def facets(self) -> Boundary | None:
-        """What gauges are computed from: the boundary, unless it takes more than about a second (`auto`)."""
-        return self.boundary if self.method == "facets" else super().facets
+        self.vertices = array
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, SymmetricHull)
-            and self.method == other.method
-            and np.array_equal(self.vertices, other.vertices)
-        )
+        return isinstance(other, SymmetricHull) and np.array_equal(self.vertices, other.vertices)
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.vertices.shape, self.method, self.vertices.tobytes()))
+        return hash((self.vertices.shape, self.vertices.tobytes()))
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what was computed from it, which can be large.
-        return {"vertices": self.vertices, "method": self.method}
+        return {"vertices": self.vertices}
 
     def __repr__(self) -> str:
         return f"<SymmetricHull: {len(self.vertices)} pairs of vertices, {self.dimension} dimensions>"
@@ -433,95 +384,3 @@ def shared(hull: SymmetricHull) -> SymmetricHull:
     True
     """
     return hull
-
-
-@dataclass(frozen=True)
-class ContainmentOrder:
-    """Definition 8 in numbers. Made by `containment_order`.
-
-    Attributes
-    ----------
-    first_sensitivity, second_sensitivity : float
-        ``Delta_K`` and ``Delta_H``.
-    first_in_second : float
-        The least r with ``Delta_K K`` inside ``r Delta_H H``.
-    second_in_first : float
-        The least r with ``Delta_H H`` inside ``r Delta_K K``.
-    """
-
-    first_sensitivity: float
-    second_sensitivity: float
-    first_in_second: float
-    second_in_first: float
-
-    @property
-    def preferred(self) -> str:
-        """``first``, ``second``, ``both`` (the balls are equal) or ``neither`` (none holds the other), to a relative 1e-9."""
-        inside, outside = (ratio <= 1.0 + 1e-9 for ratio in (self.first_in_second, self.second_in_first))
-        if inside:
-            return "both" if outside else "first"
-        return "second" if outside else "neither"
-
-    def __str__(self) -> str:
-        return (
-            f"preferred in the containment order: {self.preferred} (the first ball is inside {self.first_in_second:.6g} times "
-            f"the second, the second inside {self.second_in_first:.6g} times the first)"
-        )
-
-
-def containment_order(first: Hull, second: Hull, differences: npt.ArrayLike | None = None) -> ContainmentOrder:
-    """Which of two K-norm mechanisms of one epsilon is preferred in the containment order (Definition 8).
-
-    The noise of norm K has density proportional to ``exp(-epsilon / Delta_K ||v||_K)``. It is preferred over that of norm H if
-    ``Delta_K K`` lies inside ``Delta_H H``. It is a partial order: often neither ball holds the other. Preferred noise has less
-    entropy and is tighter about zero in the sense of Awan and Slavkovic (2021); that its *expected squared error* is less does
-    not follow (see the page of corrections, "What optimal means").
-
-    Parameters
-    ----------
-    first, second : Hull
-        Unit balls of the two norms, in the same coordinates.
-    differences : array_like, shape (m, n), optional
-        The sensitivity space, from which both sensitivities are computed: the largest norm of a difference. Without it both balls
-        are taken as they are, ``Delta_K = Delta_H = 1``.
-
-
-    Notes
-    -----
-    K lies inside r H just if every vertex of K has a norm of at most r by H.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Definition 8.
-
-    Examples
-    --------
-    >>> from bayesdp.polytopes import SymmetricHull
-    >>> diamond, square = SymmetricHull([[1, 0], [0, 1]]), SymmetricHull([[1, 1], [1, -1]])
-    >>> print(containment_order(diamond, square))
-    preferred in the containment order: first (the first ball is inside 1 times the second, the second inside 2 times the first)
-    >>> containment_order(diamond, square, differences=[[1, 1], [1, -1]]).preferred
-    'second'
-    """
-    for hull, name in ((first, "first"), (second, "second")):
-        if not isinstance(hull, Hull):
-            raise TypeError(f"{name} must be a Hull, got {type(hull).__name__}")
-    if first.dimension != second.dimension:
-        raise ValueError(
-            f"first and second must have one dimension, got {first.dimension} and {second.dimension}; use the same coordinates"
-        )
-    in_first, in_second = 1.0, 1.0  # the sensitivities
-    if differences is not None:
-        array = np.asarray(finite_array(differences, "differences"), dtype=np.float64)
-        if array.ndim != 2 or array.shape[1] != first.dimension:
-            raise ValueError(f"differences must have shape (m, {first.dimension}), got {array.shape}")
-        in_first, in_second = (float(np.max(hull.gauge(array), initial=0.0)) for hull in (first, second))
-        if not in_first:
-            raise ValueError("differences must not all be zero: nothing has to be hidden, and no noise is needed")
-    ratio = in_first / in_second
-    return ContainmentOrder(
-        in_first,
-        in_second,
-        ratio * float(np.max(second.gauge(first.vertices))),
-        float(np.max(first.gauge(second.vertices))) / ratio,
-    )

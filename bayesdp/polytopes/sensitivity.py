@@ -26,7 +26,7 @@ from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import positive_integer
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes.base import Boundary, Hull, boundary_of, is_small
+from bayesdp.polytopes.base import Boundary, Hull
 from bayesdp.polytopes.generators import Generators, circuits
 
 type Floats = npt.NDArray[np.float64]
@@ -269,8 +269,7 @@ class SensitivityHull(Hull):
     @cached_property
     def boundary(self) -> Boundary | None:
         """Facets and boundary simplices, or None where they are not to be had in half a minute, or not needed."""
-        small = not self.is_l1 and is_small(self.count, self.dimension)
-        return boundary_of(self.vertices) if small else None
+        return None if self.is_l1 else super().boundary
 
     @cached_property
     def generators(self) -> Generators:
@@ -291,10 +290,6 @@ class SensitivityHull(Hull):
         axes = tuple(range(-len(self.invariants.frame.shape), 0))
         return np.asarray(np.sum(np.abs(tables), axis=axes) / self.reach)
 
-    def below(self, points: Floats, limits: Floats) -> npt.NDArray[np.bool_]:
-        """Whether the norms of points are at most so large. See `Hull.below`."""
-        return np.asarray(self.gauge(points) <= limits) if self.is_l1 else super().below(points, limits)
-
     def subgradient(self, point: npt.ArrayLike) -> tuple[float, Floats]:
         """The norm of one point, and a linear form that attains it. See `Hull.subgradient`."""
         if not self.is_l1:
@@ -304,42 +299,55 @@ class SensitivityHull(Hull):
 
     @cached_property
     def log_cone_mass(self) -> float | None:
-        """Logarithm of ``n! vol(K)``: in closed form for an l1 norm, else as for other hulls.
-
-        Numbers with sum zero, m of them, and half their l1 norm: ``C(2 m - 2, m - 1) sqrt(m)``, the root polytope.
-        """
-        if not self.is_l1:
-            return super().log_cone_mass
-        if self._table is not None:
-            # One line of the table fixes the other: half the norm, and lengths shorter by sqrt(2).
-            longer = max(self._table)
-            return _root_mass(longer, self.reach / 2) + 0.5 * (longer - 1) * math.log(2.0)
-        sizes = np.bincount(np.asarray(self.invariants.blocks))
-        return math.fsum(_root_mass(int(size), self.reach) for size in sizes)
+        """Logarithm of ``n! vol(K)``: in closed form for an l1 norm, else as for other hulls."""
+        unit = l1_log_mass(self.invariants) if self.is_l1 else None
+        return super().log_cone_mass if unit is None else unit + self.dimension * math.log(self.reach)
 
     @cached_property
     def second_moment(self) -> Floats | None:
         """Expectation of ``v v^T``, in closed form for an l1 norm (up to four million cells times dimensions)."""
-        if not self.is_l1:
+        spread = l1_spread(self.invariants) if self.is_l1 else None
+        if spread is None:
             return super().second_moment
-        if self._table is not None:
-            return 2.0 * _root_variance(np.array(max(self._table)), self.reach / 2) * np.eye(self.dimension)
         if self.invariants.frame.size * self.dimension > _DENSE:
             return None
-        blocks, basis = np.asarray(self.invariants.blocks), self._units
-        spread = _root_variance(np.bincount(blocks), self.reach)[blocks]
-        return np.asarray((basis.T * spread) @ basis)
+        basis = self._units
+        return np.asarray((basis.T * spread) @ basis) * float(self.reach) ** 2
 
 
-def _root_mass(count: int, reach: float) -> float:
-    """Logarithm of the integral of ``exp(-||z||_1 / reach)`` over so many numbers with sum zero, in orthonormal coordinates."""
+def l1_log_mass(invariants: Invariants) -> float | None:
+    """Logarithm of the integral of ``exp(-||z||_1)`` in orthonormal coordinates; None but for disjoint totals and tables of two lines.
+
+    Over m numbers with sum zero it is that of ``C(2 m - 2, m - 1) sqrt(m) / 2**(m - 1)``: the ball is the root polytope.
+    """
+    proposal = proposal_for(invariants)
+    if proposal is None:
+        return None
+    if proposal.blocks is not None:
+        sizes = np.bincount(proposal.blocks + 1, minlength=1).tolist()
+        return sizes[0] * math.log(2.0) + math.fsum(map(_root_mass, sizes[1:]))
+    assert proposal.table is not None  # one of the two kinds
+    shorter, longer = sorted(proposal.table)
+    # One line of the table fixes the other: twice the norm, and lengths longer by sqrt(2).
+    return _root_mass(longer) - 0.5 * (longer - 1) * math.log(2.0) if shorter == 2 else None
+
+
+def _root_mass(count: int) -> float:
     n = count - 1
-    return math.log(math.comb(2 * n, n)) + 0.5 * math.log(count) + n * math.log(reach / 2.0)
+    return math.log(math.comb(2 * n, n)) + 0.5 * math.log(count) - n * math.log(2.0)
 
 
-def _root_variance(count: npt.NDArray[np.int64], reach: float) -> Floats:
-    """Variance of each orthonormal coordinate under the density proportional to ``exp(-||z||_1 / reach)``."""
-    return np.asarray((2.0 * count - 1.0) / (count + 1.0) * reach**2)
+def l1_spread(invariants: Invariants) -> Floats | None:
+    """Variance under ``exp(-||z||_1)`` in all directions of the total that a cell is in, shape (cells,); None likewise."""
+    proposal = proposal_for(invariants)
+    if proposal is None:
+        return None
+    if proposal.blocks is not None:
+        m = np.bincount(proposal.blocks + 1)[proposal.blocks + 1]
+        return np.where(proposal.blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0))
+    assert proposal.table is not None  # one of the two kinds
+    shorter, longer = sorted(proposal.table)
+    return np.full(invariants.frame.size, (longer - 0.5) / (longer + 1.0)) if shorter == 2 else None
 
 
 def _circuit_tables(rows: int, columns: int, records: int) -> npt.NDArray[np.int8]:

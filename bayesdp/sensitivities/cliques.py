@@ -5,25 +5,21 @@ How many records it can take to find a given label of every feature among them.
 A set of n records has m_f records with a certain label of feature f. In the worst arrangement, the least number of
 records that have all these labels among them is the largest hitting number of sets of sizes m_1 .. m_k in n points.
 Two questions have a formula. It is k if the sets can be disjoint: ``m_1 + ... + m_k <= n``. It is at least 2 if no point has to be
-in all of them: ``m_1 + ... + m_k <= (k - 1) n``. Between these it is the problem of covering designs, and there is no formula;
-a search decides small cases.
+in all of them: ``m_1 + ... + m_k <= (k - 1) n``. Between these it is the problem of covering designs, and there are limits only.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers import Fiber
 from bayesdp.moves.families import is_junction_tree
 from bayesdp.sensitivities.differences import Features, PublishedMargins
 
 type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 IMPOSSIBLE = -1
 """In place of a distance where no database with the answers has such a record."""
@@ -104,39 +100,18 @@ class Cliques(PublishedMargins):
         return held, found
 
 
-_MOST_SETS = 6
-_MOST_PROGRAMS = 200
-
-
 def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, int]:
-    """The largest hitting number of sets of the given sizes, each from 1 to `points`: limits, equal if the search ends in time.
+    """Limits of the largest hitting number of sets of the given sizes, each from 1 to `points`; equal for up to three sets.
 
     >>> largest_hitting_number((2, 2, 2), 4), largest_hitting_number((2, 2, 2), 6)
     ((2, 2), (3, 3))
     """
     k = len(sizes)
-    if not k:
-        return 0, 0
-    if sum(sizes) <= points:
-        return k, k
+    if k <= 1 or sum(sizes) > (k - 1) * points:
+        return min(k, 1), min(k, 1)
     # Disjoint sets among them need as many points as there are sets.
-    ordered = np.cumsum(sorted(sizes))
-    lower = max(int(np.searchsorted(ordered, points, side="right")), 1)
-    if k > 1 and sum(sizes) <= (k - 1) * points:
-        lower = max(lower, 2)
-    else:
-        return 1, 1
-    upper = min(k - 1, _greedy(sizes, points))
-    while lower < upper:
-        if k > _MOST_SETS:
-            return lower, upper
-        answer = _reaches(np.array(sizes), points, lower + 1)
-        if answer is None:
-            return lower, upper
-        if not answer:
-            return lower, lower
-        lower += 1
-    return lower, upper
+    disjoint = int(np.searchsorted(np.cumsum(sorted(sizes)), points, side="right"))
+    return max(disjoint, 2), min(k if disjoint == k else k - 1, _greedy(sizes, points))
 
 
 def _greedy(sizes: tuple[int, ...], points: int) -> int:
@@ -148,73 +123,3 @@ def _greedy(sizes: tuple[int, ...], points: int) -> int:
         left = left[: len(left) + (-sum(left) // (points - used))]  # less the average, rounded up
         used += 1
     return used
-
-
-def _reaches(sizes: Ints, points: int, wanted: int) -> bool | None:
-    """Whether the hitting number can be at least `wanted`; None where the search was given up.
-
-    A point is of a type: the sets it is in. The hitting number is at least `wanted` if no ``wanted - 1`` of the types in use have
-    all sets among them. Branch and bound: the fewest points that give every set its size, with the types that are
-    still allowed (an integer program without large constants); if the types it uses cover too well, one of
-    those that do must go, and all types that contain it.
-    """
-    k = len(sizes)
-    types = ((np.arange(1, 2**k)[:, None] >> np.arange(k)) & 1).astype(np.bool_)
-    open_nodes = [np.ones(len(types), dtype=np.bool_)]
-    seen: set[bytes] = set()
-    for _ in range(_MOST_PROGRAMS):
-        if not open_nodes:
-            return False
-        allowed = open_nodes.pop()
-        try:
-            used = _fewest_points(types, allowed, sizes, points)
-        except ArithmeticError:
-            return None
-        if used is None:
-            continue
-        cover = _cover(types[used], wanted - 1)
-        if cover is None:
-            return True
-        for one in np.flatnonzero(used)[list(cover)]:
-            contains = np.all(types >= types[one], axis=1)
-            fewer = allowed & ~contains
-            if fewer.tobytes() not in seen:
-                seen.add(fewer.tobytes())
-                open_nodes.append(fewer)
-    return None if open_nodes else False
-
-
-def _fewest_points(types: Mask, allowed: Mask, sizes: Ints, points: int) -> Mask | None:
-    """Types in use where the fewest points give each set at least its size; None if that takes more than `points`."""
-    # At least is enough: a point can leave a set, which never makes a cover. ArithmeticError if the integer program fails, or its
-    # answer does not pass an exact check.
-    if not np.all(np.any(types[allowed], axis=0)):
-        return None
-    members = types[allowed].T.astype(np.int64)
-    ones = np.ones(members.shape[1])
-    found = milp(
-        ones,
-        integrality=ones,
-        bounds=Bounds(0, float(points)),
-        constraints=[LinearConstraint(members.astype(np.float64), lb=sizes.astype(np.float64))],
-        options={"mip_rel_gap": 0.0},
-    )
-    if found.x is None:
-        raise ArithmeticError(f"an integer program has found no arrangement of records: {found.message}")
-    counts = np.rint(found.x).astype(np.int64)
-    if np.any(members @ counts < sizes):
-        raise ArithmeticError("an integer program has returned an arrangement of records that does not fit")
-    if int(counts.sum()) > points:
-        return None
-    used = np.zeros(len(types), dtype=np.bool_)
-    used[np.flatnonzero(allowed)[counts > 0]] = True
-    return used
-
-
-def _cover(types: Mask, most: int) -> tuple[int, ...] | None:
-    """Positions of at most `most` types that have all sets among them, as few as possible; None if there are none."""
-    for count in range(1, most + 1):
-        for chosen in combinations(range(len(types)), count):
-            if np.all(np.any(types[list(chosen)], axis=0)):
-                return chosen
-    return None

@@ -8,7 +8,7 @@ difference of k records gets, k = 0, 1, ..., and the records of all parts add up
 
 Profiles. In a total of T records over several cells, k <= T records move from one cell to another, of l2 norm ``k sqrt(2)``. A line
 has as many steps as its tables. In a table with both margins up to 3 records form a 2x2 move or a 3-cycle, realised just when as many
-rows and columns have records and there are as many records; other differences are listed. Other parts: all pairs of their tables.
+rows and columns have records and there are as many records. Otherwise: all pairs of the tables of a part.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from bayesdp.sensitivities.norms import (
     with_total,
 )
 
+type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Profile = tuple[tuple[int, ...], ...]
 """Largest l1 norm, squared l2 norm and l-infinity norm of a difference of at most k records, for k = 0, 1, ..."""
@@ -567,16 +568,8 @@ def _of_margins(rows: tuple[int, ...], columns: tuple[int, ...], a: int) -> Prof
     if a <= 3:
         length = [0, 0, 4 if shape[0] > 1 else 0, 6 if shape[0] > 2 else 4 if shape[0] > 1 else 0][: a + 1]
         return tuple(length), tuple(length), tuple(int(size > 0) for size in length)
-    table = {"row": range(shape[0]), "column": range(shape[1])}
-    margins = Margins(table, ["row"], ["column"])
-    try:
-        z = bounded_kernel(margins.matrix, a, balanced=True).reshape(-1, *shape)
-    except ValueError as error:
-        return _of_pairs(_fiber(margins, np.array([*rows, *columns])), a, error)
-    # The records that are taken away must be there; the others can be arranged as one likes.
-    taken = np.maximum(-z, 0)
-    fits = np.all(taken.sum(axis=2) <= rows, axis=1) & np.all(taken.sum(axis=1) <= columns, axis=1)
-    return _largest(z[fits].reshape(-1, shape[0] * shape[1]), a)
+    margins = Margins({"row": range(shape[0]), "column": range(shape[1])}, ["row"], ["column"])
+    return _of_pairs(margins, np.array([*rows, *columns]), a)
 
 
 @lru_cache(maxsize=4096)
@@ -584,31 +577,22 @@ def _of_rows(shape: tuple[int, int], matrix: bytes, answers: bytes, a: int) -> P
     """Any other part: all pairs of its tables."""
     rows = sp.csr_array(np.frombuffer(matrix, dtype=np.int64).reshape(shape))
     query = LinearQuery({"cell": range(shape[1])}, rows, [f"row {i}" for i in range(shape[0])])
-    return _of_pairs(_fiber(query, np.frombuffer(answers, dtype=np.int64)), a, None)
+    return _of_pairs(query, np.frombuffer(answers, dtype=np.int64), a)
 
 
-def _fiber(query: Query, answers: Ints) -> Fiber:
-    return Fiber(query.frame, ((query, answers),))
-
-
-def _of_pairs(fiber: Fiber, a: int, error: Exception | None) -> Profile:
+def _of_pairs(query: Query, answers: Ints, a: int) -> Profile:
+    """All pairs of tables with these answers."""
     try:
-        tables = enumerate_fiber(fiber, _TABLES, work=50 * _TABLES).reshape(-1, fiber.frame.size)
-    except ValueError as other:
+        tables = enumerate_fiber(Fiber(query.frame, ((query, answers),)), _TABLES, work=50 * _TABLES)
+    except ValueError as error:
         raise NotImplementedError(
-            f"which differences two tables of a part have is found by listing its tables or its differences: {error or other}"
+            f"which differences two tables of a part have is found by listing its tables: {error}"
         ) from None
+    tables = tables.reshape(len(tables), -1)
     changes = [tables[i + 1 :] - tables[i] for i in range(len(tables))]
-    return _largest(np.concatenate([change[np.abs(change).sum(axis=1) <= 2 * a] for change in changes]), a)
-
-
-def _largest(z: Ints, a: int) -> Profile:
-    """The profile of a list of realised differences, shape ``(m, cells)``."""
+    z = np.concatenate([change[np.abs(change).sum(axis=1) <= 2 * a] for change in changes])
     l1, squared, most = np.abs(z).sum(axis=1), (z * z).sum(axis=1), np.abs(z).max(axis=1, initial=0)
     norms = np.zeros((3, a + 1), dtype=np.int64)
     for row, sizes in zip(norms, (l1, squared, most), strict=True):
         np.maximum.at(row, l1 // 2, sizes)
     return _plain(np.maximum.accumulate(norms, axis=1))
-
-
-type Floats = npt.NDArray[np.float64]

@@ -105,7 +105,6 @@ def _table_gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
 
 _OF_TABLE: dict[type[laws.NoiseLaw], Callable[[Any, Invariants], CornerNoise]] = {
     laws.LatticeLaplace: lambda law, _: _geometric((4.0 if law.norm == "l1" else 2.0) * law.epsilon),
-    laws.LatticeKNorm: lambda law, under: _geometric(_rate(law, under)),
     # exp(-||z||**2 / 2 sigma**2) = exp(-j**2 / (2 (sigma / 2)**2))
     laws.LatticeGaussian: lambda law, _: _integer_gaussian(0.5 * law.sigma),
     laws.ProjectedGaussian: _table_gaussian,

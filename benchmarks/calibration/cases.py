@@ -22,7 +22,7 @@ from bayesdp.calibration.verdict import Verdict
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact
 from bayesdp.papers import covariance_cone
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.queries import Margins, Query, Totals
 from bayesdp.release import Release
 from benchmarks.calibration.perturbed import Perturbation
 
@@ -43,9 +43,6 @@ PRIORS: dict[str, str] = {
 type Make = Callable[[Query], Any]
 """From invariants to a mechanism of the table that keeps them."""
 
-UNEVEN = LinearQuery(TABLE, np.diag([100, 100, 1, 1, 1, 1]), [f"cell {i}" for i in range(1, 7)])
-"""All cells, two of them hundredfold: records differ much more in some directions than in others, so that a wide ball is cut."""
-
 KEEPING: dict[str, Make] = {
     "lattice Laplace, l1": lambda a: mechanisms.LatticeLaplace(a, epsilon=0.4, norm="l1"),
     "lattice Laplace, l2": lambda a: mechanisms.LatticeLaplace(a, epsilon=0.6, norm="l2"),
@@ -57,10 +54,8 @@ KEEPING: dict[str, Make] = {
     "mixed Laplace": lambda a: mechanisms.MixedLaplace(a, epsilons=[0.4, 1.6], probabilities=[0.5, 0.5]),
     "correlated Gaussian": lambda a: mechanisms.CorrelatedGaussian(a, mu=0.5),
     "K-norm": lambda a: mechanisms.KNorm(a, epsilon=0.8),
-    "wide K-norm": lambda a: mechanisms.WideKNorm(a, epsilon=0.8, query=UNEVEN),
     "Semi-DP Gaussian": lambda a: mechanisms.SemiGaussian(a, mu=0.7),
     "Semi-DP K-norm": lambda a: mechanisms.SemiKNorm(a, epsilon=1.0),
-    "Semi-DP lattice K-norm": lambda a: mechanisms.SemiLatticeKNorm(a, epsilon=1.0),
     "Semi-DP lattice Laplace": lambda a: mechanisms.SemiLatticeLaplace(a, epsilon=1.2),
     "Semi-DP l1 norm": lambda a: mechanisms.SemiNorm(a, epsilon=1.0),
     "Semi-DP projected Laplace": lambda a: mechanisms.SemiProjectedLaplace(a, epsilon=1.0),

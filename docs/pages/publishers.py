@@ -31,7 +31,6 @@ PUBLISHERS: dict[str, str] = {
     "rescaled-laplace": _NONE + "Liu (2019): proportions that were divided by their sum after the noise.",
     "lattice-laplace": _NONE + "Dharangutte, Gao, Gong and Yu (2023).",
     "lattice-gaussian": _NONE + "Dharangutte, Gao, Gong and Yu (2023).",
-    "lattice-k-norm": _NONE + "The integers' version of K-norm noise.",
     "projected-gaussian": _NONE + "Gao, Gong and Yu (2022).",
     "projected-laplace": _NONE + "Gao, Gong and Yu (2022).",
     "extended-laplace": _NONE + "Gao, Gong and Yu (2022).",

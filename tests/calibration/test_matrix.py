@@ -63,12 +63,6 @@ def test_mechanisms_of_the_matrix_are_all_that_are_exported():
     assert known - used == (abstract & known) | rules | one_direction | choices
 
 
-def test_the_wide_ball_of_the_matrix_is_cut():
-    """Without a cut it would be the ball of K-norm noise once more."""
-    cuts = [case._made.cuts for case in CASES if case.mechanism == "wide K-norm"]
-    assert [len(own) for own in cuts] == [2] * 4
-
-
 def test_new_cases_beside_a_stored_table(tmp_path):
     stored = [
         {

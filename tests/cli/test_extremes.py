@@ -23,7 +23,7 @@ LOSS = {
 LAWS = (
     "discrete-laplace b=", "discrete-gaussian sigma=", "laplace b=", "gaussian variance=", "lattice-laplace norm=l1 epsilon=",
     "lattice-gaussian sigma=", "projected-gaussian sigma=", "projected-laplace b=", "extended-laplace coordinates=helmert-1 b=",
-    "semi-k-norm adjacency=3 epsilon=", "semi-k-norm epsilon=1 adjacency=", "lattice-k-norm adjacency=3 epsilon=",
+    "semi-k-norm adjacency=3 epsilon=", "semi-k-norm epsilon=1 adjacency=",
     "discrete-laplace epsilon=1 sensitivity=", "discrete-gaussian sensitivity=2 rho=", "tulap epsilon=1 sensitivity=1 delta=",
 )  # fmt: skip
 

@@ -30,17 +30,9 @@ def by_definition() -> np.ndarray:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    ("law", "noisy"),
-    [
-        (noise.SemiKNorm(1.3, 3), [[1.25, 0.5, 1.25], [2.0, 1.5, -0.5], [-0.25, 1.0, 2.25]]),
-        (noise.LatticeKNorm(1.3, 3), [[1, 1, 1], [2, 2, -1], [0, 0, 3]]),
-    ],
-    ids=["reals", "integers"],
-)
-def test_both_margins_of_a_3x3_table(law, noisy):
+def test_both_margins_of_a_3x3_table():
     rows, columns = bdp.Margins(SQUARE, ["row"]), bdp.Margins(SQUARE, ["column"])
-    noisy = np.array(noisy)
+    law, noisy = noise.SemiKNorm(1.3, 3), np.array([[1.25, 0.5, 1.25], [2.0, 1.5, -0.5], [-0.25, 1.0, 2.25]])
     release = bdp.Release.from_published(
         SQUARE,
         measured=[bdp.Measured(bdp.Identity(SQUARE), noisy, law)],

@@ -70,7 +70,6 @@ TRIPLE = {
 PAIRED = {
     "semi-k-norm": (noise.SemiKNorm(1.2, 3), [[3.5, 0.5, 4.0], [1.5, 5.5, 0.0]]),
     "subspace-norm": (noise.SubspaceNorm(1.2, "l2"), [[3.5, 0.5, 4.0], [1.5, 5.5, 0.0]]),
-    "lattice-k-norm": (noise.LatticeKNorm(1.2, 3), [[4, 0, 4], [1, 6, 0]]),
 }
 """The laws for two margins that are known."""
 

@@ -47,11 +47,9 @@ MAKES: dict[str, Callable[[], Any]] = {
     "SemiCanonical": lambda: mechanisms.SemiCanonical(BOTH, gaussian_dp(0.5), CELL),
     "SemiGaussian": lambda: mechanisms.SemiGaussian(BOTH, 0.5),
     "SemiKNorm": lambda: mechanisms.SemiKNorm(BOTH, 0.5),
-    "SemiLatticeKNorm": lambda: mechanisms.SemiLatticeKNorm(BOTH, 0.5),
     "SemiLatticeLaplace": lambda: mechanisms.SemiLatticeLaplace(BOTH, 0.5),
     "SemiNorm": lambda: mechanisms.SemiNorm(BOTH, 0.5),
     "SemiProjectedLaplace": lambda: mechanisms.SemiProjectedLaplace(BOTH, 0.5),
-    "WideKNorm": lambda: mechanisms.WideKNorm(TOTAL, 0.5),
 }
 """A mechanism of each class that releases tables."""
 

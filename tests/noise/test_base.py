@@ -138,10 +138,3 @@ def test_a_new_law_registers_itself() -> None:
 
     assert NoiseLaw.from_description({"law": "discrete-laplace", "b": 1.0}).__class__ is DiscreteLaplace
     assert issubclass(Renamed, NoiseLaw)
-
-
-def test_tables_of_vertices_are_shown_by_their_shape_and_not_as_numbers_of_cells() -> None:
-    law = noise.LatticeKNorm(epsilon=0.5, vertices=[[[1, -1], [-1, 1]]])
-    assert str(law) == "lattice-k-norm epsilon=0.5 vertices=<1 × 2 × 2 array>"
-    assert parse_law("lattice-k-norm epsilon=0.5 adjacency=1") == noise.LatticeKNorm(epsilon=0.5, adjacency=1)
-    assert str(noise.LatticeKNorm(epsilon=0.5, adjacency=1)) == "lattice-k-norm epsilon=0.5 adjacency=1"

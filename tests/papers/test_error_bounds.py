@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 import bayesdp as bdp
-from bayesdp.mechanisms import CorrelatedGaussian, ExtendedLaplace, KNorm, WideKNorm
+from bayesdp.mechanisms import CorrelatedGaussian, ExtendedLaplace, KNorm
 from bayesdp.papers.subspace import gaussian_error_factor, private_error_bound
 from bayesdp.privacy import base_decomposition, gaussian_sigma, neighbour_differences, optimal_factorization
 from bayesdp.queries import LinearQuery, Totals
@@ -73,7 +73,7 @@ BELOW = LinearQuery(AGES, np.tril(np.ones((5, 6), dtype=int)), [f"up to {a}" for
 @pytest.mark.parametrize("query", [None, BELOW])
 def test_all_mechanisms_are_above_it(query) -> None:
     total = Totals(AGES)
-    pure = [kind(total, 0.5, query=query) for kind in (KNorm, WideKNorm, ExtendedLaplace)]
+    pure = [kind(total, 0.5, query=query) for kind in (KNorm, ExtendedLaplace)]
     asked = pure[0].released_query
     vectors = neighbour_differences(asked, bdp.Invariants(total), "substitution")
     bound = private_error_bound(vectors, 0.5)

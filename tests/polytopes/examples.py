@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
+from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Margins, Totals
 
 type Floats = npt.NDArray[np.float64]
+
+
+class Programs(SymmetricHull):
+    """A hull whose norm is found by linear programs, as if it were too large for Qhull."""
+
+    boundary = None  # type: ignore[assignment]
 
 
 def both_margins(rows: int, columns: int) -> Invariants:

@@ -10,9 +10,9 @@ import pytest
 
 from bayesdp.polytopes import SymmetricHull
 from bayesdp.polytopes.base import POINTS, boundary_of
-from tests.polytopes.examples import Floats, cube, moves, substitutions
+from tests.polytopes.examples import Floats, Programs, cube, moves, substitutions
 
-BOTH = ("facets", "program")
+BOTH = (SymmetricHull, Programs)
 
 
 def points(dimension: int, count: int = 25) -> Floats:
@@ -24,28 +24,28 @@ def volume(hull: SymmetricHull) -> float:
     return math.exp(hull.log_volume)
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("dimension", [1, 2, 3, 6])
-def test_cross_polytope_and_cube(method: str, dimension: int) -> None:
+def test_cross_polytope_and_cube(kind: type[SymmetricHull], dimension: int) -> None:
     v = points(dimension)
-    cross, box = SymmetricHull(np.eye(dimension), method=method), SymmetricHull(cube(dimension), method=method)
+    cross, box = kind(np.eye(dimension)), kind(cube(dimension))
     assert cross.gauge(v) == pytest.approx(np.abs(v).sum(axis=1), rel=1e-13)
     assert box.gauge(v) == pytest.approx(np.abs(v).max(axis=1), rel=1e-13)
-    if method == "facets":
+    if kind is SymmetricHull:
         assert volume(cross) == pytest.approx(2**dimension / math.factorial(dimension), rel=1e-12)
         assert volume(box) == pytest.approx(2**dimension, rel=1e-12)
         assert (len(cross.boundary.forms), len(box.boundary.forms)) == (2 ** (dimension - 1), dimension)
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("cells", [2, 3, 5, 8])
-def test_one_fixed_total_has_half_the_l1_norm(method: str, cells: int) -> None:
+def test_one_fixed_total_has_half_the_l1_norm(kind: type[SymmetricHull], cells: int) -> None:
     invariants, vertices = substitutions(cells)
-    hull = SymmetricHull(vertices, method=method)
+    hull = kind(vertices)
     v = points(cells - 1)
     tables = invariants.from_coordinates(v)
     assert hull.gauge(v) == pytest.approx(0.5 * np.abs(tables).sum(axis=1), rel=1e-13)
-    if method == "facets":
+    if kind is SymmetricHull:
         # The root polytope has C(2n, n) unimodular simplices and 2**(n+1) - 2 facets; the lattice has density 1/sqrt(n+1).
         n = cells - 1
         assert volume(hull) == pytest.approx(math.comb(2 * n, n) / math.factorial(n) * math.sqrt(cells), rel=1e-12)
@@ -82,7 +82,7 @@ def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (3, 4)])
 def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
     _, vertices = moves(*shape)
-    facets, program = SymmetricHull(vertices, method="facets"), SymmetricHull(vertices, method="program")
+    facets, program = SymmetricHull(vertices), Programs(vertices)
     v = points(facets.dimension)
     assert program.boundary is None
     assert program.log_volume is None
@@ -98,16 +98,16 @@ def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
         assert hull.subgradient(np.zeros(hull.dimension))[0] == 0.0
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("scale", [1e-6, 1e5])
-def test_units_do_not_matter(method: str, scale: float) -> None:
+def test_units_do_not_matter(kind: type[SymmetricHull], scale: float) -> None:
     _, vertices = moves(3, 3)
     v = points(4)
-    base = SymmetricHull(vertices, method=method)
-    scaled = SymmetricHull(vertices * scale, method=method)
+    base = kind(vertices)
+    scaled = kind(vertices * scale)
     assert scaled.gauge(v) * scale == pytest.approx(base.gauge(v), rel=1e-11)
     assert scaled.gauge(v * 1e9) * scale == pytest.approx(base.gauge(v) * 1e9, rel=1e-11)
-    if method == "facets":
+    if kind is SymmetricHull:
         assert volume(scaled) == pytest.approx(volume(base) * scale**4, rel=1e-10)
 
 
@@ -129,7 +129,7 @@ def test_generic_points_and_doubled_vertices() -> None:
     v = points(5)
     assert doubled.gauge(v) == pytest.approx(hull.gauge(v), rel=1e-12)
     assert volume(doubled) == pytest.approx(volume(hull), rel=1e-10)
-    assert SymmetricHull(vertices, method="program").gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
+    assert Programs(vertices).gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
     # A gauge is a norm.
     assert np.all(hull.gauge(v[:-1] + v[1:]) <= hull.gauge(v[:-1]) + hull.gauge(v[1:]) + 1e-12)
 
@@ -156,7 +156,6 @@ def test_hulls_compare_and_travel_by_their_vertices() -> None:
     assert hash(other) == hash(hull)
     assert "boundary" not in other.__dict__
     assert hull != SymmetricHull(2 * vertices)
-    assert hull != SymmetricHull(vertices, method="program")
     assert SymmetricHull([[0.0, 1.0], [1.0, -0.0]]) == SymmetricHull([[0.0, 1.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match="read-only"):
         hull.vertices[0, 0] = 3.0
@@ -171,7 +170,5 @@ def test_bad_arguments_are_named() -> None:
         SymmetricHull(np.zeros((0, 2)))
     with pytest.raises(ValueError, match="vertices must be finite"):
         SymmetricHull([[np.nan]])
-    with pytest.raises(ValueError, match="method must be one of 'auto', 'facets', 'program', got 'lp'"):
-        SymmetricHull([[1.0]], method="lp")
     with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 2\), got \(3,\)"):
         SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0])

@@ -11,7 +11,7 @@ import pytest
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes import SensitivityHull, SymmetricHull, sensitivity_hull
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.polytopes.examples import both_margins
+from tests.polytopes.examples import Programs, both_margins
 
 
 def totals(*sizes: int) -> Invariants:
@@ -48,17 +48,15 @@ CASES = [
 def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adjacency: int) -> None:
     own = SensitivityHull(invariants, adjacency)
     space = invariants.coordinates(enumerated(invariants, adjacency))
-    listed = SymmetricHull(space, method="program")
+    listed = Programs(space)
     points = np.random.default_rng(1).normal(size=(20, own.dimension))
     assert own.gauge(points) == pytest.approx(listed.gauge(points), rel=1e-9)
     assert np.max(own.gauge(space)) == pytest.approx(1.0, rel=1e-12)
-    assert own.below(points, own.gauge(points) * (1 + 1e-9)).all()
-    assert not own.below(points, own.gauge(points) * (1 - 1e-9)).any()
     # Vertices, reach and volume, and moments, of closed forms where the norm is an l1 norm, against Qhull on the list.
     tables = invariants.from_coordinates(own.vertices).reshape(own.count, -1)
     assert np.max(np.abs(tables).sum(axis=1)) == pytest.approx(own.reach, rel=1e-12)
     assert np.max(own.gauge(own.vertices)) == pytest.approx(1.0, rel=1e-9)
-    facets = SymmetricHull(space, method="facets")
+    facets = SymmetricHull(space)
     assert own.log_volume == pytest.approx(facets.log_volume, abs=1e-9)
     assert own.second_moment == pytest.approx(facets.second_moment, abs=1e-9)
     for point in points[:4]:

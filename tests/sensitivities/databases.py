@@ -11,8 +11,6 @@ from bayesdp.queries import Query
 
 type Ints = npt.NDArray[np.int64]
 
-ABSENT = -1
-
 
 def conforming(table: Ints, queries: tuple[Query, ...], known: tuple[int, ...] = ()) -> Ints:
     """Every database (persons in columns) with the answers of `table`; the last persons have the known cells."""
@@ -29,14 +27,3 @@ def distances_from(database: Ints, person: int, databases: Ints, cells: int) -> 
     apart = np.sum(databases != database, axis=1)
     says = databases[:, person]
     return np.array([apart[says == y].min() if np.any(says == y) else -1 for y in range(cells)])
-
-
-def with_absence(cells: int, persons: int) -> Ints:
-    """Every database of at most so many persons, each in a cell or absent."""
-    return np.array(list(product([ABSENT, *range(cells)], repeat=persons)), dtype=np.int64)
-
-
-def symmetric_difference(database: Ints, databases: Ints) -> Ints:
-    """Records (person and cell) in one database and not in the other."""
-    differ = databases != database
-    return np.sum(differ * ((database != ABSENT).astype(np.int64) + (databases != ABSENT)), axis=-1)

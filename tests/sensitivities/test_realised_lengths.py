@@ -101,11 +101,12 @@ def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     query, _ = CASES["all pairs"]
     large = Fiber.of([Exact(query, query.apply(np.full((3, 3, 2), 9)))])
     monkeypatch.setattr(module, "_TABLES", 5)
-    with pytest.raises(NotImplementedError, match="listing its tables or its differences"):
+    with pytest.raises(NotImplementedError, match="by listing its tables"):
         realised_lengths(large, 5)
+    monkeypatch.undo()
     many = Margins({"s": range(3), "a": range(3), "b": range(3)}, ["s", "a"], ["s", "b"])
     monkeypatch.setattr(module, "_KINDS", 1)
-    counts = np.arange(27).reshape(3, 3, 3)
+    counts = np.stack([np.diag([own, 1, 1]) for own in (2, 3, 4)])
     with pytest.raises(NotImplementedError, match="more than 1 different parts"):
         realised_lengths(Fiber.of([Exact(many, many.apply(counts))]), 4)
     alone = LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["two"])

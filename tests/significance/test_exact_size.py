@@ -23,7 +23,6 @@ SQUARE = np.array([[1, -1], [-1, 1]])
 LAWS: list[NoiseLaw] = [
     bdp.noise.KNorm(0.5, np.array([[1.3]])),
     bdp.noise.SemiKNorm(0.7, 2),
-    bdp.noise.LatticeKNorm(0.7, 2),
     bdp.noise.SubspaceNorm(0.3, "l1"),
     bdp.noise.SubspaceNorm(0.3, "l2"),
     bdp.noise.SubspaceNorm(0.3, "linf"),

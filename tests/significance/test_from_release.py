@@ -39,8 +39,6 @@ LAWS: list[tuple[NoiseLaw, bool]] = [
     # One of each pair v, -v is listed, and it may be the negative one.
     (bdp.noise.KNorm(0.5, [[-2.6]]), False),
     (bdp.noise.SemiKNorm(0.7, 2), False),
-    (bdp.noise.LatticeKNorm(0.7, 2), True),
-    (bdp.noise.LatticeKNorm(0.4, vertices=[[[-1, 1], [1, -1]]]), True),
     (bdp.noise.SubspaceNorm(0.3, "l1"), False),
     (bdp.noise.SubspaceNorm(0.3, "l2"), False),
     (bdp.noise.SubspaceNorm(0.3, "linf"), False),

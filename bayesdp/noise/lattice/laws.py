@@ -48,13 +48,7 @@ _ROUNDING = 1e-11  # relative error allowed for sums of counted masses, and abso
 
 
 class LatticeLaw(TableLaw):
-    """Noise on ``{z integer : A z = 0}``, A the invariants; its mass is the kernel over a sum that may not be known.
-
-    Attributes
-    ----------
-    unknown_sum : str
-        Why the sum may not be known, for a message about invariants: "and they have neither ...".
-    """
+    """Noise on ``{z integer : A z = 0}``, A the invariants; its mass is the kernel over a sum that may not be known."""
 
     family = "lattice"
     support = "lattice"
@@ -69,7 +63,7 @@ class LatticeLaw(TableLaw):
         which the rest follows (`bayesdp.lattices.l1_series`): 3 x c tables up to c = 6, 4 x 4 and 4 x 5 tables, 2 x 3 x 2 tables
         with all one-way margins, a few overlapping totals. With Gaussian mass, and in the l2 norm, a mixture of such sums, parts of
         up to ten dimensions or so (`bayesdp.lattices.sums`): two-way tables up to 4 x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way
-        margins. In the norm of a polytope, where it is a multiple of the l1 norm.
+        margins.
         """
         found = self._log_sum(np, self.scale, invariants)
         return None if found is None else float(found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -21,11 +20,11 @@ from bayesdp import _validate
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
-from bayesdp.noise.subspace.laws import SubspaceLaw, axes_of
+from bayesdp.noise.subspace.laws import SubspaceLaw, axes_of, share_of_projection
 from bayesdp.noise.tables import norm_of
 from bayesdp.polytopes import SymmetricHull, sensitivity_hull
-from bayesdp.polytopes.base import is_quick
-from bayesdp.polytopes.sensitivity import proposal_for
+from bayesdp.polytopes.base import fill
+from bayesdp.polytopes.sensitivity import l1_log_mass, l1_spread, proposal_for
 from bayesdp.queries import Query
 
 type Floats = npt.NDArray[np.float64]
@@ -48,13 +47,10 @@ class NormSampler:
     name: str
     method: str
     accepted: Accepted
-    rejects: bool = True
 
     @cached_property
     def acceptance(self) -> float:
         """Estimated acceptance rate; from a fixed seed, so that it is the same in every process."""
-        if not self.rejects:
-            return 1.0
         rng, accepted, proposed = np.random.default_rng(0), 0, 0
         while accepted < 20 and proposed < _PILOT:
             accepted += len(self.accepted(rng, self._batch))
@@ -67,13 +63,12 @@ class NormSampler:
 
     def draw(self, rate: float, rng: np.random.Generator, size: int) -> Floats:
         """Draw tables, shape ``(size, *table)``."""
-        tables = np.empty((size, *self.invariants.frame.shape))
-        found = 0
-        while found < size:
-            needed = int((size - found) / max(self.acceptance, LEAST)) + 1
-            new = self.accepted(rng, min(self._batch, needed))[: size - found]
-            tables[found : found + len(new)] = new.reshape(len(new), *tables.shape[1:])
-            found += len(new)
+
+        def accepted(missing: int) -> Floats:
+            needed = int(missing / max(self.acceptance, LEAST)) + 1
+            return self.accepted(rng, min(self._batch, needed)).reshape(-1, *self.invariants.frame.shape)
+
+        tables = fill(np.empty((size, *self.invariants.frame.shape)), accepted)
         # Projected, because rounding has left the tables slightly off the subspace.
         return self.invariants.project(tables / rate)
 
@@ -147,7 +142,7 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
         raise ValueError(f"nothing is left free for noise: {invariants!r}")
     if norm == "l2":
         method = "a gamma radius times a uniform direction (Algorithm 5 of Cho and Awan, within the space)"
-        return NormSampler(invariants, "radial", method, partial(_radial, invariants), rejects=False)
+        return NormSampler(invariants, "radial", method, partial(_radial, invariants))
     proposal = proposal_for(invariants)
     if proposal is not None and norm == "l1":
         # The l1 noise from which the lattice samplers propose, for totals and tables with both margins.
@@ -156,7 +151,7 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
         )
     elif proposal is not None and proposal.blocks is not None:
         method = _GAMMA_TIMES + "all cells of a total but one, until the last one is in the cube"
-        sampler = NormSampler(invariants, "cube", method, partial(_cube_of_totals, invariants), rejects=False)
+        sampler = NormSampler(invariants, "cube", method, partial(_cube_of_totals, invariants))
     elif proposal is not None:
         assert proposal.table is not None  # one of the two kinds
         method = _GAMMA_TIMES + "rows but one, until the last one is in the cube"
@@ -181,97 +176,48 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
     return sampler
 
 
-_LARGEST_TOTAL = 500  # cells of a total whose section of the cube is computed by exact fractions
 _INTERSECTED = 5  # dimensions up to which the corners of a section of the cube are found
 
 
 @lru_cache(maxsize=64)
 def log_integral_of(invariants: Invariants, norm: str) -> float | None:
     """Logarithm of the integral of ``exp(-||v||)`` over the space, ``n! vol`` of the unit ball; None where not computed."""
-    # In closed form for l2, and for disjoint totals and tables with two rows or columns (l-infinity: totals of up to 500 cells); by
-    # triangulation for l1 and 3 x c tables up to c = 4, and for l-infinity up to five dimensions.
     n = invariants.dimension
     if not n:
         return 0.0
     if norm == "l2":
         return math.log(2.0) + 0.5 * n * math.log(math.pi) - math.lgamma(0.5 * n) + math.lgamma(n)
-    proposal = proposal_for(invariants)
-    if proposal is not None and proposal.blocks is not None:
-        return _of_totals(proposal.blocks, norm)
-    table = None if proposal is None else proposal.table
-    if table is not None and min(table) == 2:
-        # Such tables are (a, -a): both lines have the same largest cell, and twice the l1 norm; lengths grow by sqrt(2).
-        of_line = _of_totals(np.zeros(max(table), dtype=np.int64), norm)
-        return (
-            None
-            if of_line is None
-            else of_line + 0.5 * n * math.log(2.0) - (n * math.log(2.0) if norm == "l1" else 0.0)
-        )
     section = section_of(invariants, norm)
-    return None if section is None else section.log_cone_mass
+    if section is not None:
+        return section.log_cone_mass
+    return l1_log_mass(invariants) if norm == "l1" else None
 
 
 @lru_cache(maxsize=64)
 def section_of(invariants: Invariants, norm: str) -> SymmetricHull | None:
-    """The unit ball as a polytope in coordinates; None where that is not small, or the norm is l2."""
+    """The unit ball as a polytope in coordinates: l1 of small 3 x c tables, l-infinity up to five dimensions; None elsewhere."""
     if norm == "l1":
         proposal = proposal_for(invariants)
-        table = None if proposal is None else proposal.table
-        return _of_circuits(invariants) if table is not None and min(table) in (2, 3) else None
-    return _of_cube(invariants) if norm == "linf" and invariants.dimension <= _INTERSECTED else None
-
-
-def _of_totals(blocks: npt.NDArray[np.int64], norm: str) -> float | None:
-    """Disjoint totals; block -1 has the free cells."""
-    sizes = np.bincount(blocks[blocks >= 0]).tolist() if np.any(blocks >= 0) else []
-    free = int(np.count_nonzero(blocks < 0))
-    if norm == "l1":
-        # Under the l1 norm totals are independent: each is the root polytope with C(2m - 2, m - 1) unit simplices.
-        return free * math.log(2.0) + math.fsum(
-            math.log(math.comb(2 * (m - 1), m - 1)) + 0.5 * math.log(m) - (m - 1) * math.log(2.0) for m in sizes
-        )
-    if max(sizes, default=0) > _LARGEST_TOTAL:
+        if proposal is None or proposal.table is None or min(proposal.table) != 3:
+            return None
+        # The corners of the section of the l1 ball are the circuits: 2 x 2 moves and 3-cycles.
+        hull = sensitivity_hull(invariants, 3)
+        if hull.facets is None:
+            return None
+        tables = invariants.from_coordinates(hull.vertices).reshape(hull.count, -1)
+        return SymmetricHull(hull.vertices / np.sum(np.abs(tables), axis=1)[:, None])
+    n = invariants.dimension
+    if norm == "l2" or n > _INTERSECTED:
         return None
-    # The unit ball is a product.
-    n = free + sum(m - 1 for m in sizes)
-    return math.lgamma(n + 1) + free * math.log(2.0) + math.fsum(_log_central_section(m) for m in sizes)
-
-
-def _log_central_section(m: int) -> float:
-    """Logarithm of the volume of ``{z : |z_i| <= 1, sum z = 0}`` with m cells."""
-    # All but one cell are free, and the last one is in the cube if the sum of the others is within [-1, 1]: a probability of the
-    # Irwin-Hall law, whose alternating sum needs exact arithmetic.
-    n = m - 1
-    if n == 0:
-        return 0.0
-
-    def below(twice: int) -> Fraction:  # of the sum of n uniform numbers on [0, 1], times n!
-        terms = ((-1) ** k * math.comb(n, k) * Fraction(twice - 2 * k, 2) ** n for k in range(twice // 2 + 1))
-        return sum(terms, Fraction(0))
-
-    share = (below(n + 1) - below(n - 1)) / math.factorial(n)
-    return 0.5 * math.log(m) + n * math.log(2.0) + math.log(share.numerator) - math.log(share.denominator)
-
-
-def _of_circuits(invariants: Invariants) -> SymmetricHull | None:
-    """The corners of the section of the l1 ball are the circuits; of 3 x c tables these are 2 x 2 moves and 3-cycles."""
-    hull = sensitivity_hull(invariants, 3)
-    if not is_quick(hull.count, hull.dimension):
-        return None
-    tables = invariants.from_coordinates(hull.vertices).reshape(hull.count, -1)
-    return SymmetricHull(hull.vertices / np.sum(np.abs(tables), axis=1)[:, None])
-
-
-def _of_cube(invariants: Invariants) -> SymmetricHull | None:
-    """The corners of the section of the cube, from its facets."""
-    n, basis = invariants.dimension, axes_of(invariants).T
+    basis = axes_of(invariants).T
     facets = basis[np.any(np.abs(basis) > 1e-12, axis=1)]
     if n == 1:
         return SymmetricHull([[1.0 / float(np.max(np.abs(facets)))]])
     rows = np.concatenate([np.column_stack([facets, -np.ones(len(facets))])] * 2)
     rows[len(facets) :, :-1] *= -1.0
-    corners = np.unique(np.round(HalfspaceIntersection(rows, np.zeros(n)).intersections, 12), axis=0)
-    return SymmetricHull(corners) if is_quick(len(corners), n) else None
+    corners = HalfspaceIntersection(rows, np.zeros(n)).intersections
+    _, first = np.unique(np.round(corners, 9), axis=0, return_index=True)
+    return SymmetricHull(corners[first])
 
 
 NORMS = ("l1", "l2", "linf")
@@ -332,8 +278,8 @@ class SubspaceNorm(SubspaceLaw):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||)`` in orthonormal coordinates, or None where it is not computed.
 
-        Known for l2, for disjoint totals, for tables with two rows or columns, and for small tables: 3 x c up to c = 4 (l1),
-        up to five dimensions (l-infinity).
+        Known for l2; for l1 under disjoint totals, and both margins of 2 x c, 3 x 3 and 3 x 4 tables; for l-infinity up to five
+        dimensions.
         """
         unit = log_integral_of(invariants, self.norm)
         return None if unit is None else unit - invariants.dimension * math.log(self.epsilon)
@@ -356,12 +302,11 @@ class SubspaceNorm(SubspaceLaw):
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known."""
         known = self.needed(invariants, shape)
-        if self.norm != "l1" or known.blocks is None:
+        spread = l1_spread(known) if self.norm == "l1" else None
+        kept = None if spread is None else share_of_projection(known)
+        if spread is None or kept is None:
             return super().variance(shape, known)
-        # Differences of two uniform points: each coordinate has the variance (2 m - 1) / (m + 1), times 1 - 1/m for a cell.
-        m = np.bincount(known.blocks + 1).astype(np.float64)[known.blocks + 1]
-        kept = np.where(known.blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0) * (1.0 - 1.0 / m))
-        return np.asarray(kept.reshape(shape) / self.epsilon**2)
+        return np.asarray(spread.reshape(shape) * kept / self.epsilon**2)
 
     def _covariance(self, invariants: Invariants) -> Floats | float | None:
         if self.norm == "l2":

@@ -196,7 +196,6 @@ for _example in (
         variant="l2",
     ),
     Example(noise.LatticeGaussian(1.5), 8, secure=_by_mechanism(mechanisms.LatticeGaussian(_TOTAL, rho=0.25))),
-    Example(noise.LatticeKNorm(2.5, 2), 11),
     Example(noise.ProjectedGaussian(1.5), 7.5),
     Example(noise.ProjectedLaplace(1.0), 12, sampled=True),
     Example(noise.ExtendedLaplace(1.0), 12),
