@@ -2,7 +2,7 @@
 
 `DiscreteLaplace`, `DiscreteGaussian`, `Laplace`, `Gaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real
 location. `LatticeLaplace`, `LatticeGaussian`,
-`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `MixedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`,
+`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`,
 `SubspaceNorm` and `LatticeKNorm` have whole tables as values and keep ``invariants``. Parameters
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
@@ -37,7 +37,6 @@ from bayesdp.distributions.laws import (
     LatticeGaussian,
     LatticeKNorm,
     LatticeLaplace,
-    MixedLaplace,
     ProjectedGaussian,
     ProjectedLaplace,
     RandomRounding,
@@ -58,7 +57,7 @@ __all__ = [
     "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace", "CanonicalNoise", "CellKey", "Censored", "ConventionalRounding", "CorrelatedGaussian",
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "KNorm", "Laplace", "LatticeGaussian",
-    "LatticeKNorm", "LatticeLaplace", "MixedLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
+    "LatticeKNorm", "LatticeLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
     "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
     "TransitionTable", "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian",
     "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "bounded_distribution", "distribution_of",

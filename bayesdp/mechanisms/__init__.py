@@ -12,7 +12,6 @@ name in files            mechanism              noise
 ``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
 ``k-norm``               `KNorm`                reals, pure; the smallest ball that hides all neighbours
 ``wide-k-norm``          `WideKNorm`            reals, pure; a larger ball where that has less error
-``mixed-laplace``        `MixedLaplace`         reals, pure; one of several scales, which stays unknown
 ``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 ``canonical-noise``      `CanonicalNoise`       reals, pure, approximate or Gaussian; independent, no invariants
@@ -60,14 +59,14 @@ from bayesdp.mechanisms.integers import (
     SemiLatticeLaplace,
 )
 from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm, WideKNorm
-from bayesdp.mechanisms.laplace import ExtendedLaplace, MixedLaplace, ProjectedLaplace, SemiNorm, SemiProjectedLaplace
+from bayesdp.mechanisms.laplace import ExtendedLaplace, ProjectedLaplace, SemiNorm, SemiProjectedLaplace
 from bayesdp.mechanisms.published_choice import PublishedChoice
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
     "AdditiveMechanism", "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace", "CanonicalNoise", "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedGaussian",
-    "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace", "Mechanism", "MixedLaplace", "ProjectedGaussian",
+    "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace", "Mechanism", "ProjectedGaussian",
     "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian", "SemiKNorm", "SemiLatticeKNorm", "SemiLatticeLaplace",
     "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism", "StatisticRelease",
     "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "WideKNorm",

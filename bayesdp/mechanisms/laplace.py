@@ -1,19 +1,15 @@
-"""Laplace mechanisms: noise of an l1 norm (projected, in coordinates, mixtures of that), and of the l2 and l-infinity norm."""
+"""Laplace mechanisms: noise of an l1 norm (projected, in coordinates), and of the l2 and l-infinity norm."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from bayesdp import noise
-from bayesdp._validate import choice, finite_array, positive_real
+from bayesdp._validate import choice
 from bayesdp.mechanisms.families import PureStatement, RealNoise
 from bayesdp.mechanisms.protects import Neighbouring, SemiAdjacentAnswers, SemiAdjacentTables, WithinNoiseSpace
 from bayesdp.noise.arrays import positive_rate
-from bayesdp.noise.subspace.laws import public_probabilities
 from bayesdp.noise.subspace.subspace_norm import NORMS
 from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.caveats import Fixed
@@ -160,75 +156,6 @@ class SemiProjectedLaplace(ProjectedNoise, SemiAdjacentTables):
     """
 
     name = "semi-projected-laplace"
-
-
-@dataclass(frozen=True)
-class MixedLaplace(InCoordinates):
-    """Publish answers with the noise of one of several `ExtendedLaplace` mechanisms, drawn with public probabilities.
-
-    Which one it was stays unknown, so that the density of the answers is a mixture, and the loss is less than the largest
-    of the epsilons: `epsilon` is the exact one, stated in the guarantee. Where the choice may be published use `PublishedChoice`,
-    which takes mechanisms of all kinds.
-
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Losses for neighbouring tables of the mechanisms that are mixed.
-    probabilities : sequence of float
-        With which each of them is taken; they add up to 1.
-
-    See Also
-    --------
-    bayesdp.noise.MixedLaplace, bayesdp.distributions.MixedLaplace : the law, also for PyMC.
-
-    References
-    ----------
-    Gao, Gong and Yu (2022), Subspace Differential Privacy, end of Section 2.3; Kifer and Lin (2010), Towards an
-    Axiomatization of Statistical Privacy and Utility (the privacy axiom of choice).
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Totals
-    >>> mechanism = MixedLaplace(Totals({"county": ["Alpha", "Beta", "Gamma"]}), [0.5, 1.0], [0.5, 0.5])
-    >>> print(f"{mechanism.epsilon:.4f}")
-    0.8780
-    """
-
-    epsilons: Any
-    probabilities: Any
-
-    name = "mixed-laplace"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given = np.asarray(finite_array(self.epsilons, "epsilons"), dtype=np.float64)
-        weights = public_probabilities(self.probabilities, "probabilities")
-        if given.shape != weights.shape:
-            raise ValueError(
-                f"epsilons must be as many as probabilities, {len(weights)}, got an array of shape {given.shape}"
-            )
-        self._set(epsilons=tuple(positive_real(epsilon, "epsilons") for epsilon in given.tolist()))
-        self._set(probabilities=tuple(weights.tolist()))
-
-    @cached_property
-    def law(self) -> noise.MixedLaplace:
-        """The law of the noise."""
-        scales = self.sensitivity / np.array(self.epsilons)
-        smallest = float(scales.min())
-        return noise.MixedLaplace(
-            smallest, scales / smallest, self.probabilities, self.answer_invariants.coordinate_rule
-        )
-
-    @property
-    def epsilon(self) -> float:
-        """The loss for neighbouring tables: exact, between the least and the largest of the epsilons."""
-        return self.law.loss(self.sensitivity, self.answer_invariants.dimension)
-
-    @property
-    def error(self) -> float:
-        """Expected total squared error of the answers: the mean of those of the mechanisms that are mixed."""
-        law = self.law
-        return 2.0 * self.answer_invariants.dimension * law.b**2 * float(law.weights @ law.ratios**2)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ MECHANISMS = {
     "correlated gaussian": m.CorrelatedGaussian(TOTAL, mu=0.6),
     "projected laplace": m.ProjectedLaplace(TOTAL, 0.6),
     "extended laplace": m.ExtendedLaplace(TOTAL, 0.6),
-    "mixed laplace": m.MixedLaplace(TOTAL, [0.4, 0.8], [0.5, 0.5]),
     "k-norm": m.KNorm(TOTAL, 0.6),
     "wide k-norm": m.WideKNorm(TOTAL, 0.6),
     "lattice laplace": m.LatticeLaplace(TOTAL, 0.6),
