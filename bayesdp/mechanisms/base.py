@@ -93,6 +93,8 @@ class Mechanism(ABC):
     invariants: Any  # an Invariants once made; type checkers know no field that converts what it is given
 
     name: ClassVar[str]
+    _former: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Parameters of earlier versions, and the only value that files may have for them now."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -377,7 +379,8 @@ class Mechanism(ABC):
         if not issubclass(found, cls):
             raise ValueError(f"the description is of the mechanism {name!r}, not of {cls.name!r}")
         known = [item.name for item in fields(found) if item.name != "invariants"]
-        unknown = [key for key in description if key not in ("mechanism", "invariants", *known)]
+        accepted = [key for key, value in found._former if description.get(key) == value]
+        unknown = [key for key in description if key not in ("mechanism", "invariants", *known, *accepted)]
         if unknown:
             shown = _validate.shown(unknown)
             raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
@@ -395,7 +398,9 @@ class Mechanism(ABC):
             Labels of the table, as for queries.
         """
         found = cls.described(description)
-        parameters = {k: v for k, v in description.items() if k not in ("mechanism", "invariants")}
+        parameters = {
+            k: v for k, v in description.items() if k not in ("mechanism", "invariants", *dict(found._former))
+        }
         labels = Frame.of(frame)
         if "query" in parameters:
             parameters["query"] = Query.from_description(parameters["query"], labels)

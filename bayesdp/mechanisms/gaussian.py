@@ -154,28 +154,21 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
     The noise lives on the space that the invariants leave free; in its orthonormal coordinates ``Q`` neighbouring tables
     differ by vectors ``v = Q^T W u``. The covariance is ``s**2 Sigma``, where ``Sigma`` is scaled so that the largest
     ``v^T Sigma^-1 v`` is 1, and s is the scale of one-dimensional Gaussian noise that protects a difference of 1 as stated:
-    the loss of the worst neighbours is exactly the stated one. For the cells themselves (no `query`) the differences of
-    neighbours are alike in all directions or nearly so, and little is gained over `ExtendedGaussian`; for queries whose
-    answers overlap, such as cumulative counts, much is.
-
-    Parameters
-    ----------
-    method : {"ellipsoid", "factorization"}
-        The shape of the noise: by the base decomposition of Nikolov, Talwar and Zhang (Theorem 3.11 of Gao, Gong and Yu
-        is about it), or the one with the least total squared error of all Gaussian noise with the same loss, up to a
-        relative gap of 1e-6 (1e-3 where neighbours differ by more than 1000 vectors). The second is never worse by more
-        than that; see `errors`.
+    the loss of the worst neighbours is exactly the stated one. ``Sigma`` is that with the least total squared error of all
+    Gaussian noise with the same loss, up to a relative gap of 1e-6 (1e-3 where neighbours differ by more than 1000 vectors). For
+    the cells themselves (no `query`) the differences of neighbours are alike in all directions or nearly so, and little is gained
+    over `ExtendedGaussian`; for queries whose answers overlap, such as cumulative counts, much is: see `errors`.
 
     See Also
     --------
     bayesdp.noise.CorrelatedGaussian, bayesdp.distributions.CorrelatedGaussian : the law, also for PyMC.
-    bayesdp.privacy.factorization : how shapes are found.
+    bayesdp.privacy.factorization : how the shape is found.
+    bayesdp.papers.subspace.base_decomposition : the shape that Theorem 3.11 of Gao, Gong and Yu is about.
 
     References
     ----------
-    Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 3.4; Nikolov, Talwar and Zhang (2013), The Geometry of
-    Differential Privacy: the Sparse and Approximate Cases; Edmonds, Nikolov and Ullman (2020), The Power of Factorization
-    Mechanisms in Local and Central Differential Privacy.
+    Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 3.4; Edmonds, Nikolov and Ullman (2020), The Power of
+    Factorization Mechanisms in Local and Central Differential Privacy.
 
     Examples
     --------
@@ -185,25 +178,22 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
     >>> import numpy as np
     >>> ages = {"age": [str(a) for a in range(8)]}
     >>> below = LinearQuery(ages, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
-    >>> mechanism = CorrelatedGaussian(Totals(ages), mu=1.0, query=below, method="factorization")
+    >>> mechanism = CorrelatedGaussian(Totals(ages), mu=1.0, query=below)
     >>> for name, value in mechanism.errors().items():
     ...     print(f"{name}: {value:.1f}")
     projected Gaussian: 49.0
     extended Gaussian: 49.0
-    ellipsoid: 21.3
     factorization: 17.5
     lower bound for Gaussian noise: 17.5
     """
 
-    method: str = field(default="ellipsoid", kw_only=True)
-
     name = "correlated-gaussian"
     _unit = "Mahalanobis"
     _law_caveats = (Fixed("Mahalanobis distance"),)
+    _former = (("method", "factorization"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice(self.method, ("ellipsoid", "factorization"), "method")
         count, dimension = self._vectors.shape
         if count > factorization.MAX_VECTORS or dimension > factorization.MAX_DIMENSION:
             raise ValueError(
@@ -212,21 +202,10 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
             )
         self._check_spanned("its covariance would be singular")
 
-    @property
-    def _tolerance(self) -> float:
-        return _TOLERANCES[0] if len(self._vectors) <= _FEW else _TOLERANCES[1]
-
-    @cached_property
-    def _ellipsoid(self) -> factorization.BaseDecomposition:
-        return factorization.base_decomposition(self._vectors, tolerance=self._tolerance)
-
     @cached_property
     def _factorization(self) -> factorization.Factorization:
-        return factorization.optimal_factorization(self._vectors, tolerance=self._tolerance)
-
-    @property
-    def _shape(self) -> Floats:
-        return self._ellipsoid.covariance if self.method == "ellipsoid" else self._factorization.covariance
+        few = len(self._vectors) <= _FEW
+        return factorization.optimal_factorization(self._vectors, tolerance=_TOLERANCES[0 if few else 1])
 
     @cached_property
     def covariance(self) -> Floats:
@@ -244,32 +223,25 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
         Returns
         -------
         dict
-            Expected total squared errors of the projected and the extended Gaussian mechanism and of both methods of this
-            one; ``lower bound for Gaussian noise``, below which no Gaussian noise with the stated loss gets, whatever its
-            covariance. Where delta is stated and n is not 1, also ``factor of Theorem 3.11``, ``log2(n)**2 log(1/delta)`` with n the
-            dimension of the noise: the error of the method ``ellipsoid`` is at most a constant times this factor times the
-            error of the best private mechanism of any kind, for small epsilon and delta. The paper does not give the
-            constant, so that the factor says how the bound grows, and not what it is.
+            Expected total squared errors of the projected and the extended Gaussian mechanism and of this one (``factorization``);
+            ``lower bound for Gaussian noise``, below which no Gaussian noise with the stated loss gets, whatever its covariance.
         """
         same: dict[str, Any] = {**self._loss, "query": self.released_query, "neighbours": self.neighbours}
         unit = self._scale_for(1.0) ** 2
-        found = {
+        return {
             "projected Gaussian": ProjectedGaussian(self.invariants, **same).error,
             "extended Gaussian": ExtendedGaussian(self.invariants, **same).error,
-            "ellipsoid": unit * float(np.trace(self._ellipsoid.covariance)),
             "factorization": unit * self._factorization.error,
             "lower bound for Gaussian noise": unit * self._factorization.bound,
         }
-        if self.delta is not None and self.answer_invariants.dimension > 1:
-            growth = math.log2(self.answer_invariants.dimension) ** 2
-            found["factor of Theorem 3.11"] = growth * math.log(1.0 / self.delta)
-        return found
 
     @cached_property
     def law(self) -> noise.CorrelatedGaussian:
         """The law of the noise."""
         scale = positive_number(self._scale_for(1.0), "the scale of the noise")
-        return noise.CorrelatedGaussian(scale**2 * self._shape, self.answer_invariants.coordinate_rule)
+        return noise.CorrelatedGaussian(
+            scale**2 * self._factorization.covariance, self.answer_invariants.coordinate_rule
+        )
 
     @property
     def _noise_scale(self) -> float:
@@ -277,7 +249,7 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
 
     @property
     def _measure(self) -> dict[str, Any]:
-        root = scipy.linalg.cholesky(self._shape, lower=True)
+        root = scipy.linalg.cholesky(self._factorization.covariance, lower=True)
 
         def spherical(answers: Floats) -> Floats:
             """Coordinates in which the noise is spherical."""

@@ -75,7 +75,7 @@ KINDS = {
     "k-norm": lambda exact, query: m.KNorm(exact, 0.6, query=query),
     "wide k-norm": lambda exact, query: m.WideKNorm(exact, 0.6, query=query),
     "extended gaussian": lambda exact, query: m.ExtendedGaussian(exact, mu=0.6, query=query),
-    "best gaussian": lambda exact, query: m.CorrelatedGaussian(exact, mu=0.6, query=query, method="factorization"),
+    "best gaussian": lambda exact, query: m.CorrelatedGaussian(exact, mu=0.6, query=query),
 }
 
 

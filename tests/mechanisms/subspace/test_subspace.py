@@ -78,7 +78,7 @@ def test_extended_noise_is_never_larger_than_projected_gaussian_noise():
     for invariants, query in ((BOTH, None), (bdp.Totals(GRID), STACKED), (bdp.Margins(GRID, ["row"]), None)):
         projected = bdp.ProjectedGaussian(invariants, mu=1.0, query=query)
         extended = bdp.ExtendedGaussian(invariants, mu=1.0, query=query)
-        correlated = bdp.CorrelatedGaussian(invariants, mu=1.0, query=query, method="factorization")
+        correlated = bdp.CorrelatedGaussian(invariants, mu=1.0, query=query)
         assert extended.error <= projected.error * (1 + 1e-12)
         assert correlated.error <= extended.error * (1 + 1e-9)
 
