@@ -34,7 +34,7 @@ telling anybody their counts (`subspace`).
 
 from __future__ import annotations
 
-from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, mechanism_names
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.bounded.discrete import (
     BoundaryInflatedDiscreteGaussian,
     BoundaryInflatedDiscreteLaplace,
@@ -70,5 +70,4 @@ __all__ = [
     "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian", "SemiKNorm", "SemiLatticeKNorm", "SemiLatticeLaplace",
     "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism", "StatisticRelease",
     "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "WideKNorm",
-    "mechanism_names",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What every mechanism does: it makes a law of privacy parameters, says what that protects, and publishes a release.
+"""What every mechanism does: it makes a law of privacy parameters, says what that protects (also one person), and publishes a release.
 
 Which tables are protected, and how far they are apart, is said in `protects`; which noise hides that, and what it loses at a distance,
 by the families beside it.
@@ -22,18 +22,18 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
-from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
-from bayesdp.privacy.pairs import Conforming
-from bayesdp.privacy.words import SamplerStatement, Statement
-from bayesdp.queries import Identity, Query
+from bayesdp.privacy.pairs import Conforming, Neighbours, SemiAdjacent
+from bayesdp.privacy.words import OnePerson, SamplerStatement, Statement
+from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.differences import DifferenceLength
-from bayesdp.sensitivities.kept import kept_differences
+from bayesdp.sensitivities.kept import ADDED, kept_differences
+from bayesdp.sensitivities.norms import column_groups
 
 type Ints = npt.NDArray[np.int64]
 
@@ -70,6 +70,59 @@ def add_noise(answers: Ints, noise: npt.NDArray[Any], step: float, name_of: Call
             "not be added exactly"
         )
     return np.asarray(_validate.finite_array(noisy, "noisy answers", name_of, confidential=True))
+
+
+def alone(invariants: Invariants) -> tuple[int, int, int, bool]:
+    """In how many cells one record can change without any invariant: the first four fields of `OnePerson`.
+
+    A record moves from cell i to cell j without changing an exact value just when the invariants treat the two cells alike (equal
+    columns), and comes or goes unnoticed just when no invariant counts its cell (a column of zeros).
+    """
+    parts = [part for part in invariants.query.parts if isinstance(part, SumPart)]
+    if parts and len(parts) == len(invariants.query.parts):
+        group = np.zeros(invariants.frame.size, dtype=np.int64)
+        for part in parts:
+            group = np.unique(group * part.rows + part.row_of_cell, return_inverse=True)[1].astype(np.int64)
+        uncounted = 0  # a set of sums counts every cell
+    else:
+        group = column_groups(invariants.matrix)
+        uncounted = int(np.sum(group == 0))
+    sizes = np.bincount(group)
+    return len(group), int(sizes[sizes > 1].sum()), uncounted, int(sizes.max()) == len(group) > 1
+
+
+def with_person(
+    stated: Guarantee, invariants: Invariants, neighbours: str | None = None, adjacency: int | None = None
+) -> Guarantee:
+    """The guarantee, complete but for this, with what it means for one person's record: whether it can change alone, at what loss.
+
+    `neighbours` is the relation that ``stated.parameters`` are for, if they are for neighbouring tables; `adjacency`, of Semi-DP,
+    the largest number of records that may change together.
+    """
+    cells, movable, uncounted, alike = alone(invariants)
+
+    def loss_of(holds: Callable[[Any], bool]) -> Loss | None:
+        return next((row.loss for row in stated.pairs if holds(row.about)), None)
+
+    def of_difference(difference: Difference) -> Loss | None:
+        return loss_of(lambda about: isinstance(about, Conforming) and about.difference == difference)
+
+    of_one = loss_of(lambda about: isinstance(about, Neighbours)) or stated.parameters.loss
+    move = addition = least = None
+    if movable:
+        move = of_difference(DIFFERENCES["substitution"]) or loss_of(lambda about: isinstance(about, SemiAdjacent))
+        if move is None and neighbours is not None:
+            # A record that moves is one that is removed and one that is added.
+            move = of_one.group(1 if neighbours == "substitution" else 2)
+    if uncounted:
+        addition = of_difference(ADDED) or (of_one if neighbours == "add-remove" else None)
+    if not movable and not uncounted and invariants.nested is not None:
+        # Nested sums keep the number of records, so that as many come to a cell as leave one.
+        least = round(min(difference.l1 for difference in kept_differences(invariants)) / 2.0)
+    # In the definition that the guarantee is stated in; a row may give others too.
+    move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
+    told = OnePerson(cells, movable, uncounted, alike, move, addition, least, adjacency, stated.sampler)
+    return replace(stated, person=told)
 
 
 @dataclass(frozen=True)
@@ -409,11 +462,6 @@ class Mechanism(ABC):
 
 def _as_lists(value: Any) -> Any:
     return [_as_lists(item) for item in value] if isinstance(value, tuple) else value
-
-
-def mechanism_names() -> str:
-    """List the registered names for a message."""
-    return ", ".join(sorted(_REGISTRY))
 
 
 @dataclass(frozen=True)

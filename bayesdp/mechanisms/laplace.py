@@ -9,7 +9,6 @@ from bayesdp import noise
 from bayesdp._validate import choice
 from bayesdp.mechanisms.families import PureStatement, RealNoise
 from bayesdp.mechanisms.protects import Neighbouring, SemiAdjacentAnswers, SemiAdjacentTables, WithinNoiseSpace
-from bayesdp.noise.arrays import positive_rate
 from bayesdp.noise.subspace.subspace_norm import NORMS
 from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.caveats import Fixed
@@ -47,32 +46,17 @@ class ProjectedNoise(LaplaceNoise):
 
 
 @dataclass(frozen=True)
-class InCoordinates(RealNoise, WithinNoiseSpace):
-    """Laplace noise that is independent in orthonormal coordinates of the noise space.
-
-    Raises
-    ------
-    NotImplementedError
-        If the table is too large for the sensitivity to be computed exactly.
-    """
-
-    _law_caveats = (Fixed("published coordinates"),)
-
-    @property
-    def _measure(self) -> dict[str, Any]:
-        relations = self.answer_invariants
-        helmert = relations.nested is not None and len(self.released_query.parts) == 1
-        # Without relations, the answers themselves.
-        return {"kind": "l1", "coordinates": relations.coordinates if relations.rank else None, "helmert": helmert}
-
-
-@dataclass(frozen=True)
-class ExtendedLaplace(LaplaceNoise, InCoordinates):
+class ExtendedLaplace(LaplaceNoise, WithinNoiseSpace):
     """Publish answers with Laplace noise that is independent in orthonormal coordinates ``Q`` of the noise space.
 
     The scale is ``b = sensitivity / epsilon`` with the l1 sensitivity of ``Q^T W x``. That depends on the coordinates,
     and so does the law of the noise: the release carries the rule that fixes them (`Invariants.coordinate_rule`).
     Unlike for the Gaussian, nothing says that this is less noise than that of `ProjectedLaplace`; compare `error`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the table is too large for the sensitivity to be computed exactly.
 
     See Also
     --------
@@ -91,6 +75,14 @@ class ExtendedLaplace(LaplaceNoise, InCoordinates):
     """
 
     name = "extended-laplace"
+    _law_caveats = (Fixed("published coordinates"),)
+
+    @property
+    def _measure(self) -> dict[str, Any]:
+        relations = self.answer_invariants
+        helmert = relations.nested is not None and len(self.released_query.parts) == 1
+        # Without relations, the answers themselves.
+        return {"kind": "l1", "coordinates": relations.coordinates if relations.rank else None, "helmert": helmert}
 
     @property
     def law(self) -> noise.ExtendedLaplace:
@@ -104,9 +96,9 @@ class ProjectedLaplace(ProjectedNoise, Neighbouring):
 
     The noise before the projection has the scale ``b = sensitivity / epsilon`` in every answer; the projection is
     post-processing. The noise after it is not a product, nor what conditioning on the invariants would give: its exact
-    density is that of `bayesdp.noise.ProjectedLaplace`. It can be computed where no invariant shares a cell with another, and for
-    few cells else: from 2 x 3 tables with both margins on, `logp` raises `NotImplementedError`, and posteriors have what the
-    projection removed as a latent variable (`bayesdp.observe` does that).
+    density is that of `bayesdp.noise.ProjectedLaplace`. It can be computed where no invariant shares a cell with another; elsewhere
+    `logp` raises `NotImplementedError`, and posteriors have what the projection removed as a latent variable (`bayesdp.observe`
+    does that).
 
     See Also
     --------
@@ -199,7 +191,6 @@ class SemiNorm(PureStatement, RealNoise, SemiAdjacentAnswers):
     norm: str = "l1"
 
     name = "semi-norm"
-    _checked = staticmethod(positive_rate)
 
     def __post_init__(self) -> None:
         choice(self.norm, NORMS, "norm")

@@ -37,8 +37,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.measurements.exact import places_of
 from bayesdp.mechanisms import base, families
-from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
-from bayesdp.mechanisms.one_person import with_person
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, with_person
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
