@@ -50,7 +50,6 @@ from bayesdp.mechanisms.bounded.statistics import (
     TruncatedLaplace,
 )
 from bayesdp.mechanisms.canonical import CanonicalNoise, SemiCanonical
-from bayesdp.mechanisms.gaussian import CorrelatedGaussian, ExtendedGaussian, ProjectedGaussian, SemiGaussian
 from bayesdp.mechanisms.integers import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -59,8 +58,17 @@ from bayesdp.mechanisms.integers import (
     SemiLatticeLaplace,
 )
 from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm, SemiLatticeKNorm, WideKNorm
-from bayesdp.mechanisms.laplace import ExtendedLaplace, ProjectedLaplace, SemiNorm, SemiProjectedLaplace
 from bayesdp.mechanisms.published_choice import PublishedChoice
+from bayesdp.mechanisms.real import (
+    CorrelatedGaussian,
+    ExtendedGaussian,
+    ExtendedLaplace,
+    ProjectedGaussian,
+    ProjectedLaplace,
+    SemiGaussian,
+    SemiNorm,
+    SemiProjectedLaplace,
+)
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [

@@ -6,9 +6,11 @@ by the families beside it.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -23,7 +25,17 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise import NoiseLaw
-from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
+from bayesdp.noise.arrays import positive_number, positive_rate
+from bayesdp.privacy import (
+    DIFFERENCES,
+    EXACT_SAMPLER,
+    FLOATING_POINT_CAVEAT,
+    Difference,
+    Guarantee,
+    PairLoss,
+    gaussian_sigma_for_rho,
+    rho_within,
+)
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
 from bayesdp.privacy.pairs import Conforming, Neighbours, SemiAdjacent
@@ -500,3 +512,79 @@ class AdditiveMechanism(Mechanism):
     def _noise_step(self) -> float:
         """The power of two, at most 1, that noise is a multiple of."""
         return 1.0
+
+
+def laplace_scale(sensitivity: float, epsilon: float, name: str = "sensitivity / epsilon") -> float:
+    """The scale `sensitivity / epsilon`, rounded up: exact noise of one rounded down would cost a little more than epsilon."""
+    b = positive_number(sensitivity / epsilon, name)
+    return b if Fraction(b) * Fraction(epsilon) >= Fraction(sensitivity) else math.nextafter(b, math.inf)
+
+
+def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way."""
+    # `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
+    stated = tuple(name for name, value in given.items() if value is not None)
+    if stated not in ways:
+        known = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)
+        raise ValueError(f"state the loss by {known}, and by one of these only; got {', '.join(stated) or 'none'}")
+    for name in stated:
+        if name == "delta":
+            _validate.probability(given[name], name)
+        else:
+            _validate.positive_real(given[name], name)
+    return stated
+
+
+def stated_loss_of(mechanism: Any, ways: tuple[tuple[str, ...], ...]) -> dict[str, float]:
+    """The fields that state the loss, which must be in exactly one of the `ways`."""
+    given = {name: getattr(mechanism, name) for way in ways for name in way}
+    return {name: float(given[name]) for name in one_statement(given, ways)}
+
+
+@dataclass(frozen=True)
+class PureStatement(AdditiveMechanism):
+    """Pure differential privacy at epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for the tables that are protected.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=positive_rate(self.epsilon, "epsilon"))
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class GaussianStatement(AdditiveMechanism):
+    """A loss that is stated for Gaussian noise on integers.
+
+    Parameters
+    ----------
+    rho : float, optional
+        zCDP loss for the tables that are protected.
+    epsilon, delta : float, optional
+        The same by approximate differential privacy.
+    """
+
+    rho: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    _ways: ClassVar[tuple[tuple[str, ...], ...]] = (("rho",), ("epsilon", "delta"))
+    _unit = "l2"
+
+    def __post_init__(self) -> None:
+        self._set(**stated_loss_of(self, self._ways))
+        super().__post_init__()
+
+    def _scale_for(self, size: float) -> float:
+        """The scale of noise that has the stated loss at a difference of this l2 size."""
+        if self.rho is not None:
+            return gaussian_sigma_for_rho(self.rho, size)
+        assert self.epsilon is not None  # one of the ways was taken
+        assert self.delta is not None
+        return gaussian_sigma_for_rho(rho_within(self.epsilon, self.delta), size)

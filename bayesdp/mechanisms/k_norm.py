@@ -12,9 +12,9 @@ import numpy.typing as npt
 from bayesdp import noise, polytopes
 from bayesdp._validate import positive_integer
 from bayesdp.lattices import Sampler
-from bayesdp.mechanisms.families import PureStatement, RealNoise
+from bayesdp.mechanisms.base import PureStatement
 from bayesdp.mechanisms.protects import FittedToNeighbours, SemiAdjacentAnswers, SemiAdjacentTables
-from bayesdp.noise.arrays import positive_rate
+from bayesdp.mechanisms.real import RealNoise
 from bayesdp.polytopes.sums import MAX_AXES, NormSum, least_sum
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, hit_and_run_sampler
 from bayesdp.privacy.losses import PureDP
@@ -29,7 +29,6 @@ class HullNoise(PureStatement):
     """Noise whose density falls with the norm of a polytope K."""
 
     _unit = "K"
-    _checked = staticmethod(positive_rate)
 
     @property
     def _ball(self) -> polytopes.Hull:

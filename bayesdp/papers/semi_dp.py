@@ -31,8 +31,8 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import with_person
-from bayesdp.mechanisms.families import grid_caveat
 from bayesdp.mechanisms.protects import safe_adjacency
+from bayesdp.mechanisms.real import grid_caveat
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers.subspace import GRID, FrameworkMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss

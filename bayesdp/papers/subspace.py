@@ -36,8 +36,9 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.measurements.exact import places_of
-from bayesdp.mechanisms import base, families
+from bayesdp.mechanisms import base
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, with_person
+from bayesdp.mechanisms.real import grid_caveat
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
@@ -246,7 +247,7 @@ def checked_loss(loss: Any) -> Loss:
     named = dict(loss) if isinstance(loss, Mapping) else {}
     if "sensitivity" not in named:  # which is that of the neighbours
         named = stated_loss(loss).parameters
-    families.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
+    base.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
     return stated_loss(loss)
 
 
@@ -388,7 +389,7 @@ class FrameworkMechanism:
     def _caveats(self) -> tuple[Statement, ...]:
         depends = () if self.additive else (Fixed("depends on the table"),)
         stated = (Fixed("stated by the author"), *depends)
-        return *stated, FLOATING_POINT_CAVEAT, families.grid_caveat(self.grid), Fixed("subspace")
+        return *stated, FLOATING_POINT_CAVEAT, grid_caveat(self.grid), Fixed("subspace")
 
     def _for_one_person(self, stated: Guarantee) -> Guarantee:
         return with_person(stated, self.invariants, self.neighbours)
