@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.row_space import blocks_density, directions_of, sweep
+from bayesdp.noise.subspace.projected_laplace import blocks_density, directions_of, sweep
 from bayesdp.queries import Margins
 
 _TIMES: dict[int, float] = {}

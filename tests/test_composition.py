@@ -431,8 +431,8 @@ def test_the_nearer_adjacency_is_what_two_releases_protect():
 # ------------------------------------------------------------------- compose is no looser than the rows of the releases
 
 
-def correlated(seed: int, delta: float, **more: object) -> Release:
-    made = CorrelatedGaussian(Margins(SQUARE, ["row"], ["column"]), epsilon=1.0, delta=delta, **more)  # type: ignore[arg-type]
+def correlated(seed: int, delta: float) -> Release:
+    made = CorrelatedGaussian(Margins(SQUARE, ["row"], ["column"]), epsilon=1.0, delta=delta)
     return made.release(np.arange(9).reshape(3, 3), np.random.default_rng(seed))
 
 
@@ -470,7 +470,7 @@ def cells_margins() -> Query:
 
 
 def test_correlated_gaussians_are_put_together_exactly() -> None:
-    one, other = correlated(1, 1e-6), correlated(2, 1e-6, method="factorization")
+    one, other = correlated(1, 1e-6), correlated(2, 1e-6)
     guarantee = compose(one, other).guarantee
     assert guarantee is not None
     cycle = np.array([1.0, -1, 0, 0, 1, -1, -1, 0, 1]).reshape(3, 3)

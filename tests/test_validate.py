@@ -9,7 +9,8 @@ import pytest
 
 from bayesdp import _strict_json, _validate
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.families import grid_for, laplace_scale, one_statement
+from bayesdp.mechanisms.base import laplace_scale, one_statement
+from bayesdp.mechanisms.real import grid_for
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.noise.lattice.laws import l2_log_sum
 from bayesdp.noise.perturbed.censored import inner_moments

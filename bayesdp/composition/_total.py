@@ -10,7 +10,7 @@ from functools import cached_property, reduce
 from bayesdp._validate import probability
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
-from bayesdp.mechanisms.one_person import with_person
+from bayesdp.mechanisms.base import with_person
 from bayesdp.noise import DiscreteGaussian, LatticeGaussian
 from bayesdp.noise.lattice.linear import lattice_profiles
 from bayesdp.privacy import (

@@ -2,7 +2,7 @@
 
 `DiscreteLaplace`, `DiscreteGaussian`, `Laplace`, `Gaussian`, `Tulap` and `CanonicalNoise` are elementwise, for any real
 location. `LatticeLaplace`, `LatticeGaussian`,
-`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `MixedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`, and
+`ProjectedGaussian`, `ProjectedLaplace`, `ExtendedLaplace`, `CorrelatedGaussian`, `KNorm`, `SemiKNorm`, and
 `SubspaceNorm` have whole tables as values and keep ``invariants``. Parameters
 are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same
 names in `bayesdp` take privacy parameters. `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where
@@ -36,7 +36,6 @@ from bayesdp.distributions.laws import (
     Laplace,
     LatticeGaussian,
     LatticeLaplace,
-    MixedLaplace,
     ProjectedGaussian,
     ProjectedLaplace,
     RandomRounding,
@@ -56,7 +55,7 @@ __all__ = [
     "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace", "CanonicalNoise", "CellKey", "Censored", "ConventionalRounding", "CorrelatedGaussian",
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "KNorm", "Laplace", "LatticeGaussian",
-    "LatticeLaplace", "MixedLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
+    "LatticeLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
     "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
     "TransitionTable", "TruncatedDiscreteLaplace", "TruncatedGaussian",
     "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "bounded_distribution", "distribution_of",

@@ -58,7 +58,6 @@ ProjectedLaplace = of_tables(
     margins='["county"]',
 )
 ExtendedLaplace = of_tables(noise.ExtendedLaplace, "5.0")
-MixedLaplace = of_tables(noise.MixedLaplace, "5.0, ratios=[1.0, 2.0], weights=[0.5, 0.5]")
 CorrelatedGaussian = of_tables(noise.CorrelatedGaussian, "2.0, covariance=np.eye(9)")
 SubspaceNorm = of_tables(noise.SubspaceNorm, '0.25, norm="l2"')
 KNorm = of_tables(

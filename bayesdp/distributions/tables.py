@@ -53,8 +53,14 @@ from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.polytope import HullLaw
 from bayesdp.noise.subspace.laws import CoordinateLaw
-from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
-from bayesdp.noise.subspace.row_space import blocks_density, components_of, log_gram, row_coordinates, rows_of_cells
+from bayesdp.noise.subspace.projected_laplace import (
+    ProjectedLaplace,
+    blocks_density,
+    components_of,
+    log_gram,
+    row_coordinates,
+    rows_of_cells,
+)
 from bayesdp.noise.tables import TableLaw, norm_of
 from bayesdp.polytopes import Hull, SensitivityHull
 
@@ -149,7 +155,7 @@ def _blocks(u, b, starts, cells, entries):  # type: ignore[no-untyped-def]  # co
 class BlocksDensity(WithDerivatives):
     """Log-density of noise on disjoint totals, its gradient in the noise and its derivative in b, in one pass.
 
-    Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.row_space.blocks_density`. The blocks are
+    Inputs: noise (vector), b (scalar), and the blocks as in `bayesdp.noise.subspace.projected_laplace.blocks_density`. The blocks are
     inputs and not parameters of the Op, so that all invariants share one compiled function.
     """
 
@@ -183,14 +189,7 @@ def _integrated(law: ProjectedLaplace, noise: Any, scale: Any, invariants: Invar
 
 @check_known.register
 def _one_dimensional(law: ProjectedLaplace, scale: Any, invariants: Invariants) -> None:
-    wide = components_of(invariants).wide
-    if wide:
-        rank, cells = max(part.rows.shape for part in wide)
-        raise NotImplementedError(
-            f"projected Laplace noise has no closed-form density here: {cells} cells hang together by invariants of rank "
-            f"{rank}. Use RowSpaceNoise and ProjectedLaplaceGivenRows from bayesdp.distributions, which have the same "
-            "law with a latent variable"
-        )
+    components_of(invariants).check()
 
 
 class GaugeOp(WithDerivatives):
@@ -608,7 +607,7 @@ def _add_projected_laplace(
 ) -> None:
     """In closed form where it has one, and nothing else has to be sampled anyway; else with its row-space noise."""
     # Counts on a lattice move by exact conditional steps only where the noise is a product, which it is given the row-space noise.
-    if not invariants.rank or (not is_discrete(mu) and len(components_of(invariants).wide) == 0):
+    if not invariants.rank or (not is_discrete(mu) and components_of(invariants).wide is None):
         distribution_of(type(law))(name, mu=mu, b=law.b, invariants=invariants, **data)
         return
     w = RowSpaceNoise(f"{name}_rows", law.b, invariants=invariants)

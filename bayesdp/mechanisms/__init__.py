@@ -11,7 +11,6 @@ name in files            mechanism              noise
 ``extended-laplace``     `ExtendedLaplace`      reals, pure; independent in published coordinates
 ``correlated-gaussian``  `CorrelatedGaussian`   the same as the Gaussians above, of a shape that fits the query
 ``k-norm``               `KNorm`                reals, pure; the smallest ball that hides all neighbours
-``mixed-laplace``        `MixedLaplace`         reals, pure; one of several scales, which stays unknown
 ``discrete-laplace``     `DiscreteLaplace`      integers, pure; independent, no invariants
 ``discrete-gaussian``    `DiscreteGaussian`     integers, concentrated or approximate; independent, no invariants
 ``canonical-noise``      `CanonicalNoise`       reals, pure, approximate or Gaussian; independent, no invariants
@@ -33,7 +32,7 @@ telling anybody their counts (`subspace`).
 
 from __future__ import annotations
 
-from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, mechanism_names
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import (
     BoundaryInflatedGaussian,
@@ -43,7 +42,6 @@ from bayesdp.mechanisms.bounded.statistics import (
     TruncatedLaplace,
 )
 from bayesdp.mechanisms.canonical import CanonicalNoise, SemiCanonical
-from bayesdp.mechanisms.gaussian import CorrelatedGaussian, ExtendedGaussian, ProjectedGaussian, SemiGaussian
 from bayesdp.mechanisms.integers import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -52,14 +50,23 @@ from bayesdp.mechanisms.integers import (
     SemiLatticeLaplace,
 )
 from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm
-from bayesdp.mechanisms.laplace import ExtendedLaplace, MixedLaplace, ProjectedLaplace, SemiNorm, SemiProjectedLaplace
 from bayesdp.mechanisms.published_choice import PublishedChoice
+from bayesdp.mechanisms.real import (
+    CorrelatedGaussian,
+    ExtendedGaussian,
+    ExtendedLaplace,
+    ProjectedGaussian,
+    ProjectedLaplace,
+    SemiGaussian,
+    SemiNorm,
+    SemiProjectedLaplace,
+)
 from bayesdp.privacy import StatisticGuarantee
 
 __all__ = [
     "AdditiveMechanism", "BoundaryInflatedGaussian", "BoundaryInflatedLaplace", "CanonicalNoise", "CorrelatedGaussian",
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedGaussian", "ExtendedLaplace", "KNorm", "LatticeGaussian", "LatticeLaplace",
-    "Mechanism", "MixedLaplace", "ProjectedGaussian", "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian",
-    "SemiKNorm", "SemiLatticeLaplace", "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism",
-    "StatisticRelease", "TruncatedGaussian", "TruncatedLaplace", "mechanism_names",
+    "Mechanism", "ProjectedGaussian", "ProjectedLaplace", "PublishedChoice", "SemiCanonical", "SemiGaussian", "SemiKNorm",
+    "SemiLatticeLaplace", "SemiNorm", "SemiProjectedLaplace", "StatisticGuarantee", "StatisticMechanism", "StatisticRelease",
+    "TruncatedGaussian", "TruncatedLaplace",
 ]  # fmt: skip

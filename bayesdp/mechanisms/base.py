@@ -1,4 +1,4 @@
-"""What every mechanism does: it makes a law of privacy parameters, says what that protects, and publishes a release.
+"""What every mechanism does: it makes a law of privacy parameters, says what that protects (also one person), and publishes a release.
 
 Which tables are protected, and how far they are apart, is said in `protects`; which noise hides that, and what it loses at a distance,
 by the families beside it.
@@ -6,9 +6,11 @@ by the families beside it.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -22,18 +24,28 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.mechanisms.one_person import with_person
 from bayesdp.noise import NoiseLaw
-from bayesdp.privacy import EXACT_SAMPLER, FLOATING_POINT_CAVEAT, Difference, Guarantee, PairLoss
+from bayesdp.noise.arrays import positive_number, positive_rate
+from bayesdp.privacy import (
+    DIFFERENCES,
+    EXACT_SAMPLER,
+    FLOATING_POINT_CAVEAT,
+    Difference,
+    Guarantee,
+    PairLoss,
+    gaussian_sigma_for_rho,
+    rho_within,
+)
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
-from bayesdp.privacy.pairs import Conforming
-from bayesdp.privacy.words import SamplerStatement, Statement
-from bayesdp.queries import Identity, Query
+from bayesdp.privacy.pairs import Conforming, Neighbours, SemiAdjacent
+from bayesdp.privacy.words import OnePerson, SamplerStatement, Statement
+from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.differences import DifferenceLength
-from bayesdp.sensitivities.kept import kept_differences
+from bayesdp.sensitivities.kept import ADDED, kept_differences
+from bayesdp.sensitivities.norms import column_groups
 
 type Ints = npt.NDArray[np.int64]
 
@@ -72,6 +84,59 @@ def add_noise(answers: Ints, noise: npt.NDArray[Any], step: float, name_of: Call
     return np.asarray(_validate.finite_array(noisy, "noisy answers", name_of, confidential=True))
 
 
+def alone(invariants: Invariants) -> tuple[int, int, int, bool]:
+    """In how many cells one record can change without any invariant: the first four fields of `OnePerson`.
+
+    A record moves from cell i to cell j without changing an exact value just when the invariants treat the two cells alike (equal
+    columns), and comes or goes unnoticed just when no invariant counts its cell (a column of zeros).
+    """
+    parts = [part for part in invariants.query.parts if isinstance(part, SumPart)]
+    if parts and len(parts) == len(invariants.query.parts):
+        group = np.zeros(invariants.frame.size, dtype=np.int64)
+        for part in parts:
+            group = np.unique(group * part.rows + part.row_of_cell, return_inverse=True)[1].astype(np.int64)
+        uncounted = 0  # a set of sums counts every cell
+    else:
+        group = column_groups(invariants.matrix)
+        uncounted = int(np.sum(group == 0))
+    sizes = np.bincount(group)
+    return len(group), int(sizes[sizes > 1].sum()), uncounted, int(sizes.max()) == len(group) > 1
+
+
+def with_person(
+    stated: Guarantee, invariants: Invariants, neighbours: str | None = None, adjacency: int | None = None
+) -> Guarantee:
+    """The guarantee, complete but for this, with what it means for one person's record: whether it can change alone, at what loss.
+
+    `neighbours` is the relation that ``stated.parameters`` are for, if they are for neighbouring tables; `adjacency`, of Semi-DP,
+    the largest number of records that may change together.
+    """
+    cells, movable, uncounted, alike = alone(invariants)
+
+    def loss_of(holds: Callable[[Any], bool]) -> Loss | None:
+        return next((row.loss for row in stated.pairs if holds(row.about)), None)
+
+    def of_difference(difference: Difference) -> Loss | None:
+        return loss_of(lambda about: isinstance(about, Conforming) and about.difference == difference)
+
+    of_one = loss_of(lambda about: isinstance(about, Neighbours)) or stated.parameters.loss
+    move = addition = least = None
+    if movable:
+        move = of_difference(DIFFERENCES["substitution"]) or loss_of(lambda about: isinstance(about, SemiAdjacent))
+        if move is None and neighbours is not None:
+            # A record that moves is one that is removed and one that is added.
+            move = of_one.group(1 if neighbours == "substitution" else 2)
+    if uncounted:
+        addition = of_difference(ADDED) or (of_one if neighbours == "add-remove" else None)
+    if not movable and not uncounted and invariants.nested is not None:
+        # Nested sums keep the number of records, so that as many come to a cell as leave one.
+        least = round(min(difference.l1 for difference in kept_differences(invariants)) / 2.0)
+    # In the definition that the guarantee is stated in; a row may give others too.
+    move, addition = (None if loss is None else loss.to(stated.kind) for loss in (move, addition))
+    told = OnePerson(cells, movable, uncounted, alike, move, addition, least, adjacency, stated.sampler)
+    return replace(stated, person=told)
+
+
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """Publishes noisy answers of a known law about a table, and the invariants exactly.
@@ -93,6 +158,8 @@ class Mechanism(ABC):
     invariants: Any  # an Invariants once made; type checkers know no field that converts what it is given
 
     name: ClassVar[str]
+    _former: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Parameters of earlier versions, and the only value that files may have for them now."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -373,7 +440,8 @@ class Mechanism(ABC):
         if not issubclass(found, cls):
             raise ValueError(f"the description is of the mechanism {name!r}, not of {cls.name!r}")
         known = [item.name for item in fields(found) if item.name != "invariants"]
-        unknown = [key for key in description if key not in ("mechanism", "invariants", *known)]
+        accepted = [key for key, value in found._former if description.get(key) == value]
+        unknown = [key for key in description if key not in ("mechanism", "invariants", *known, *accepted)]
         if unknown:
             shown = _validate.shown(unknown)
             raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
@@ -391,7 +459,9 @@ class Mechanism(ABC):
             Labels of the table, as for queries.
         """
         found = cls.described(description)
-        parameters = {k: v for k, v in description.items() if k not in ("mechanism", "invariants")}
+        parameters = {
+            k: v for k, v in description.items() if k not in ("mechanism", "invariants", *dict(found._former))
+        }
         labels = Frame.of(frame)
         if "query" in parameters:
             parameters["query"] = Query.from_description(parameters["query"], labels)
@@ -400,11 +470,6 @@ class Mechanism(ABC):
 
 def _as_lists(value: Any) -> Any:
     return [_as_lists(item) for item in value] if isinstance(value, tuple) else value
-
-
-def mechanism_names() -> str:
-    """List the registered names for a message."""
-    return ", ".join(sorted(_REGISTRY))
 
 
 @dataclass(frozen=True)
@@ -443,3 +508,79 @@ class AdditiveMechanism(Mechanism):
     def _noise_step(self) -> float:
         """The power of two, at most 1, that noise is a multiple of."""
         return 1.0
+
+
+def laplace_scale(sensitivity: float, epsilon: float, name: str = "sensitivity / epsilon") -> float:
+    """The scale `sensitivity / epsilon`, rounded up: exact noise of one rounded down would cost a little more than epsilon."""
+    b = positive_number(sensitivity / epsilon, name)
+    return b if Fraction(b) * Fraction(epsilon) >= Fraction(sensitivity) else math.nextafter(b, math.inf)
+
+
+def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way."""
+    # `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
+    stated = tuple(name for name, value in given.items() if value is not None)
+    if stated not in ways:
+        known = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)
+        raise ValueError(f"state the loss by {known}, and by one of these only; got {', '.join(stated) or 'none'}")
+    for name in stated:
+        if name == "delta":
+            _validate.probability(given[name], name)
+        else:
+            _validate.positive_real(given[name], name)
+    return stated
+
+
+def stated_loss_of(mechanism: Any, ways: tuple[tuple[str, ...], ...]) -> dict[str, float]:
+    """The fields that state the loss, which must be in exactly one of the `ways`."""
+    given = {name: getattr(mechanism, name) for way in ways for name in way}
+    return {name: float(given[name]) for name in one_statement(given, ways)}
+
+
+@dataclass(frozen=True)
+class PureStatement(AdditiveMechanism):
+    """Pure differential privacy at epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss for the tables that are protected.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=positive_rate(self.epsilon, "epsilon"))
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class GaussianStatement(AdditiveMechanism):
+    """A loss that is stated for Gaussian noise on integers.
+
+    Parameters
+    ----------
+    rho : float, optional
+        zCDP loss for the tables that are protected.
+    epsilon, delta : float, optional
+        The same by approximate differential privacy.
+    """
+
+    rho: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    _ways: ClassVar[tuple[tuple[str, ...], ...]] = (("rho",), ("epsilon", "delta"))
+    _unit = "l2"
+
+    def __post_init__(self) -> None:
+        self._set(**stated_loss_of(self, self._ways))
+        super().__post_init__()
+
+    def _scale_for(self, size: float) -> float:
+        """The scale of noise that has the stated loss at a difference of this l2 size."""
+        if self.rho is not None:
+            return gaussian_sigma_for_rho(self.rho, size)
+        assert self.epsilon is not None  # one of the ways was taken
+        assert self.delta is not None
+        return gaussian_sigma_for_rho(rho_within(self.epsilon, self.delta), size)

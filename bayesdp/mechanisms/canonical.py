@@ -15,9 +15,9 @@ import numpy.typing as npt
 from bayesdp._text import printable
 from bayesdp._validate import nonnegative_real
 from bayesdp.lattices import kernel_basis
-from bayesdp.mechanisms.base import AdditiveMechanism
-from bayesdp.mechanisms.families import grid_for, laplace_scale, stated_loss_of
+from bayesdp.mechanisms.base import AdditiveMechanism, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism
+from bayesdp.mechanisms.real import grid_for
 from bayesdp.noise import Canonical, DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (

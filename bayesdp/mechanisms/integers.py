@@ -14,8 +14,7 @@ from bayesdp import noise
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 from bayesdp.lattices.secure import draw_secure, has_secure
-from bayesdp.mechanisms.base import AdditiveMechanism
-from bayesdp.mechanisms.families import GaussianStatement, PureStatement, laplace_scale, stated_loss_of
+from bayesdp.mechanisms.base import AdditiveMechanism, GaussianStatement, PureStatement, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism, SemiAdjacentTables
 from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
 from bayesdp.noise.secure import draw_independent, statement

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from bayesdp import noise, polytopes
 from bayesdp._validate import positive_integer
 from bayesdp.lattices import Sampler
-from bayesdp.mechanisms.families import PureStatement, RealNoise
+from bayesdp.mechanisms.base import PureStatement
 from bayesdp.mechanisms.protects import FittedToNeighbours, SemiAdjacentAnswers
-from bayesdp.noise.arrays import positive_rate
+from bayesdp.mechanisms.real import RealNoise
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, hit_and_run_sampler
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement

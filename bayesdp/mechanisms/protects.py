@@ -41,7 +41,7 @@ from bayesdp.release import Exact
 from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength, Features
 from bayesdp.sensitivities.kept import difference_lengths
-from bayesdp.sensitivities.norms import DifferenceNorm, determine_the_same, exact_rank
+from bayesdp.sensitivities.norms import DifferenceNorm, determine_the_same
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS
 
@@ -201,10 +201,6 @@ class AnswersMechanism(Neighbouring):
         return (*self._law_caveats, *self._drawing_caveats)
 
 
-_NO_NOISE = 1e-9
-"""Length of the projection of a sum onto the noise space below which it is zero."""
-
-
 _ASK = (
     "adjacency must be given for these invariants: how many records change along with one depends on the published totals, "
     "and is known from labels alone for one-way margins and disjoint totals only. Compute it from the exact answers: "
@@ -217,19 +213,6 @@ def safe_adjacency(invariants: Invariants) -> int | None:
 
     For margins of p features without a common dimension it is p + 1 (Cho and Awan, Theorem 16 and Remark 17); disjoint totals
     are one feature; a grand total, or nothing, is none. Features with one label do not count.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins, Totals
-    >>> table = {"sex": ["F", "M"], "age": ["young", "old"], "admitted": ["no", "yes"]}
-    >>> [safe_adjacency(Invariants(query)) for query in (
-    ...     Totals(table),
-    ...     Margins(table, ["sex"]),
-    ...     Margins(table, ["sex"], ["age"], ["admitted"]),
-    ...     Margins(table, ["sex", "age"], ["admitted"]),
-    ...     Margins(table, ["sex", "age"], ["age", "admitted"]),
-    ... )]
-    [1, 2, 4, 3, None]
     """
     if not invariants.rank:
         return 1
@@ -458,8 +441,8 @@ class SemiAdjacentAnswers(SemiAdjacentTables):
     ----------
     query : Query, optional
         What the noise is added to: ``W``; the cells themselves if left out. The sensitivity space is that of the answers,
-        ``{W z}``, and the noise lives on its span; answers and combinations of answers that the invariants determine have no noise:
-        `exact_answers` names the answers. Real coefficients: `LinearQuery.of_values`, whose answers, and with them the noise and its
+        ``{W z}``, and the noise lives on its span; answers and combinations of answers that the invariants determine have no noise.
+        Real coefficients: `LinearQuery.of_values`, whose answers, and with them the noise and its
         scale here, are counted in multiples of a unit; ``mechanism.query.unit`` times that is in the user's unit.
     """
 
@@ -480,29 +463,3 @@ class SemiAdjacentAnswers(SemiAdjacentTables):
                 f"query must have one unit, since noise has one scale for all answers, but its parts have the units "
                 f"{', '.join(map(shown_unit, self.query.units))}: state all answers in one LinearQuery.of_values(..., unit=...)"
             )
-
-    @cached_property
-    def exact_answers(self) -> tuple[str, ...]:
-        """The names of the answers that the invariants determine; they are published without noise.
-
-        Examples
-        --------
-        >>> from bayesdp import Margins, SemiGaussian
-        >>> table = {"sex": ["F", "M"], "age": ["young", "old"]}
-        >>> asked = Margins(table, ["sex"]) + Margins(table, ["age"])
-        >>> SemiGaussian(Margins(table, ["sex"]), mu=1.0, query=asked).exact_answers
-        ('sex=F', 'sex=M')
-        """
-        relations = self.answer_invariants
-        if self.published is not None:
-            # What published answers allow may span less than the noise does: e_i is determined if the relations span it.
-            matrix = np.asarray(relations.matrix.toarray(), dtype=np.int64)
-            units = np.eye(matrix.shape[1], dtype=np.int64)
-            fixed = np.array([exact_rank(np.vstack([matrix, unit])) == relations.rank for unit in units])
-        elif self.space.is_of_answers and relations.nested is not None:
-            # The squared lengths are products of shares 1 / k and 1 - 1 / k, k a number of labels: far from zero or zero.
-            free = relations.from_coordinates(np.eye(relations.dimension)).reshape(relations.dimension, -1)
-            fixed = np.linalg.norm(free, axis=0) < _NO_NOISE
-        else:
-            fixed = ~np.any(self.space.differences, axis=0)  # they span the noise space, and are whole numbers
-        return tuple(self.released_query.answer_name(int(i)) for i in np.flatnonzero(fixed))

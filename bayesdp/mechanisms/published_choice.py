@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ import numpy as np
 
 from bayesdp import _validate
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.noise.subspace.laws import public_probabilities
 from bayesdp.privacy import Guarantee
 from bayesdp.release import Release
 
 _KINDS = ("epsilon", "rho", "mu")
 """Each is a definition of privacy by itself; a delta goes with its epsilon."""
+
+_ROUNDED = 1e-9  # how far probabilities may be from adding up to 1
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,6 @@ class PublishedChoice:
         Two or more, all with the same invariants, of tables with the same labels.
     probabilities : sequence of float
         With which each of them is taken; they add up to 1, and must not depend on the table.
-
-    See Also
-    --------
-    MixedLaplace : where the choice is not published.
 
     References
     ----------
@@ -65,7 +63,14 @@ class PublishedChoice:
                 raise TypeError(
                     f"mechanisms must be mechanisms such as ExtendedLaplace, got {type(mechanism).__name__}"
                 )
-        weights = public_probabilities(np.asarray(self.probabilities), "probabilities")
+        weights = np.asarray(_validate.finite_array(self.probabilities, "probabilities"), dtype=np.float64)
+        if weights.ndim != 1 or len(weights) < 2:
+            raise ValueError(
+                f"probabilities must be a list of two or more numbers, got an array of shape {weights.shape}"
+            )
+        total = math.fsum(weights.tolist())
+        if np.any(weights <= 0.0) or abs(total - 1.0) > _ROUNDED:
+            raise ValueError(f"probabilities must be positive and add up to 1, got {weights.tolist()}")
         if len(given) != len(weights):
             raise ValueError(f"mechanisms must be as many as probabilities, {len(weights)}, got {len(given)}")
         first = given[0]
@@ -77,7 +82,7 @@ class PublishedChoice:
                     f"{mechanism.name!r} has {mechanism.invariants!r}"
                 )
         object.__setattr__(self, "mechanisms", given)
-        object.__setattr__(self, "probabilities", tuple(weights.tolist()))
+        object.__setattr__(self, "probabilities", tuple((weights / total).tolist()))
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:

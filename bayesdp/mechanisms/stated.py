@@ -21,9 +21,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import Mechanism
 from bayesdp.mechanisms.bounded.statistic_release import names_of
 from bayesdp.mechanisms.bounded.statistics import DescribedMechanism
-from bayesdp.mechanisms.gaussian import CorrelatedGaussian
 from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm
-from bayesdp.mechanisms.laplace import SemiNorm
+from bayesdp.mechanisms.real import CorrelatedGaussian, SemiNorm
 from bayesdp.noise import (
     BoundaryInflatedGaussian,
     BoundaryInflatedLaplace,

@@ -14,7 +14,6 @@ name in files            law                                           mass or d
 ``projected-gaussian``   `ProjectedGaussian`, reals, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
 ``projected-laplace``    `ProjectedLaplace`, reals, invariants kept    an integral over the row space
 ``extended-laplace``     `ExtendedLaplace`, reals, invariants kept     ``exp(-||Q^T z||_1 / b)``
-``mixed-laplace``        `MixedLaplace`, reals, invariants kept        ``sum_k w_k exp(-||Q^T z||_1 / b_k) / b_k**n``
 ``correlated-gaussian``  `CorrelatedGaussian`, reals, invariants kept  ``exp(-z^T Q covariance^-1 Q^T z / 2)``
 ``subspace-norm``        `SubspaceNorm`, reals, invariants kept         ``exp(-epsilon ||z||)``, l1, l2 or linf
 ``k-norm``               `KNorm`, reals, invariants kept               ``exp(-epsilon ||z||_K)``, K a polytope
@@ -73,7 +72,7 @@ from bayesdp.noise.perturbed.tables import (
     read_ptable,
 )
 from bayesdp.noise.polytope import KNorm, SemiKNorm
-from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, MixedLaplace, ProjectedGaussian
+from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
 from bayesdp.noise.subspace.subspace_norm import SubspaceNorm
 
@@ -81,9 +80,9 @@ __all__ = [
     "BoundaryInflatedDiscreteGaussian", "BoundaryInflatedDiscreteLaplace", "BoundaryInflatedGaussian",
     "BoundaryInflatedLaplace", "BoundedLaw", "Canonical", "CellKey", "Censored", "ConventionalRounding",
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
-    "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength",
-    "MixedLaplace", "NoiseLaw", "PerturbedLaw", "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw",
-    "SemiKNorm", "SubspaceNorm", "TransitionTable", "TruncatedDiscreteLaplace",
+    "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength", "NoiseLaw", "PerturbedLaw",
+    "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "SemiKNorm", "SubspaceNorm", "TransitionTable",
+    "TruncatedDiscreteLaplace",
     "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
     "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding",
     "read_ptable", "ten_five_rule",

@@ -30,9 +30,9 @@ from bayesdp.datasets.nmf.allocation import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.families import grid_caveat
-from bayesdp.mechanisms.one_person import with_person
+from bayesdp.mechanisms.base import with_person
 from bayesdp.mechanisms.protects import safe_adjacency
+from bayesdp.mechanisms.real import grid_caveat
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers.subspace import GRID, FrameworkMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss

@@ -4,6 +4,7 @@
   changes of them, the other takes a mechanism for the coordinates that they leave free. Neither knows how the mechanism works, and
   so no likelihood, which `bayesdp.ProjectedGaussian` and its relatives have;
 - `private_error_bound` and `gaussian_error_factor` (Theorem 3.11) bound the error of every mechanism from below, with the constant;
+  `base_decomposition` and `enclosing_ellipsoid` are the shape of the noise that the theorem is about;
 - `Agent` and `assemble` (Section 4) let agents with a common secret seed each add the noise of their own cells, without telling
   anybody their count: each simulates the noise of the *whole* table, and adds its own entry. The noisy values that they publish are,
   bit for bit, those of a central release with that generator.
@@ -35,13 +36,13 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.measurements.exact import places_of
-from bayesdp.mechanisms import base, families
-from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
-from bayesdp.mechanisms.one_person import with_person
+from bayesdp.mechanisms import base
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, with_person
+from bayesdp.mechanisms.real import grid_caveat
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy import DIFFERENCES, FLOATING_POINT_CAVEAT, Guarantee, PairLoss
 from bayesdp.privacy.caveats import Fixed
-from bayesdp.privacy.factorization import MAX_DIMENSION, spanning
+from bayesdp.privacy.factorization import MAX_DIMENSION, just_containing, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
 from bayesdp.privacy.pairs import Conforming, Neighbours
@@ -53,7 +54,10 @@ from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.kept import kept_differences
 from bayesdp.sensitivities.norms import RECORDS
 
-__all__ = ["Agent", "Piece", "assemble", "extend", "gaussian_error_factor", "private_error_bound", "project"]
+__all__ = [
+    "Agent", "Piece", "assemble", "base_decomposition", "enclosing_ellipsoid", "extend", "gaussian_error_factor",
+    "private_error_bound", "project",
+]  # fmt: skip
 
 
 type Floats = npt.NDArray[np.float64]
@@ -117,7 +121,8 @@ def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, metho
     epsilon, delta : float
         Loss for neighbouring tables; delta greater than zero.
     method : {"factorization", "ellipsoid"}
-        That of `CorrelatedGaussian`: the least Gaussian noise, or the mechanism of the theorem, for at most 300 dimensions.
+        The least Gaussian noise, that of `CorrelatedGaussian`, or the mechanism of the theorem (`base_decomposition`), for at most
+        300 dimensions.
 
     Examples
     --------
@@ -137,6 +142,95 @@ def gaussian_error_factor(dimension: int, epsilon: float, delta: float, *, metho
     return one * 4.0 * size.bit_length() ** 2  # bit_length is 1 + floor(log2), exactly
 
 
+_STEPS = 100_000  # most steps of `enclosing_ellipsoid`; a few hundred are usual
+_TIE = 1e-6  # axes that differ by less than this share are equal: rounding would decide which is the larger
+
+
+def enclosing_ellipsoid(vectors: npt.ArrayLike, *, tolerance: float = 1e-3) -> Floats:
+    """Find the ellipsoid ``{x : x^T C^-1 x <= 1}`` of least volume around vectors and their negatives; the matrix C, shape (n, n).
+
+    By the dual, a D-optimal design: maximise ``log det S`` over weights, ``S = sum w_j v_j v_j^T``; then ``C = n S`` (Kiefer and
+    Wolfowitz, 1960), here by steps towards and away from single vectors (Todd and Yildirim, 2007). C is scaled to contain the vectors
+    tightly, and ``det(C) ** (1 / n)`` is at most ``1 + tolerance`` times the least possible.
+
+    Parameters
+    ----------
+    vectors : array_like, shape (m, n)
+        One of each pair v, -v; at most 20,000 vectors in at most 300 dimensions, and they must span the space.
+    tolerance : float
+
+    Examples
+    --------
+    >>> enclosing_ellipsoid([[3.0, 0.0], [0.0, 1.0]]).round(9)
+    array([[9., 0.],
+           [0., 1.]])
+    """
+    array, goal = spanning(vectors), _validate.positive_real(tolerance, "tolerance")
+    # The optimum moves with the coordinates, so solve where the vectors are round.
+    root = np.linalg.qr(array, mode="r").T
+    white = scipy.linalg.solve_triangular(root, array.T, lower=True).T
+    count, n = white.shape
+    weights = np.full(count, 1.0 / count)
+    for _ in range(_STEPS):
+        shape = (white.T * weights) @ white
+        squares = np.sum(
+            (white @ np.linalg.inv(shape)) * white, axis=1
+        )  # all at most n at the optimum, and n where weights are
+        far, near = np.argmax(squares), np.argmin(np.where(weights > 0.0, squares, np.inf))
+        if squares[far] <= n * (1.0 + goal):
+            return just_containing(root @ shape @ root.T, array)
+        j = far if squares[far] - n >= n - squares[near] else near
+        best = (squares[j] / n - 1.0) / (squares[j] - 1.0) if squares[j] > 1.0 else -np.inf
+        step = max(best, -weights[j] / (1.0 - weights[j]))
+        weights *= 1.0 - step
+        weights[j] = max(weights[j] + step, 0.0)
+    raise ValueError(f"the ellipsoid of least volume was not found up to tolerance={goal!r} in {_STEPS} steps")
+
+
+def base_decomposition(vectors: npt.ArrayLike, *, tolerance: float = 1e-3) -> tuple[Floats, list[Floats]]:
+    """Find the noise shape of the correlated Gaussian mechanism of Nikolov, Talwar and Zhang, which Theorem 3.11 is about.
+
+    The shorter half of the axes of the ellipsoid of least volume is a block of directions; the vectors, projected onto the longer
+    half, are decomposed in the same way. Block i gets noise of variance ``k r_i**2``, with k the number of blocks and ``r_i`` the
+    length of the longest projected vector. Axes as long as the longest of the shorter half join it, so that rounding decides nothing;
+    a ball is one block. The whole is scaled to contain the vectors tightly: k is enough and often more than enough. Noise of
+    `bayesdp.CorrelatedGaussian` has less error.
+
+    Parameters
+    ----------
+    vectors, tolerance
+        As in `enclosing_ellipsoid`.
+
+    Returns
+    -------
+    covariance : numpy.ndarray, shape (n, n)
+        Of noise that is 1-GDP; ``sum_i r_i**2 U_i U_i^T``, scaled.
+    blocks : list of numpy.ndarray, shapes (n, n_i)
+        Orthonormal columns ``U_i``, from the short axes to the long ones; together a basis.
+
+    References
+    ----------
+    Nikolov, Talwar and Zhang (2013), The Geometry of Differential Privacy: the Sparse and Approximate Cases, STOC.
+
+    Examples
+    --------
+    >>> covariance, blocks = base_decomposition([[3.0, 0.0], [0.0, 1.0]])
+    >>> covariance.round(9).tolist(), [block.shape[1] for block in blocks]
+    ([[9.0, 0.0], [0.0, 1.0]], [1, 1])
+    """
+    array = spanning(vectors)
+    basis, blocks, total = np.eye(array.shape[1]), [], np.zeros((array.shape[1],) * 2)
+    while basis.shape[1]:
+        squares, axes = scipy.linalg.eigh(enclosing_ellipsoid(array @ basis, tolerance=tolerance))  # ascending
+        middle = squares[(len(squares) + 1) // 2 - 1]
+        short = int(np.count_nonzero(squares <= middle * (1.0 + _TIE) ** 2))
+        block = basis @ axes[:, :short]
+        total += float(np.max(np.sum((array @ block) ** 2, axis=1))) * (block @ block.T)
+        blocks.append(block)
+        basis = basis @ axes[:, short:]
+    return just_containing(total, array), blocks
+
+
 _WAYS = (("epsilon",), ("epsilon", "delta"), ("rho",), ("mu",))
 
 
@@ -153,7 +247,7 @@ def checked_loss(loss: Any) -> Loss:
     named = dict(loss) if isinstance(loss, Mapping) else {}
     if "sensitivity" not in named:  # which is that of the neighbours
         named = stated_loss(loss).parameters
-    families.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
+    base.one_statement({name: named.get(name) for name in ("epsilon", "delta", "rho", "mu", "sensitivity")}, _WAYS)
     return stated_loss(loss)
 
 
@@ -295,7 +389,7 @@ class FrameworkMechanism:
     def _caveats(self) -> tuple[Statement, ...]:
         depends = () if self.additive else (Fixed("depends on the table"),)
         stated = (Fixed("stated by the author"), *depends)
-        return *stated, FLOATING_POINT_CAVEAT, families.grid_caveat(self.grid), Fixed("subspace")
+        return *stated, FLOATING_POINT_CAVEAT, grid_caveat(self.grid), Fixed("subspace")
 
     def _for_one_person(self, stated: Guarantee) -> Guarantee:
         return with_person(stated, self.invariants, self.neighbours)

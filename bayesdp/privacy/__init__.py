@@ -15,7 +15,7 @@
 - what a guarantee of Semi-DP is about: `SemiGuarantee`; statements of the papers are in `bayesdp.papers`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
 - what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_delta`, `truncated_normal_sigma`;
-- shapes of Gaussian noise: `enclosing_ellipsoid`, `base_decomposition`, `optimal_factorization`;
+- the shape of Gaussian noise of least error: `optimal_factorization`;
 - what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `SmoothDP`,
   `smooth_gaussian_delta`;
 - what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables.
@@ -34,14 +34,7 @@ from bayesdp.privacy.bounded import (
 )
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
-from bayesdp.privacy.factorization import (
-    BaseDecomposition,
-    EnclosingEllipsoid,
-    Factorization,
-    base_decomposition,
-    enclosing_ellipsoid,
-    optimal_factorization,
-)
+from bayesdp.privacy.factorization import Factorization, optimal_factorization
 from bayesdp.privacy.gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_epsilon,
@@ -89,11 +82,11 @@ if TYPE_CHECKING:
     from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
 
 __all__ = [
-    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "Difference",
-    "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee",
+    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "CanonicalNoise", "Difference",
+    "Factorization", "Guarantee", "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee",
     "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
-    "base_decomposition", "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
-    "discrete_gaussian_delta", "discrete_gaussian_epsilon", "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp",
+    "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
+    "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta", "gaussian_dp",
     "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "hit_and_run_sampler",
     "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums_sensitivity",

@@ -1,15 +1,16 @@
-"""Which shape Gaussian noise should have, given the differences that it has to hide: optimal designs and ellipsoids.
+"""Which shape Gaussian noise should have, given the differences that it has to hide.
 
 Neighbouring tables change the answers by vectors ``v_j`` or ``-v_j``. Gaussian noise of covariance ``s**2 Sigma`` tells two
 neighbours apart as well as a normal variable of mean ``sqrt(v^T Sigma^-1 v) / s`` and variance 1: if no
 ``v_j^T Sigma^-1 v_j`` exceeds 1, the mechanism is exactly mu-GDP with ``mu = 1 / s`` (Dong, Roth and Su, 2022). Geometrically:
 the ellipsoid ``{x : x^T Sigma^-1 x <= 1}`` has to contain the vectors. The expected squared error is ``s**2 tr(Sigma)``:
 `optimal_factorization` finds the ellipsoid of least trace, hence the least error that any Gaussian noise can have.
+
+By duality it is found from the weights w, at least 0 and of sum 1, that maximise ``tr S^(1/2)``, ``S = sum_j w_j v_j v_j^T``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,119 +18,49 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import _validate
-from bayesdp._docs import documented
 
 type Floats = npt.NDArray[np.float64]
 
 _WARM_STEPS = 40  # multiplicative steps on all vectors; they find out roughly which ones matter
-_NEARLY = 5.0  # an excess below this many tolerances is left to multiplicative steps
 _ROUNDED = 1e-10  # eigenvalues below this share of the largest have fewer than six digits left
 _NEWTON_STEPS = 60  # of one interior-point solve; 15 to 25 are usual
 _ACTIVE = 1500  # most vectors that an interior-point solve starts with; a step costs their number squared
 MAX_VECTORS = 20_000  # most differences that a shape is fitted to,
 MAX_DIMENSION = 300  # and most dimensions that they may have
 _RANK = 1e-9  # singular values below this share of the largest are zero
-_TIE = 1e-6  # axes that differ by less than this share are equal: rounding would decide which is the larger
-
-_documented = documented(
-    {
-        "Parameters": """
-vectors : array_like, shape (m, n)
-    One of each pair v, -v; at most 20,000 vectors in at most 300 dimensions, and they must span the space.
-tolerance : float
-    Largest relative gap accepted, of each ellipsoid where there are several. ValueError where it is not reached.
-max_iterations : int
-    Multiplicative and Newton steps in all.
-covariance : numpy.ndarray, shape (n, n)
-    Every vector is within its ellipsoid, and one is on its boundary.
-blocks : tuple of numpy.ndarray, shapes (n, n_i)
-    Orthonormal columns ``U_i``, from the short axes to the long ones; together a basis.
-radii : tuple of float
-    ``max_j ||U_i^T v_j||_2``.
-error : float
-    Trace of the covariance: the expected squared error of 1-GDP noise.
-bound : float
-    No covariance whose ellipsoid contains all vectors has a trace below this.
-gap : float
-    How far from the optimum it may be: ``error / bound - 1``; of an ellipsoid of least volume, ``det(covariance) ** (1 / n)`` is at
-    most ``1 + gap`` times the least possible; of blocks, the largest gap of the ellipsoids they are made of.
-iterations : int"""
-    }
-)
 
 
-class Criterion(ABC):
-    """A concave function of the weights, homogeneous up to a constant, with its derivatives."""
-
-    exponent: float
-    """The multiplicative step ``w_j *= ratio_j ** exponent`` never lowers the criterion."""
-
-    @abstractmethod
-    def ratios(self, vectors: Floats, weights: Floats) -> Floats:
-        """Derivative by each weight over their weighted mean; all are at most 1 at the optimum, and only there."""
-
-    @abstractmethod
-    def derivatives(self, vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Gradient and the negative of the Hessian, in a scaling where the optimum has a gradient of at most 1."""
+def ratios(vectors: Floats, weights: Floats) -> Floats:
+    """Derivative of ``tr S^(1/2)`` by each weight over their weighted mean; all are at most 1 at the optimum, and only there."""
+    roots, rotated = _eigen(vectors, weights)
+    return np.asarray((rotated**2 @ (1.0 / roots)) / roots.sum())
 
 
-class LogDeterminant(Criterion):
-    """``log det S``: its optimum is the smallest ellipsoid around the vectors."""
+def derivatives(vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Gradient and the negative of the Hessian of ``2 tr S^(1/2)``, in which scaling the gradient is at most 1 at the optimum.
 
-    exponent = 1.0  # Titterington (1976)
-
-    def ratios(self, vectors: Floats, weights: Floats) -> Floats:
-        """``v^T S^-1 v / n``."""
-        whitened = self._whitened(vectors, weights)
-        return np.asarray(np.einsum("ij,ij->i", whitened, whitened) / vectors.shape[1])
-
-    def derivatives(self, vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Of ``log det(S) / n``."""
-        whitened = self._whitened(vectors, weights)
-        inner = whitened @ whitened.T
-        return np.diagonal(inner) / vectors.shape[1], inner**2 / vectors.shape[1]
-
-    def _whitened(self, vectors: Floats, weights: Floats) -> Floats:
-        root = scipy.linalg.cholesky((vectors.T * weights) @ vectors, lower=True)
-        return np.asarray(scipy.linalg.solve_triangular(root, vectors.T, lower=True).T)
+    The Hessian is ``-sum_kl y_ik y_jk y_il y_jl / (a_k a_l (a_k + a_l))``, with y in the eigenbasis of S and a the
+    roots of its eigenvalues. ``1 / (a + b)`` is the integral of ``exp(t - (a + b) exp(t))``, which the trapezoidal
+    rule of step 1 gives to 1e-4: a Newton step needs no more, and each node costs one matrix product.
+    """
+    roots, rotated = _eigen(vectors, weights)
+    hessian = np.zeros((len(vectors), len(vectors)))
+    for exponent in np.arange(np.log(1e-4 / roots[-1]), np.log(12.0 / roots[0]) + 1.0):
+        rate = np.exp(exponent)
+        hessian += rate * ((rotated * (np.exp(-roots * rate) / roots)) @ rotated.T) ** 2
+    return rotated**2 @ (1.0 / roots), hessian
 
 
-class RootTrace(Criterion):
-    """``tr S^(1/2)``: its optimum gives the Gaussian noise of least total variance."""
-
-    # tr S^(1/2) is the nuclear norm of a matrix linear in the roots of the weights, so convex in these; maximising
-    # the linear minorant on the sphere gives this step.
-    exponent = 2.0
-
-    def ratios(self, vectors: Floats, weights: Floats) -> Floats:
-        """``v^T S^(-1/2) v / tr S^(1/2)``."""
-        roots, rotated = self._eigen(vectors, weights)
-        return np.asarray((rotated**2 @ (1.0 / roots)) / roots.sum())
-
-    def derivatives(self, vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Of ``2 tr S^(1/2)``.
-
-        The Hessian is ``-sum_kl y_ik y_jk y_il y_jl / (a_k a_l (a_k + a_l))``, with y in the eigenbasis of S and a the
-        roots of its eigenvalues. ``1 / (a + b)`` is the integral of ``exp(t - (a + b) exp(t))``, which the trapezoidal
-        rule of step 1 gives to 1e-4: a Newton step needs no more, and each node costs one matrix product.
-        """
-        roots, rotated = self._eigen(vectors, weights)
-        hessian = np.zeros((len(vectors), len(vectors)))
-        for exponent in np.arange(np.log(1e-4 / roots[-1]), np.log(12.0 / roots[0]) + 1.0):
-            rate = np.exp(exponent)
-            hessian += rate * ((rotated * (np.exp(-roots * rate) / roots)) @ rotated.T) ** 2
-        return rotated**2 @ (1.0 / roots), hessian
-
-    def _eigen(self, vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        squares, basis = scipy.linalg.eigh((vectors.T * weights) @ vectors)
-        if squares[0] > _ROUNDED * squares[-1]:
-            return np.sqrt(squares), vectors @ basis
-        # The small eigenvalues are mostly rounding: take their roots from the vectors themselves, at twice the digits.
-        triangle = np.linalg.qr(np.sqrt(weights)[:, None] * vectors, mode="r")
-        _, roots, rows = np.linalg.svd(triangle)
-        if roots[-1] <= 1e-14 * roots[0]:
-            raise np.linalg.LinAlgError("the weighted vectors do not span the space")
-        return roots[::-1], vectors @ rows[::-1].T
+def _eigen(vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    squares, basis = scipy.linalg.eigh((vectors.T * weights) @ vectors)
+    if squares[0] > _ROUNDED * squares[-1]:
+        return np.sqrt(squares), vectors @ basis
+    # The small eigenvalues are mostly rounding: take their roots from the vectors themselves, at twice the digits.
+    triangle = np.linalg.qr(np.sqrt(weights)[:, None] * vectors, mode="r")
+    _, roots, rows = np.linalg.svd(triangle)
+    if roots[-1] <= 1e-14 * roots[0]:
+        raise np.linalg.LinAlgError("the weighted vectors do not span the space")
+    return roots[::-1], vectors @ rows[::-1].T
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,81 +72,74 @@ class Design:
     iterations: int
 
 
-def optimal_design(vectors: Floats, criterion: Criterion, tolerance: float, max_iterations: int) -> Design:
-    """Maximise a criterion over the weights of vectors that span the space; whether its excess is small enough, the caller judges."""
+def optimal_design(vectors: Floats, tolerance: float, max_iterations: int) -> Design:
+    """The best weights of vectors that span the space; whether their excess is small enough, the caller judges."""
     # Multiplicative steps on all vectors; then, where few vectors matter, a primal-dual interior-point method on those, to which
-    # vectors with a ratio above 1 are added until none has one above `1 + tolerance`; elsewhere more multiplicative steps.
+    # vectors with a ratio above 1 are added until none has one above `1 + tolerance`; where that fails more multiplicative steps.
     count = len(vectors)
-    start = Design(np.full(count, 1.0 / count), np.inf, 0)
-    best = _multiplicative(vectors, criterion, tolerance, start, min(_WARM_STEPS, max_iterations))
-    while best.excess > tolerance and best.iterations < max_iterations:
-        matter = int(np.count_nonzero(best.weights > 0.1 / count))
-        # Many vectors that matter make Newton steps dear, and a few more multiplicative ones may do.
-        if count <= _ACTIVE or (matter <= 2 * _ACTIVE and best.excess > _NEARLY * tolerance):
-            found = _growing(vectors, criterion, tolerance, best, max_iterations)
-            # A weight of zero would stay zero for ever.
-            mixed = 0.99 * found.weights + 0.01 / count
-            return _multiplicative(vectors, criterion, tolerance, found, max_iterations, mixed)
-        best = _multiplicative(vectors, criterion, tolerance, best, min(best.iterations + _WARM_STEPS, max_iterations))
-    return best
+    start = np.full(count, 1.0 / count)
+    best = _multiplicative(vectors, tolerance, Design(start, np.inf, 0), start, min(_WARM_STEPS, max_iterations))
+    if np.count_nonzero(best.weights > 0.1 / count) <= 2 * _ACTIVE:
+        best = _growing(vectors, tolerance, best, max_iterations)
+    # A weight of zero would stay zero for ever.
+    return _multiplicative(vectors, tolerance, best, 0.99 * best.weights + 0.01 / count, max_iterations)
 
 
-def _multiplicative(
-    vectors: Floats, criterion: Criterion, tolerance: float, best: Design, limit: int, start: Floats | None = None
-) -> Design:
+def _multiplicative(vectors: Floats, tolerance: float, best: Design, weights: Floats, limit: int) -> Design:
     """Take multiplicative steps up to a total number of iterations, or until the excess is small enough."""
-    weights = best.weights if start is None else start
     for step in range(best.iterations + 1, limit + 1):
         if best.excess <= tolerance:
             break
-        ratios = criterion.ratios(vectors, weights)
-        best = _better(best, weights, ratios, step)
-        weights = weights * ratios**criterion.exponent
+        own = ratios(vectors, weights)
+        best = _better(best, weights, own, step)
+        # tr S^(1/2) is the nuclear norm of a matrix linear in the roots of the weights, so convex in these; maximising the linear
+        # minorant on the sphere gives this step, which never lowers it.
+        weights = weights * own**2
         weights /= weights.sum()
     return best
 
 
-def _growing(vectors: Floats, criterion: Criterion, tolerance: float, best: Design, limit: int) -> Design:
+def _growing(vectors: Floats, tolerance: float, best: Design, limit: int) -> Design:
     """Solve on a set of vectors, add those with a ratio above 1, and so on."""
     count, dimension = vectors.shape
     weights = best.weights
     active = np.sort(np.argsort(-weights, kind="stable")[: min(count, _ACTIVE)])
-    while best.iterations < limit:
+    while best.excess > tolerance and best.iterations < limit:
         # Half a tolerance is left to the vectors outside.
         try:
-            found, used = _interior_point(vectors[active], criterion, weights[active], 0.5 * tolerance)
+            found, used = _interior_point(vectors[active], weights[active], 0.5 * tolerance)
             weights = np.zeros(count)
             weights[active] = found
-            ratios = criterion.ratios(vectors, weights)
+            own = ratios(vectors, weights)
         except np.linalg.LinAlgError:  # the vectors chosen so far do not span the space numerically
             break
-        best = _better(best, weights, ratios, best.iterations + used)
-        outside = np.setdiff1d(np.flatnonzero(ratios > 1.0 + 0.5 * tolerance), active)
-        if best.excess <= tolerance or not outside.size:
+        best = _better(best, weights, own, best.iterations + used)
+        outside = np.setdiff1d(np.flatnonzero(own > 1.0 + 0.5 * tolerance), active)
+        if not outside.size:
             break
-        worst = outside[np.argsort(-ratios[outside], kind="stable")[: max(100, 2 * dimension)]]
-        kept = active[(weights[active] > 1e-3 / count) | (ratios[active] > 1.0 - tolerance)]
+        worst = outside[np.argsort(-own[outside], kind="stable")[: max(100, 2 * dimension)]]
+        kept = active[(weights[active] > 1e-3 / count) | (own[active] > 1.0 - tolerance)]
         active = np.sort(np.concatenate([kept, worst]))
         if len(active) > 2 * _ACTIVE:
             break
     return best
 
 
-def _better(best: Design, weights: Floats, ratios: Floats, steps: int) -> Design:
+def _better(best: Design, weights: Floats, own: Floats, steps: int) -> Design:
     """Keep the weights with the smaller excess, and count the steps."""
-    excess = float(ratios.max()) - 1.0
+    excess = float(own.max()) - 1.0
     return Design(weights, excess, steps) if excess < best.excess else replace(best, iterations=steps)
 
 
-def _interior_point(vectors: Floats, criterion: Criterion, start: Floats, tolerance: float) -> tuple[Floats, int]:
+def _interior_point(vectors: Floats, start: Floats, tolerance: float) -> tuple[Floats, int]:
     """Solve ``gradient_j + z_j = 1, w_j z_j = 0`` for nonnegative w and z, by Newton steps with a falling target."""
     weights = np.maximum(start, 1e-3 / len(start))
-    # At the right total weight the weighted mean of the gradient is 1; both criteria grow by a known power of it.
-    gradient, curvature = criterion.derivatives(vectors, weights / weights.sum())
-    weights = weights / weights.sum() * (weights @ gradient / weights.sum()) ** criterion.exponent
-    slack = np.maximum(1.0 - criterion.derivatives(vectors, weights)[0], 1e-2)
+    # At the right total weight the weighted mean of the gradient is 1; the gradient falls with the root of that weight.
+    gradient, _ = derivatives(vectors, weights / weights.sum())
+    weights = weights / weights.sum() * (weights @ gradient / weights.sum()) ** 2
+    slack = np.maximum(1.0 - derivatives(vectors, weights)[0], 1e-2)
     for step in range(1, _NEWTON_STEPS + 1):
-        gradient, curvature = criterion.derivatives(vectors, weights)
+        gradient, curvature = derivatives(vectors, weights)
         total = weights.sum()
         complementarity = float(weights @ slack) / total
         if complementarity < 0.5 * tolerance and gradient.max() < 1.0 + 0.5 * tolerance:
@@ -254,36 +178,31 @@ def spanning(vectors: npt.ArrayLike) -> Floats:
     return array
 
 
-def solved(vectors: Floats, criterion: Criterion, tolerance: float, max_iterations: int) -> Design:
-    """The optimal design of a criterion, refused if its gap is larger than the tolerance."""
-    goal = _validate.positive_real(tolerance, "tolerance")
-    design = optimal_design(vectors, criterion, goal, _validate.positive_integer(max_iterations, "max_iterations"))
-    if design.excess > goal:
-        raise ValueError(
-            f"the optimal shape of the noise was not found: the relative gap is {design.excess:.3g} after "
-            f"{design.iterations} iterations, more than tolerance={goal!r}; allow more by max_iterations (now "
-            f"{max_iterations}), or a larger gap by tolerance"
-        )
-    return design
-
-
 def just_containing(shape: Floats, vectors: Floats) -> Floats:
-    """Scale a shape so that the largest ``v^T shape^-1 v`` is 1, and make it symmetric to the last bit."""
+    """Scale a shape so that the largest ``v^T shape^-1 v`` is 1, symmetric to the last bit and read-only."""
     even = 0.5 * (shape + shape.T)
     white = scipy.linalg.solve_triangular(scipy.linalg.cholesky(even, lower=True), vectors.T, lower=True)
-    return np.asarray(even * float(np.max(np.sum(white**2, axis=0))))
+    covariance = np.asarray(even * float(np.max(np.sum(white**2, axis=0))))
+    covariance.flags.writeable = False
+    return covariance
 
 
-def read_only(array: Floats) -> Floats:
-    """The array itself, made read-only."""
-    array.flags.writeable = False
-    return array
-
-
-@_documented
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """The covariance of least trace whose ellipsoid contains all vectors."""
+    """The covariance of least trace whose ellipsoid contains all vectors.
+
+    Parameters
+    ----------
+    covariance : numpy.ndarray, shape (n, n)
+        Every vector is within its ellipsoid, and one is on its boundary.
+    error : float
+        Trace of the covariance: the expected squared error of 1-GDP noise.
+    bound : float
+        No covariance whose ellipsoid contains all vectors has a trace below this.
+    gap : float
+        How far from the optimum it may be: ``error / bound - 1``.
+    iterations : int
+    """
 
     covariance: Floats
     error: float
@@ -292,7 +211,6 @@ class Factorization:
     iterations: int
 
 
-@_documented
 def optimal_factorization(
     vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
 ) -> Factorization:
@@ -303,6 +221,15 @@ def optimal_factorization(
     ``tr X^-1 + sum_j l_j (v_j^T X v_j - 1)`` is at ``X^-2 = S(l)``, of value ``2 tr S(l)^(1/2) - sum_j l_j``; then choose the
     sum of l.) This is the factorization mechanism, whose noise may have any shape, optimised for the total squared error
     (Li et al., 2010; Edmonds, Nikolov and Ullman, 2020).
+
+    Parameters
+    ----------
+    vectors : array_like, shape (m, n)
+        One of each pair v, -v; at most 20,000 vectors in at most 300 dimensions, and they must span the space.
+    tolerance : float
+        Largest relative gap accepted. ValueError where it is not reached.
+    max_iterations : int
+        Multiplicative and Newton steps in all.
 
     References
     ----------
@@ -318,107 +245,19 @@ def optimal_factorization(
     16.000 [[12.0, 0.0], [0.0, 4.0]]
     """
     array = spanning(vectors)
-    design = solved(array / np.sqrt(np.mean(np.sum(array**2, axis=1))), RootTrace(), tolerance, max_iterations)
+    goal = _validate.positive_real(tolerance, "tolerance")
+    limit = _validate.positive_integer(max_iterations, "max_iterations")
+    design = optimal_design(array / np.sqrt(np.mean(np.sum(array**2, axis=1))), goal, limit)
+    if design.excess > goal:
+        raise ValueError(
+            f"the optimal shape of the noise was not found: the relative gap is {design.excess:.3g} after "
+            f"{design.iterations} iterations, more than tolerance={goal!r}; allow more by max_iterations (now "
+            f"{max_iterations}), or a larger gap by tolerance"
+        )
     # The roots of the eigenvalues of S are singular values, which have twice as many digits.
     triangle = np.linalg.qr(np.sqrt(design.weights)[:, None] * array, mode="r")
     _, roots, rows = np.linalg.svd(triangle)
     bound = float(roots.sum()) ** 2
     covariance = just_containing((rows.T * (roots * roots.sum())) @ rows, array)
     error = float(np.trace(covariance))
-    return Factorization(read_only(covariance), error, bound, max(error / bound - 1.0, 0.0), design.iterations)
-
-
-@_documented
-@dataclass(frozen=True, eq=False)
-class EnclosingEllipsoid:
-    """The ellipsoid ``{x : x^T covariance^-1 x <= 1}`` of least volume around vectors and their negatives."""
-
-    covariance: Floats
-    gap: float
-    iterations: int
-
-
-@_documented
-@dataclass(frozen=True, eq=False)
-class BaseDecomposition:
-    """Orthogonal blocks of directions, with noise of one scale in each: ``sum_i radii_i**2 U_i U_i^T``, scaled."""
-
-    covariance: Floats
-    blocks: tuple[Floats, ...]
-    radii: tuple[float, ...]
-    gap: float
-    iterations: int
-
-
-@_documented
-def enclosing_ellipsoid(
-    vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
-) -> EnclosingEllipsoid:
-    """Find the ellipsoid of least volume, centred at 0, around vectors and their negatives.
-
-    By the dual, a D-optimal design: maximise ``log det S`` over weights, ``S = sum w_j v_j v_j^T``; then ``n S`` is the
-    ellipsoid (Kiefer and Wolfowitz, 1960; Titterington, 1975).
-
-    Examples
-    --------
-    >>> enclosing_ellipsoid([[3.0, 0.0], [0.0, 1.0]]).covariance.round(9)
-    array([[9., 0.],
-           [0., 1.]])
-    """
-    array = spanning(vectors)
-    # The optimum moves with the coordinates, so solve where the vectors are round.
-    root = _root(array)
-    white = np.asarray(scipy.linalg.solve_triangular(root, array.T, lower=True).T)
-    design = solved(white, LogDeterminant(), tolerance, max_iterations)
-    covariance = just_containing(root @ ((white.T * design.weights) @ white) @ root.T, array)
-    return EnclosingEllipsoid(read_only(covariance), max(design.excess, 0.0), design.iterations)
-
-
-@_documented
-def base_decomposition(
-    vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
-) -> BaseDecomposition:
-    """Find the noise shape of the correlated Gaussian mechanism of Nikolov, Talwar and Zhang.
-
-    The shorter half of the axes of the ellipsoid of least volume is a block of directions; the vectors, projected onto
-    the longer half, are decomposed in the same way. Block i gets noise of variance ``k r_i**2``, with k the number of
-    blocks and ``r_i`` the length of the longest projected vector. Axes as long as the longest of the shorter half join it,
-    so that rounding decides nothing; a ball is one block. At the end the whole is scaled to contain the vectors tightly:
-    k is enough and often more than enough.
-
-    References
-    ----------
-    Nikolov, Talwar and Zhang (2013), The Geometry of Differential Privacy: the Sparse and Approximate Cases, STOC.
-
-    Examples
-    --------
-    >>> found = base_decomposition([[3.0, 0.0], [0.0, 1.0]])
-    >>> [block.shape[1] for block in found.blocks], [round(radius, 6) for radius in found.radii]
-    ([1, 1], [1.0, 3.0])
-    """
-    array = spanning(vectors)
-    basis, projected = np.eye(array.shape[1]), array
-    blocks: list[Floats] = []
-    gap, iterations = 0.0, 0
-    while basis.shape[1]:
-        if basis.shape[1] > 1:
-            ellipsoid = enclosing_ellipsoid(projected, tolerance=tolerance, max_iterations=max_iterations)
-            gap, iterations = max(gap, ellipsoid.gap), iterations + ellipsoid.iterations
-            squares, axes = scipy.linalg.eigh(ellipsoid.covariance)  # ascending
-            middle = squares[(len(squares) + 1) // 2 - 1]
-            short = int(np.count_nonzero(squares <= middle * (1.0 + _TIE) ** 2))
-        else:
-            axes, short = np.eye(1), 1
-        blocks.append(read_only(basis @ axes[:, :short]))
-        basis = basis @ axes[:, short:]
-        projected = array @ basis
-    radii = tuple(float(np.sqrt(np.max(np.sum((array @ block) ** 2, axis=1)))) for block in blocks)
-    shape = sum((r**2 * (block @ block.T) for r, block in zip(radii, blocks, strict=True)), np.zeros(()))
-    covariance = read_only(just_containing(np.asarray(shape), array))
-    return BaseDecomposition(covariance, tuple(blocks), radii, gap, iterations)
-
-
-def _root(vectors: Floats) -> Floats:
-    """A lower triangular L with ``L L^T = V^T V / m``, from V itself: its square would lose half of the digits."""
-    root = np.linalg.qr(vectors, mode="r").T / np.sqrt(len(vectors))
-    return np.asarray(root * np.where(np.diagonal(root) < 0.0, -1.0, 1.0))
+    return Factorization(covariance, error, bound, max(error / bound - 1.0, 0.0), design.iterations)

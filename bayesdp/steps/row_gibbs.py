@@ -19,7 +19,7 @@ from pytensor.graph.traversal import ancestors
 from bayesdp._random import seed_state
 from bayesdp._validate import positive_integer
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
-from bayesdp.noise.subspace.row_space import RowDirections, directions_of, row_basis, sweep
+from bayesdp.noise.subspace.projected_laplace import RowDirections, directions_of, row_basis, sweep
 from bayesdp.steps._assigned import chosen_values
 
 __all__ = ["RowNoiseGibbs"]

@@ -51,7 +51,6 @@ KEEPING: dict[str, Make] = {
     "projected Laplace": lambda a: mechanisms.ProjectedLaplace(a, epsilon=0.8),
     "extended Gaussian": lambda a: mechanisms.ExtendedGaussian(a, mu=0.5),
     "extended Laplace": lambda a: mechanisms.ExtendedLaplace(a, epsilon=0.8),
-    "mixed Laplace": lambda a: mechanisms.MixedLaplace(a, epsilons=[0.4, 1.6], probabilities=[0.5, 0.5]),
     "correlated Gaussian": lambda a: mechanisms.CorrelatedGaussian(a, mu=0.5),
     "K-norm": lambda a: mechanisms.KNorm(a, epsilon=0.8),
     "Semi-DP Gaussian": lambda a: mechanisms.SemiGaussian(a, mu=0.7),

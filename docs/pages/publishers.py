@@ -34,7 +34,6 @@ PUBLISHERS: dict[str, str] = {
     "projected-gaussian": _NONE + "Gao, Gong and Yu (2022).",
     "projected-laplace": _NONE + "Gao, Gong and Yu (2022).",
     "extended-laplace": _NONE + "Gao, Gong and Yu (2022).",
-    "mixed-laplace": _NONE + "Gao, Gong and Yu (2022) for the parts of the mixture.",
     "correlated-gaussian": _NONE + "Gaussian noise on a subspace, of the shape that a query needs.",
     "subspace-norm": _NONE + "Noise by a norm, on the subspace that the invariants leave.",
     "k-norm": _NONE + "Hardt and Talwar (2010), on the subspace that the invariants leave.",

@@ -11,7 +11,7 @@ import bayesdp as bdp
 from bayesdp.calibration import joint_distribution_test
 from bayesdp.calibration.joint import _two_sample
 from bayesdp.noise import DiscreteGaussian
-from bayesdp.noise.subspace.row_space import row_coordinates
+from bayesdp.noise.subspace.projected_laplace import row_coordinates
 from bayesdp.steps import FiberGibbs
 from tests.calibration import models
 from tests.calibration.test_coverage import odd_fails

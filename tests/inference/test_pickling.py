@@ -55,7 +55,6 @@ TRIPLE = {
     "projected-gaussian": (noise.ProjectedGaussian(2.0), [4.5, -0.75, 4.25]),
     "projected-laplace": (noise.ProjectedLaplace(1.5), [4.5, -0.75, 4.25]),
     "extended-laplace": (noise.ExtendedLaplace(1.5), [4.5, -0.75, 4.25]),
-    "mixed-laplace": (noise.MixedLaplace(1.5, [1.0, 2.0], [0.5, 0.5]), [4.5, -0.75, 4.25]),
     "correlated-gaussian": (noise.CorrelatedGaussian(np.array([[6.0, 2.0], [2.0, 3.0]])), [4.5, -0.75, 4.25]),
     "random-rounding": (noise.RandomRounding(3), [3, 3, 3]),
     "conventional-rounding": (noise.ConventionalRounding(5), [5, 0, 5]),

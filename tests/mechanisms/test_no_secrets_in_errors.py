@@ -39,7 +39,6 @@ MAKES: dict[str, Callable[[], Any]] = {
     "KNorm": lambda: mechanisms.KNorm(BOTH, 0.5),
     "LatticeGaussian": lambda: mechanisms.LatticeGaussian(TOTAL, rho=0.1),
     "LatticeLaplace": lambda: mechanisms.LatticeLaplace(BOTH, 0.5),
-    "MixedLaplace": lambda: mechanisms.MixedLaplace(BOTH, [0.5, 1.0], [0.5, 0.5]),
     "ProjectedGaussian": lambda: mechanisms.ProjectedGaussian(
         BOTH, mu=0.5, query=Margins(LABELS, ["county"]) + Identity(LABELS)
     ),

@@ -12,7 +12,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, SemiLatticeLaplace
-from bayesdp.mechanisms.one_person import alone, with_person
+from bayesdp.mechanisms.base import alone, with_person
 from bayesdp.papers.semi_dp import semi_project
 from bayesdp.papers.subspace import project
 from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, pure_pairs
@@ -64,8 +64,7 @@ def by_enumeration(invariants: Invariants) -> tuple[set[int], set[int], bool]:
 def test_in_which_cells_one_record_can_change(name: str) -> None:
     invariants = Invariants(INVARIANTS[name])
     move, come, alike = by_enumeration(invariants)
-    own = alone(invariants)
-    assert (own.cells, own.movable, own.uncounted, own.alike) == (invariants.frame.size, len(move), len(come), alike)
+    assert alone(invariants) == (invariants.frame.size, len(move), len(come), alike)
 
 
 @pytest.mark.parametrize("name", INVARIANTS)

@@ -17,7 +17,6 @@ INVARIANTS = bdp.Invariants(bdp.Totals({"county": ["Alpha", "Beta", "Gamma"]}))
         (d.SubspaceNorm, {"norm": None}, "norm must be one of"),
         (d.SemiKNorm, {"adjacency": None}, "adjacency must be a positive integer"),
         (d.KNorm, {"vertices": None}, "vertices must hold"),
-        (d.MixedLaplace, {"ratios": None, "weights": [0.5, 0.5]}, "ratios must hold"),
         (d.CorrelatedGaussian, {"covariance": None}, "covariance must hold"),
     ],
 )

@@ -19,7 +19,7 @@ from bayesdp import noise
 from bayesdp.distributions import ProjectedLaplace, ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.distributions.confidential_counts import ExactAnswers
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.row_space import log_gram, row_basis
+from bayesdp.noise.subspace.projected_laplace import log_gram, row_basis
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
 

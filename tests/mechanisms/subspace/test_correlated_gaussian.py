@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,8 @@ import pytest
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import CorrelatedGaussian, Mechanism, ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
-from bayesdp.privacy import DIFFERENCES, gaussian_delta, gaussian_epsilon
+from bayesdp.papers.subspace import base_decomposition
+from bayesdp.privacy import DIFFERENCES, gaussian_delta, gaussian_epsilon, gaussian_sigma, neighbour_differences
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from bayesdp.release import Release
 from tests.lattices.oracles import labels, one_way
@@ -54,14 +54,11 @@ def mahalanobis(mechanism: CorrelatedGaussian, moved: Floats) -> Floats:
     return np.sqrt(np.maximum(np.sum((moved @ inverse) * moved, axis=1), 0.0))
 
 
-@pytest.mark.parametrize("method", ["ellipsoid", "factorization"])
 @pytest.mark.parametrize(("invariants", "query", "neighbours"), CASES)
 def test_the_worst_neighbours_lose_exactly_what_is_stated(
-    invariants: Invariants, query: Query | None, neighbours: str, method: str
+    invariants: Invariants, query: Query | None, neighbours: str
 ) -> None:
-    mechanism = CorrelatedGaussian(
-        invariants, epsilon=0.8, delta=1e-7, method=method, query=query, neighbours=neighbours
-    )
+    mechanism = CorrelatedGaussian(invariants, epsilon=0.8, delta=1e-7, query=query, neighbours=neighbours)
     lengths = mahalanobis(mechanism, shifts(mechanism))
     # Noise of this covariance moved by v is as hard to tell from noise at 0 as N(|v|, 1) from N(0, 1).
     deltas = [gaussian_delta(0.8, 1.0, length) for length in lengths if length > 1e-12]
@@ -91,34 +88,29 @@ def test_errors_are_those_of_the_mechanisms_and_in_order(
 ) -> None:
     common = {"epsilon": 1.0, "delta": 1e-6, "query": query, "neighbours": neighbours}
     one = CorrelatedGaussian(invariants, **common)
-    two = CorrelatedGaussian(invariants, method="factorization", **common)
     errors = one.errors()
-    assert errors == pytest.approx(two.errors(), rel=1e-9)
-    assert errors["ellipsoid"] == pytest.approx(one.error)
-    assert errors["factorization"] == pytest.approx(two.error)
+    assert errors["factorization"] == pytest.approx(one.error)
     assert errors["projected Gaussian"] == pytest.approx(ProjectedGaussian(invariants, **common).error)
     bound = errors["lower bound for Gaussian noise"]
     assert bound <= errors["factorization"] <= bound * (1 + 2e-6)
-    assert all(bound <= errors[name] * (1 + 1e-12) for name in ("ellipsoid", "extended Gaussian"))
+    vectors = neighbour_differences(one.released_query, invariants, neighbours)
+    blocks = gaussian_sigma(1.0, 1e-6) ** 2 * float(np.trace(base_decomposition(vectors)[0]))
+    assert all(bound <= other * (1 + 1e-12) for other in (blocks, errors["extended Gaussian"]))
     assert errors["extended Gaussian"] <= errors["projected Gaussian"] * (1 + 1e-12)
-    n = one.answer_invariants.dimension
-    assert errors["factor of Theorem 3.11"] == pytest.approx(math.log2(n) ** 2 * math.log(1e6))
-    assert (
-        "factor of Theorem 3.11"
-        not in CorrelatedGaussian(invariants, mu=1.0, query=query, neighbours=neighbours).errors()
-    )
     # The error is what the noise has: trace of the covariance over the cells.
     variance = one.law.variance(one.answer_invariants.frame.shape, one.answer_invariants)
     assert variance.sum() == pytest.approx(one.error)
 
 
 def test_correlated_noise_is_less_noise_where_answers_overlap() -> None:
-    errors = CorrelatedGaussian(Totals(AGES), mu=1.0, query=BELOW).errors()
-    assert errors["factorization"] < 0.9 * errors["ellipsoid"] < 0.6 * errors["extended Gaussian"]
+    mechanism = CorrelatedGaussian(Totals(AGES), mu=1.0, query=BELOW)
+    errors = mechanism.errors()
+    vectors = neighbour_differences(BELOW, mechanism.invariants, "substitution")
+    blocks = float(np.trace(base_decomposition(vectors)[0]))
+    assert errors["factorization"] < 0.9 * blocks < 0.6 * errors["extended Gaussian"]
     # On the cells of a table with both margins nothing can be gained: all neighbours are alike up to symmetry.
     errors = CorrelatedGaussian(one_way(3, 3), mu=1.0).errors()
     assert errors["extended Gaussian"] == pytest.approx(errors["lower bound for Gaussian noise"], rel=2e-6)
-    assert errors["ellipsoid"] == pytest.approx(errors["extended Gaussian"], rel=2e-6)
 
 
 def test_losses_of_the_differences_that_are_kept() -> None:
@@ -138,9 +130,8 @@ def test_losses_of_the_differences_that_are_kept() -> None:
     assert substituted.loss["epsilon"] == pytest.approx(neighbours.loss["epsilon"]) == 1.0
 
 
-@pytest.mark.parametrize("method", ["ellipsoid", "factorization"])
-def test_releases(method: str) -> None:
-    mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW, method=method)
+def test_releases() -> None:
+    mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW)
     counts = np.array([3, 1, 4, 1, 5, 9, 2])
     release = mechanism.release(counts, rng=np.random.default_rng(1))
     [measured] = release.measurements
@@ -153,10 +144,14 @@ def test_releases(method: str) -> None:
     assert again == mechanism
     assert again.law == mechanism.law
     assert Release.from_dataset(release.to_dataset()) == release
+    earlier = mechanism.describe() | {"method": "factorization"}
+    assert Mechanism.from_description(earlier, AGES) == mechanism
+    with pytest.raises(ValueError, match="mechanism 'correlated-gaussian' has no parameter 'method'"):
+        Mechanism.from_description(earlier | {"method": "ellipsoid"}, AGES)
 
 
 def test_released_noise_has_the_covariance() -> None:
-    mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW, method="factorization")
+    mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW)
     size, covariance = 4000, mechanism.covariance
     noise = mechanism.answer_invariants.coordinates(mechanism.noise(np.random.default_rng(2), size))
     spread = np.sqrt(np.diagonal(covariance))
@@ -168,11 +163,6 @@ def test_released_noise_has_the_covariance() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (
-            lambda: CorrelatedGaussian(Totals(AGES), mu=1.0, method="best"),
-            ValueError,
-            "method must be one of 'ellipsoid'",
-        ),
         (lambda: CorrelatedGaussian(Totals(AGES)), ValueError, "state the loss by"),
         (
             lambda: CorrelatedGaussian(Totals(AGES), epsilon=1.0, delta=0.0),

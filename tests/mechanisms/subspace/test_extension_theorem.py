@@ -25,7 +25,6 @@ MECHANISMS = {
     "correlated gaussian": m.CorrelatedGaussian(TOTAL, mu=0.6),
     "projected laplace": m.ProjectedLaplace(TOTAL, 0.6),
     "extended laplace": m.ExtendedLaplace(TOTAL, 0.6),
-    "mixed laplace": m.MixedLaplace(TOTAL, [0.4, 0.8], [0.5, 0.5]),
     "k-norm": m.KNorm(TOTAL, 0.6),
     "lattice laplace": m.LatticeLaplace(TOTAL, 0.6),
     "lattice gaussian": m.LatticeGaussian(TOTAL, rho=0.1),
@@ -74,7 +73,7 @@ FREE = bdp.Invariants(frame=CELLS)
 KINDS = {
     "k-norm": lambda exact, query: m.KNorm(exact, 0.6, query=query),
     "extended gaussian": lambda exact, query: m.ExtendedGaussian(exact, mu=0.6, query=query),
-    "best gaussian": lambda exact, query: m.CorrelatedGaussian(exact, mu=0.6, query=query, method="factorization"),
+    "best gaussian": lambda exact, query: m.CorrelatedGaussian(exact, mu=0.6, query=query),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayesdp as bdp
-from bayesdp.privacy import gaussian_delta
+from bayesdp.privacy import gaussian_delta, lemma_3_4_sigma
 
 LINE = {"county": ["p", "q", "r"], "state": ("county", ["N", "N", "S"])}
 GRID = {"row": ["p", "q", "r"], "column": ["low", "high"]}
@@ -78,7 +78,7 @@ def test_extended_noise_is_never_larger_than_projected_gaussian_noise():
     for invariants, query in ((BOTH, None), (bdp.Totals(GRID), STACKED), (bdp.Margins(GRID, ["row"]), None)):
         projected = bdp.ProjectedGaussian(invariants, mu=1.0, query=query)
         extended = bdp.ExtendedGaussian(invariants, mu=1.0, query=query)
-        correlated = bdp.CorrelatedGaussian(invariants, mu=1.0, query=query, method="factorization")
+        correlated = bdp.CorrelatedGaussian(invariants, mu=1.0, query=query)
         assert extended.error <= projected.error * (1 + 1e-12)
         assert correlated.error <= extended.error * (1 + 1e-9)
 
@@ -113,14 +113,13 @@ def test_projected_laplace_noise_is_not_laplace_noise_given_the_invariants():
     assert abs(density(0.0) - conditional(0.0)) > 0.4
 
 
-def test_lemma_3_4_is_offered_where_it_holds_and_refused_where_not():
-    by_lemma = bdp.ProjectedGaussian(bdp.Totals(LINE), epsilon=0.5, delta=1e-5, calibration="lemma 3.4")
-    assert by_lemma.sigma == pytest.approx(math.sqrt(2) * (1 + math.sqrt(1 + math.log(1e5))) / 0.5)
-    assert by_lemma.sigma > bdp.ProjectedGaussian(bdp.Totals(LINE), epsilon=0.5, delta=1e-5).sigma
-    with pytest.raises(ValueError, match="delta"):
-        bdp.ProjectedGaussian(bdp.Totals(LINE), epsilon=2.0, delta=1e-10, calibration="lemma 3.4")
-    with pytest.raises(ValueError, match="state the loss by these"):
-        bdp.ExtendedGaussian(bdp.Totals(LINE), mu=1.0, calibration="lemma 3.4")
+def test_the_scale_is_below_that_of_lemma_3_4_and_files_may_say_how_it_was_found():
+    mechanism = bdp.ProjectedGaussian(bdp.Totals(LINE), epsilon=0.5, delta=1e-5)
+    assert mechanism.sigma < lemma_3_4_sigma(0.5, 1e-5, mechanism.sensitivity)
+    earlier = mechanism.describe() | {"calibration": "analytic"}
+    assert type(mechanism).from_description(earlier, LINE) == mechanism
+    with pytest.raises(ValueError, match="has no parameter 'calibration'"):
+        type(mechanism).from_description(earlier | {"calibration": "lemma 3.4"}, LINE)
 
 
 @pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])

@@ -199,7 +199,6 @@ for _example in (
     Example(noise.ProjectedGaussian(1.5), 7.5),
     Example(noise.ProjectedLaplace(1.0), 12, sampled=True),
     Example(noise.ExtendedLaplace(1.0), 12),
-    Example(noise.MixedLaplace(1.0, [1.0, 2.0], [0.5, 0.5]), 24),
     Example(
         noise.CorrelatedGaussian(np.array([[3.0, 1.0], [1.0, 2.0]])),
         8.5,
