@@ -32,7 +32,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import IntegersOnly, Smooth
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, all_of
-from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
+from bayesdp.privacy.smooth import smooth_gaussian_delta
 from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import SumPart
 
@@ -291,14 +291,6 @@ class LatticeGaussian(AtDistance, GaussianStatement):
         """The law of the noise."""
         return noise.LatticeGaussian(self.sigma)
 
-    def smooth(self, epsilon: float) -> SmoothDP | None:
-        """The loss at every distance (Definition 2 of the paper), at an epsilon for each unit of l2 distance.
-
-        Its delta is `bayesdp.privacy.smooth_gaussian_delta`, an upper bound on every lattice. None where that is 1.
-        """
-        delta = smooth_gaussian_delta(epsilon, self.sigma)
-        return SmoothDP(epsilon, delta, "l2") if delta < 1.0 else None
-
     def profiles(self, difference: str) -> tuple[LatticeProfile, ...]:
         """The exact (epsilon, delta) profiles of a kind of difference, a name in `DIFFERENCES`, each with bounds on both sides.
 
@@ -328,9 +320,11 @@ class LatticeGaussian(AtDistance, GaussianStatement):
 
     @property
     def _drawing_caveats(self) -> tuple[Statement, ...]:
-        smooth = None if self.epsilon is None else self.smooth(self.epsilon / self.sensitivity)
-        grows = () if smooth is None else (Smooth(smooth.epsilon, smooth.delta, "l2"),)
-        return (FLOATING_POINT_CAVEAT, *grows)
+        if self.epsilon is None:
+            return (FLOATING_POINT_CAVEAT,)
+        rate = self.epsilon / self.sensitivity
+        delta = smooth_gaussian_delta(rate, self.sigma)
+        return (FLOATING_POINT_CAVEAT, Smooth(rate, delta, "l2")) if delta < 1.0 else (FLOATING_POINT_CAVEAT,)
 
     def _earlier_rows(self) -> tuple[PairLoss, ...]:
         return gaussian_pairs(self.sigma, self.differences, delta=self.delta)
@@ -409,11 +403,6 @@ class LatticeLaplace(AtDistance, LatticeNormNoise):
     def rate(self) -> float:
         """The rate of the noise per count, ``epsilon / sensitivity``."""
         return self.epsilon / self.sensitivity
-
-    @property
-    def smooth(self) -> SmoothDP:
-        """The loss at every distance (Definition 2 of the paper); the guarantee prints it as it grows."""
-        return SmoothDP(self.rate, 0.0, self.norm)
 
 
 @dataclass(frozen=True)
