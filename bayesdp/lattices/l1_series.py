@@ -169,15 +169,24 @@ def part_matrix(part: Table | General) -> Ints:
 def l1_series(part: Part) -> L1Series | None:
     """The rational function of a part (of one copy, for a table that is written several times); None where it is not found."""
     if isinstance(part, Line):
-        length = int(np.abs(part.entries).sum())
-        return L1Series(np.array([0.0, length]), np.zeros(2), length, 1)
-    if isinstance(part, Table) and len(part.shape) == 1:  # see `log_normaliser`
-        count = part.shape[0]
-        return L1Series(2.0 * np.arange(count), log_weights(count, 0.0), 2, count - 1)
+        return _multiples(int(np.abs(part.entries).sum()))
+    if isinstance(part, Table) and len(part.shape) == 1:
+        return _zero_sum(part.shape[0])
     cells = math.prod(part.shape) if isinstance(part, Table) else part.cells.size
     if cells > _CELLS:
         return None
     return _of_rows(tuple(map(tuple, part_matrix(part).tolist())), part.shape if isinstance(part, Table) else ())
+
+
+@lru_cache(maxsize=256)
+def _multiples(length: int) -> L1Series:
+    return L1Series(np.array([0.0, length]), np.zeros(2), length, 1)
+
+
+@lru_cache(maxsize=256)
+def _zero_sum(count: int) -> L1Series:
+    """See `bayesdp.lattices.fixed_sum.log_normaliser`."""
+    return L1Series(2.0 * np.arange(count), log_weights(count, 0.0), 2, count - 1)
 
 
 @lru_cache(maxsize=256)

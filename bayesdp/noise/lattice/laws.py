@@ -11,16 +11,14 @@ The integrand is analytic for ``|Im u| < pi / 2`` and falls doubly exponentially
 off by at most ``2 N / (exp(2 pi a / h) - 1)``, N the integral of the absolute value on the lines ``Im u = +-a``
 (Trefethen and Weideman 2014, Theorem 5.1). Taking absolute values gives ``N <= cos(a)**(-1/2) Z(epsilon cos a)``, and by
 Poisson's formula ``epsilon**n Z(epsilon)`` grows with epsilon, so that ``N <= cos(a)**(-n-1/2) Z(epsilon)``. The step is
-chosen so that the relative error is below 1e-16, and so are the ends of the range.
-
-For small t, ``Theta(t) = (pi / t)**(n/2) / V`` up to a factor between 1 and ``1 + 1e-13`` below some t_c (V the volume
-of a cell). Below a smallest epsilon the first term of Poisson's formula alone is used, which is what that expression
-gives: with ``v = epsilon**2 / (4 t_c)`` its relative error is at most ``2 v**((n+1)/2) / Gamma((n+1)/2) + 1e-13``.
+chosen so that the relative error is below 1e-16, and so are the ends of the range, for every epsilon from 1e-14 on: for small t,
+Theta is the volume term of Poisson's formula, ``(pi / t)**(n/2)`` over that of a cell.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,14 +26,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainccinv, gammaln, logsumexp
+from scipy.special import gammainccinv, logsumexp
 
 from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
 from bayesdp.lattices.parts import Line, Table, lattice_parts
-from bayesdp.lattices.sums import Multiples, ZeroSum, added, l1_log_sum, l2_sums, log_coth
+from bayesdp.lattices.sums import added, l1_log_sum, theta_series
 from bayesdp.noise import theta
 from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.lattice.linear import size_masses
@@ -233,19 +231,35 @@ def _waves(count: int, sigma: Any, xp: Any = np) -> tuple[Any, Any]:
     return xp.maximum(1.0 + xp.dot(weights, cosines), 1e-17), xp.dot(weights * k * k, cosines)
 
 
+@lru_cache(maxsize=64)
+def _gaussian_parts(invariants: Invariants) -> Counter[tuple[Any, float]] | None:
+    """How many parts there are of each kind, and what its scale is divided by; None if a sum is not known."""
+    # A kind is None for the multiples of a vector, or how many integers sum to zero, or the series of another part.
+    found: Counter[tuple[Any, float]] = Counter()
+    for part in lattice_parts(invariants):
+        if isinstance(part, Line):
+            found[None, float(np.linalg.norm(part.entries.astype(np.float64)))] += 1
+            continue
+        fixed_total = isinstance(part, Table) and len(part.shape) == 1
+        kind: Any = part.cells.shape[1] if fixed_total else theta_series(part)
+        if kind is None:
+            return None
+        found[kind, math.sqrt(part.copies) if isinstance(part, Table) else 1.0] += 1
+    return found
+
+
 def l2_log_sum(invariants: Invariants, sigma: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""
-    sums = l2_sums(invariants)
-    if sums is None:
+    parts = _gaussian_parts(invariants)
+    if parts is None:
         return None
     terms = []
-    for part, number in sums.items():
-        if isinstance(part, Multiples):
-            one = theta.log_sum(0.0 if xp is np else None, sigma / part.length, xp)
-        elif isinstance(part, ZeroSum):
-            one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies), xp)
+    for (kind, divisor), number in parts.items():
+        scale = sigma / divisor
+        if kind is None:
+            one = theta.log_sum(0.0 if xp is np else None, scale, xp)
         else:
-            one = part.series.log_sum(sigma / math.sqrt(part.copies), xp)
+            one = gaussian_log_sum(kind, scale, xp) if isinstance(kind, int) else kind.log_sum(scale, xp)
         terms.append(number * one)
     return added(xp, terms, sigma)
 
@@ -324,23 +338,20 @@ class LatticeGaussian(LatticeLaw):
 
 _DIMENSIONS = 5_000  # lattices with more dimensions are not computed: they need thousands of Gaussian sums
 _LOG_ERROR = 37.0  # exp(-37) < 1e-16
+_LEAST = 1e-14  # rates are above 2**-46
 
 
 @dataclass(frozen=True, eq=False)
 class RadialSum:
-    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])`` from `smallest` on."""
+    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])``."""
 
     inverse: Floats  # ``1 / (4 t)`` at the nodes
     log_weights: Floats
-    smallest: float  # epsilon below which ``Z = exp(log_scale) epsilon**-dimension``
-    log_scale: float
-    dimension: int
 
     def log_sum(self, epsilon: Any, xp: Any = np) -> Any:
         """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice."""
-        small, low, high = both_sides(xp, epsilon, self.smallest)
-        others = xp.log(high) + log_sum_exp(xp, self.log_weights - xp.expand_dims(high, -1) ** 2 * self.inverse)
-        return xp.where(small, self.log_scale - self.dimension * xp.log(low), softplus(xp, others))
+        terms = self.log_weights - xp.expand_dims(epsilon, -1) ** 2 * self.inverse
+        return softplus(xp, xp.log(epsilon) + log_sum_exp(xp, terms))
 
 
 @lru_cache(maxsize=64)
@@ -351,42 +362,28 @@ def radial_sum(invariants: Invariants) -> RadialSum | None:
         return None
 
     def log_theta(t: float) -> float:
-        value = l2_log_sum(invariants, math.sqrt(0.5 / t))
-        assert value is not None
-        return float(value)
-
-    def from_volume(t: float) -> float:
-        return log_theta(t) - 0.5 * n * math.log(math.pi / t)
+        return float(l2_log_sum(invariants, math.sqrt(0.5 / t)) or 0.0)
 
     largest = 64.0  # of lengths 1 and more: Theta(t) - 1 <= exp(-t / 2) Theta(t / 2)
     while log_theta(0.5 * largest) - 0.5 * largest > -_LOG_ERROR:
         largest *= 1.5
-    simple = 1.0
-    while from_volume(simple) - from_volume(simple / 16.0) > 1e-13:
-        simple *= 0.5
-    shape = 0.5 * (n + 1)
-    bound = math.exp((gammaln(shape) - math.log(2.0) - _LOG_ERROR) / shape)  # of epsilon**2 / (4 simple)
-    smallest = 2.0 * math.sqrt(simple * bound)
-    # Less than 1e-16 of the mixture is at smaller t, for epsilon from the smallest one on.
-    least = simple * bound / float(gammainccinv(shape, math.exp(-_LOG_ERROR)))
+    # Where Theta is the volume, the share of the mixture at smaller t is an incomplete Gamma function of epsilon**2 / (4 t).
+    least = 0.25 * _LEAST**2 / float(gammainccinv(0.5 * (n + 1), math.exp(-_LOG_ERROR)))
     a = np.linspace(0.01, 1.56, 156)
     step = float((2.0 * math.pi * a / (_LOG_ERROR + math.log(2.0) - (n + 0.5) * np.log(np.cos(a)))).max())
     u = np.arange(math.log(least) - step, math.log(largest) + step, step)
     height = np.array([log_theta(math.exp(one)) for one in u])
     u, height = u[height > 0.0], height[height > 0.0]
     weights = math.log(0.5 * step / math.sqrt(math.pi)) - 0.5 * u + height + np.log(-np.expm1(-height))
-    scale = 0.5 * (n - 1) * math.log(math.pi) + n * math.log(2.0) + float(gammaln(shape))
-    return RadialSum(0.25 * np.exp(-u), weights, smallest, scale + from_volume(simple / 16.0), n)
+    return RadialSum(0.25 * np.exp(-u), weights)
 
 
 def radial_log_sum(invariants: Invariants, epsilon: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice; None where it is not computed."""
     if invariants.dimension <= 1:
-        sums = l2_sums(invariants)
-        if sums is None:
-            return None
-        lengths = [part.length for part in sums if isinstance(part, Multiples)]
-        return added(xp, [log_coth(xp, 0.5 * epsilon * length) for length in lengths], epsilon)
+        lines = [part for part in lattice_parts(invariants) if isinstance(part, Line)]
+        lengths = [float(np.linalg.norm(part.entries.astype(np.float64))) for part in lines]
+        return added(xp, [-xp.log(xp.tanh(0.5 * epsilon * length)) for length in lengths], epsilon)
     rule = radial_sum(invariants)
     return None if rule is None else rule.log_sum(epsilon, xp)
 
