@@ -17,10 +17,9 @@ from bayesdp.lattices.secure import draw_secure, has_secure
 from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.mechanisms.families import GaussianStatement, PureStatement, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism, SemiAdjacentTables
-from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
+from bayesdp.noise.lattice.linear import lattice_pairs
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
-    DIFFERENCES,
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
     PairLoss,
@@ -290,30 +289,6 @@ class LatticeGaussian(AtDistance, GaussianStatement):
     def law(self) -> noise.LatticeGaussian:
         """The law of the noise."""
         return noise.LatticeGaussian(self.sigma)
-
-    def profiles(self, difference: str) -> tuple[LatticeProfile, ...]:
-        """The exact (epsilon, delta) profiles of a kind of difference, a name in `DIFFERENCES`, each with bounds on both sides.
-
-        One for each part of the table in which the kind is a lattice of its own; the loss is the largest of them. They are not known
-        (NotImplementedError) for totals that overlap, or where such a difference reaches into several parts.
-
-        Examples
-        --------
-        >>> from bayesdp.queries import Totals
-        >>> [profile] = LatticeGaussian(Totals({"county": list("abc")}), rho=0.0125).profiles("substitution")
-        >>> print("{:.10f} {:.10f}".format(*profile.delta(0.5)))
-        0.0012495180 0.0012495180
-        """
-        kind = DIFFERENCES[choice(difference, tuple(DIFFERENCES), "difference")]
-        found = lattice_profiles(self.invariants, kind, self.sigma)
-        if found is None:
-            raise NotImplementedError(
-                f"the exact profile of a {difference} is known for disjoint totals, and for tables with all sums over one way: "
-                f"under {self.invariants!r} the loss is bounded by zCDP"
-            )
-        if not found:
-            raise ValueError(f"difference {difference!r} does not occur under {self.invariants!r}")
-        return found
 
     def _pairs(self) -> tuple[PairLoss, ...]:
         return lattice_pairs(self.invariants, self.sigma, self.differences, self.delta)

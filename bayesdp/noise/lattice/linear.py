@@ -38,15 +38,7 @@ from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
 from bayesdp.lattices.sums import log_gaussian_bound, squared_lengths
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.noise.base import Floats, Ints
-from bayesdp.privacy import (
-    Difference,
-    PairLoss,
-    discrete_gaussian_delta,
-    discrete_gaussian_epsilon,
-    gaussian_pairs,
-    rho_to_delta,
-    rho_to_epsilon,
-)
+from bayesdp.privacy import Difference, PairLoss, discrete_gaussian_epsilon, gaussian_pairs, rho_to_epsilon
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, all_of
 
 _SIZES = 20_000  # largest size counted: convolving two such lists takes half a second
@@ -117,26 +109,12 @@ class LatticeProfile:
     shift: int  # by how many steps the difference moves it
     spread: float  # every delta is its delta up to a factor between `spread` and ``1 / spread``
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        """A lower and an upper bound of the smallest delta at which the two tables are (epsilon, delta)-indistinguishable."""
-        found = discrete_gaussian_delta(epsilon, self.scale, self.shift)
-        above = min(1.0, found / self.spread) if self.spread else 1.0
-        return found * self.spread, min(above, rho_to_delta(self._rho, epsilon))
-
-    def epsilon(self, delta: float) -> tuple[float, float]:
-        """A lower and an upper bound of the smallest epsilon at a delta."""
-        known = rho_to_epsilon(self._rho, delta)
+    def epsilon(self, delta: float) -> float:
+        """An upper bound of the smallest epsilon at which the two tables are (epsilon, delta)-indistinguishable."""
+        known = rho_to_epsilon(0.5 * (self.shift / self.scale) ** 2, delta)
         if not self.spread:
-            return 0.0, known
-        above = discrete_gaussian_epsilon(delta * self.spread, self.scale, self.shift)
-        least = delta / self.spread
-        below = discrete_gaussian_epsilon(least, self.scale, self.shift) if least < 1.0 else 0.0
-        return below, min(above, known)
-
-    @property
-    def _rho(self) -> float:
-        """The loss in zCDP."""
-        return 0.5 * (self.shift / self.scale) ** 2
+            return known
+        return min(discrete_gaussian_epsilon(delta * self.spread, self.scale, self.shift), known)
 
 
 def lattice_profiles(invariants: Invariants, difference: Difference, sigma: float) -> tuple[LatticeProfile, ...] | None:
@@ -215,7 +193,7 @@ def lattice_pairs(
     for row, difference in zip(rows, differences, strict=True):
         profiles = lattice_profiles(invariants, difference, sigma)
         if profiles:
-            exact = max(profile.epsilon(delta)[1] for profile in profiles)
+            exact = max(profile.epsilon(delta) for profile in profiles)
             row = replace(row, loss=all_of([ZCDP(row.loss["rho"]), ApproximateDP(exact, delta)]))
         found.append(row)
     return tuple(found)
