@@ -20,27 +20,15 @@ circuits of 4 and 6 cells and n = 4: M = 32, so that vectors of size 16 and less
 References: Ehrhart's theorem and Stanley's reciprocity, in Beck and Robins (2015), Computing the Continuous
 Discretely, Chapters 3 and 4.
 
-Vectors are counted by their size cell by cell. A cell adds a multiple of its column to the sums so far. What matters of the
-cells passed is those sums, and how many ways there are to reach them at each size.
-
-With few rows, all sums that can come back to zero are held in one array. Adding a cell with column a multiplies the
-generating function ``P(y, x)`` of sums and sizes by ``sum_k x**|k| y**(k a) = (1 - x**2) / ((1 - x y**a) (1 - x
-y**-a))``: two passes through the array, one each way.
-
-With more rows, only the sums that occur are held, and those that the cells to come cannot bring back to zero in time are
-dropped. Rows that are begun and not ended are few if cells of the same rows stand together.
-
-4 x c tables with zero margins are counted two rows at a time. The first two rows and the last two have opposite column sums
-S, and are counted alike: with ``q_S(x)`` the sum of ``x**(||a||_1 + ||S - a||_1)`` over the rows a with sum zero, tables have
-the generating function ``sum_S q_S(x)**2``. It depends on S up to its order only, and two rows with column sums S have at
-least the size ``||S||_1``.
+Vectors are counted by their size cell by cell. A cell adds a multiple of its column a to the sums so far; in the generating
+function ``P(y, x)`` of sums and sizes that is a factor ``sum_k x**|k| y**(k a) = (1 - x**2) / ((1 - x y**a) (1 - x y**-a))``:
+two passes through an array of all sums that can come back to zero, one each way. It has an axis for each row that is begun and
+not ended, which are few if cells of the same rows stand together.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -51,16 +39,15 @@ import numpy.typing as npt
 from flint import fmpz_mat, fmpz_poly
 
 from bayesdp._numba import nb
-from bayesdp.lattices.fixed_sum import log_sum_exp
-from bayesdp.lattices.parts import General, Table
+from bayesdp.invariants.general import echelon_pivots
+from bayesdp.lattices.fixed_sum import log_sum_exp, log_weights
+from bayesdp.lattices.parts import General, Line, Part, Table
 from bayesdp.moves.basis import leading_signs
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-_NUMBERS = 4_000_000  # states times sizes that are held at most, where only those that occur are held
-_BOX_ROWS = 3  # up to so many independent rows all sums are held
-_BOX_NUMBERS = 30_000_000  # sums times sizes in that array at most
+_NUMBERS = 30_000_000  # sums times sizes that are held at most
 
 
 def l1_shells(matrix: Ints, largest: int) -> Ints | None:
@@ -72,21 +59,30 @@ def l1_shells(matrix: Ints, largest: int) -> Ints | None:
     cells = matrix.shape[1]
     if sum(2**k * math.comb(cells, k) * math.comb(largest, k) for k in range(cells + 1)) >= 2**62:
         return None
-    box = largest * np.abs(matrix).max(axis=1) // 2
-    if len(matrix) <= _BOX_ROWS and math.prod((2 * box + 1).tolist()) * (largest + 1) <= _BOX_NUMBERS:
-        return _count_dense(matrix, box, largest)
-    return _count_sparse(matrix, largest)
-
-
-def _count_dense(matrix: Ints, box: Ints, largest: int) -> Ints:
-    """Hold all sums up to `box` in size: half of a vector has at most half of its size."""
-    spans = 2 * box + 1
-    strides = np.cumprod(np.concatenate([[1], spans[:-1]]))
-    ways = np.zeros((int(np.prod(spans)), largest + 1), dtype=np.int64)
-    ways[int(box @ strides), 0] = 1
-    for column in matrix.T:
-        _multiply(ways, column, spans, strides)
-    return np.array(ways[int(box @ strides)])
+    # Independent rows, short ones first; the cells of the first ones stand together.
+    matrix = matrix[np.argsort(np.count_nonzero(matrix, axis=1), kind="stable")]
+    reduced, _, rank = fmpz_mat(matrix.T.astype(int).tolist()).rref()
+    matrix = matrix[echelon_pivots(reduced, rank)]
+    matrix = matrix[:, np.lexsort(matrix[::-1])]
+    box = largest * np.abs(matrix).max(axis=1) // 2  # half of a vector has at most half of its size
+    begun = np.cumsum(matrix != 0, axis=1)
+    ways = np.zeros(largest + 1, dtype=np.int64)  # an axis for each open row, and the sizes
+    ways[0] = 1
+    rows: list[int] = []  # that are open
+    for cell, column in enumerate(matrix.T):
+        for row in np.flatnonzero((begun[:, cell] == 1) & (column != 0)):
+            wide = np.zeros((2 * box[row] + 1, *ways.shape), dtype=np.int64)
+            wide[box[row]] = ways
+            ways, rows = wide, [int(row), *rows]
+            if ways.size > _NUMBERS:
+                return None
+        spans = np.array(ways.shape[:-1], dtype=np.int64)
+        strides = np.array([math.prod(ways.shape[i + 1 : -1]) for i in range(len(rows))], dtype=np.int64)
+        _multiply(ways.reshape(-1, largest + 1), column[rows], spans, strides)
+        for row in [row for row in rows if begun[row, cell] == begun[row, -1]]:
+            ways = np.take(ways, box[row], axis=rows.index(row))
+            rows.remove(row)
+    return ways
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -111,77 +107,6 @@ def _multiply(ways: Ints, column: Ints, spans: Ints, strides: Ints) -> None:
             if inside:
                 for size in range(1, largest + 1):
                     ways[place, size] += ways[place - shift, size - 1]
-
-
-def _count_sparse(matrix: Ints, largest: int) -> Ints | None:
-    """Hold only the sums that occur."""
-    matrix = matrix[:, _order(matrix)]
-    # The largest entry to come in each row, for each number of cells passed.
-    coming = np.maximum.accumulate(np.abs(matrix[:, ::-1]), axis=1)[:, ::-1]
-    coming = np.concatenate([coming, np.zeros((len(matrix), 1), dtype=np.int64)], axis=1)
-    sums = np.zeros((1, len(matrix)), dtype=np.int64)
-    ways = np.zeros((1, largest + 1), dtype=np.int64)
-    ways[0, 0] = 1
-    for cell in range(matrix.shape[1]):
-        moved = _add_cell(sums, ways, matrix[:, cell], coming[:, cell + 1], largest)
-        if moved is None:
-            return None
-        sums, ways = moved
-    return np.array(ways[0])
-
-
-def _order(matrix: Ints) -> list[int]:
-    """Cells so that few rows are open at a time."""
-    left = np.count_nonzero(matrix, axis=1)
-    begun = np.zeros(len(matrix), dtype=np.bool_)
-    order: list[int] = []
-    todo = list(range(matrix.shape[1]))
-    while todo:
-        inside = matrix[:, todo] != 0
-        opened = (inside & ~begun[:, None]).sum(axis=0)
-        ended = (inside & (left == 1)[:, None]).sum(axis=0)
-        # Among equals, rows that are near their end come first.
-        near = np.where(inside, left[:, None], 10**6).min(axis=0)
-        cell = todo.pop(int(np.lexsort((near, opened - ended))[0]))
-        begun |= matrix[:, cell] != 0
-        left -= matrix[:, cell] != 0
-        order.append(cell)
-    return order
-
-
-def _add_cell(sums: Ints, ways: Ints, column: Ints, coming: Ints, largest: int) -> tuple[Ints, Ints] | None:
-    """States after one more cell; `coming` is the largest entry to come in each row."""
-    least = np.argmax(ways > 0, axis=1)
-    open_rows = coming > 0
-    found: list[tuple[int, Ints, Ints]] = []
-    total = 0
-    for step in range(-largest, largest + 1):
-        moved = sums + step * column
-        need = np.zeros(len(moved), dtype=np.int64)
-        if open_rows.any():
-            need = (-(-np.abs(moved[:, open_rows]) // coming[open_rows])).max(axis=1)
-        kept = np.flatnonzero(~moved[:, ~open_rows].any(axis=1) & (least + abs(step) + need <= largest))
-        if kept.size:
-            found.append((step, kept, moved[kept]))
-            total += kept.size
-            if total > 16 * _NUMBERS // (largest + 1):
-                return None
-    # One number for each state: the open rows in a mixed radix.
-    stacked = np.concatenate([moved for _, _, moved in found])
-    low, span = stacked.min(axis=0), np.ptp(stacked, axis=0) + 1
-    if math.prod(span.tolist()) >= 2**62:
-        return None
-    radix = np.concatenate([[1], np.cumprod(span[:-1])])
-    codes, first, place = np.unique((stacked - low) @ radix, return_index=True, return_inverse=True)
-    if codes.size * (largest + 1) > _NUMBERS:
-        return None
-    after = np.zeros((codes.size, largest + 1), dtype=np.int64)
-    start = 0
-    for step, kept, moved in found:
-        # A step takes different states to different states, so that no place occurs twice.
-        after[place[start : start + len(moved)], abs(step) :] += ways[kept, : largest + 1 - abs(step)]
-        start += len(moved)
-    return stacked[first], after
 
 
 _CHOICES = 20_000  # more sets of columns than this are not searched: 0.05 ms each
@@ -210,60 +135,6 @@ def circuit_lengths(matrix: Ints) -> frozenset[int] | None:
             vector = [abs(int(kernel[i, 0])) for i in range(rank + 1)]
             lengths.add(sum(vector) // math.gcd(*vector))
     return frozenset(lengths)
-
-
-def four_row_shells(columns: int, largest: int) -> Ints | None:
-    """Count the 4 x `columns` tables with zero margins by size, shape (largest + 1,); None if 64 bits may not be enough."""
-    # Free cells say everything, and are no larger than the table.
-    free = 3 * (columns - 1)
-    if sum(2**k * math.comb(free, k) * math.comb(largest, k) for k in range(free + 1)) >= 2**62:
-        return None
-    counts = np.zeros(largest + 1, dtype=np.int64)
-    for sums in _zero_sums(columns, largest // 4):
-        room = largest - 2 * int(np.abs(sums).sum())  # beyond the least size of the four rows
-        two = _two_rows(np.array(sums, dtype=np.int64), room)
-        orders = math.factorial(columns) // math.prod(math.factorial(n) for n in Counter(sums).values())
-        counts[largest - room :] += orders * np.convolve(two, two)[: room + 1]
-    return counts
-
-
-def _zero_sums(length: int, half: int) -> Iterator[tuple[int, ...]]:
-    """Ascending vectors with sum zero whose positive entries add up to at most `half`."""
-
-    def continued(start: tuple[int, ...], negative: int) -> Iterator[tuple[int, ...]]:
-        left, total = length - len(start), sum(start)
-        if left == 0:
-            if total == 0:
-                yield start
-            return
-        least = start[-1] if start else -half
-        for entry in range(least, half + 1):
-            if total + entry * left > 0:  # later entries are no smaller
-                return
-            down = negative - min(entry, 0)
-            if down <= half:
-                yield from continued((*start, entry), down)
-
-    return continued((), 0)
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def _two_rows(sums: Ints, room: int) -> Ints:
-    """Pairs of rows with these column sums, the first of which sums to zero, by size beyond the least one."""
-    # An entry beyond 0..s costs 2 for each unit; sums of the first row that have gone further cannot come back.
-    reach = room + np.abs(sums).sum()
-    ways = np.zeros((2 * reach + 1, room + 1), dtype=np.int64)
-    ways[reach, 0] = 1
-    for s in sums:
-        low, high = min(s, 0), max(s, 0)
-        after = np.zeros_like(ways)
-        for entry in range(low - room // 2, high + room // 2 + 1):
-            cost = 2 * max(low - entry, entry - high, 0)
-            for place in range(max(0, -entry), min(len(ways), len(ways) - entry)):
-                for size in range(room + 1 - cost):
-                    after[place + entry, size + cost] += ways[place, size]
-        ways = after
-    return np.asarray(ways[reach])
 
 
 _CELLS = 40  # lattices on more cells are not tried
@@ -295,12 +166,27 @@ def part_matrix(part: Table | General) -> Ints:
     return np.concatenate([each.sum(axis=1 + way).reshape(size, -1) for way in range(len(part.shape))], axis=1).T
 
 
-def l1_series(part: Table | General) -> L1Series | None:
-    """Find the rational function of a part (of one copy, for a table that is written several times)."""
+def l1_series(part: Part) -> L1Series | None:
+    """The rational function of a part (of one copy, for a table that is written several times); None where it is not found."""
+    if isinstance(part, Line):
+        return _multiples(int(np.abs(part.entries).sum()))
+    if isinstance(part, Table) and len(part.shape) == 1:
+        return _zero_sum(part.shape[0])
     cells = math.prod(part.shape) if isinstance(part, Table) else part.cells.size
     if cells > _CELLS:
         return None
     return _of_rows(tuple(map(tuple, part_matrix(part).tolist())), part.shape if isinstance(part, Table) else ())
+
+
+@lru_cache(maxsize=256)
+def _multiples(length: int) -> L1Series:
+    return L1Series(np.array([0.0, length]), np.zeros(2), length, 1)
+
+
+@lru_cache(maxsize=256)
+def _zero_sum(count: int) -> L1Series:
+    """See `bayesdp.lattices.fixed_sum.log_normaliser`."""
+    return L1Series(2.0 * np.arange(count), log_weights(count, 0.0), 2, count - 1)
 
 
 @lru_cache(maxsize=256)
@@ -320,19 +206,15 @@ def _of_rows(rows: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> L1Ser
     period = math.lcm(*lengths)
     if q.degree() // 2 > _SIZE or period * dimension > _DEGREE:
         return None
-    half = q.degree() // 2
-    shells = four_row_shells(max(shape), half) if len(shape) == 2 and min(shape) == 4 else l1_shells(matrix, half)
-    return None if shells is None else _from_half(shells, q, period, dimension)
-
-
-def _from_half(shells: Ints, q: fmpz_poly, period: int, dimension: int) -> L1Series:
-    """Put the series together: h from its first half, then g (the names are those of the module)."""
     degree = q.degree()
-    product = fmpz_poly([int(count) for count in shells]) * q
+    shells = l1_shells(matrix, degree // 2)
+    if shells is None:
+        return None
+    # h from its first half, then g (the names are those of the module); q divides 1 - x**period, as every k divides the period.
+    product = fmpz_poly(shells.tolist()) * q
     half = [product[m] for m in range(degree // 2 + 1)]
     h = fmpz_poly(half + half[: degree - degree // 2][::-1])
-    whole = (1 - fmpz_poly([0] * period + [1])) ** dimension
-    g = h * (whole // q)  # q divides it: every k divides the period
+    g = h * ((1 - fmpz_poly([0] * period + [1])) ** dimension // q)
     exponents = [m for m in range(g.degree() + 1) if g[m] != 0]
     logs = [math.log(int(g[m])) for m in exponents]
     return L1Series(np.array(exponents, dtype=np.float64), np.array(logs), period, dimension)

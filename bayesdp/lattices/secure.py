@@ -2,7 +2,8 @@
 
 Every function takes `bits`, which gives so many random bits as one integer: `secrets.randbits`, the operating system's
 entropy, unless a test hands in something that repeats. Probabilities are exact fractions, and ``exp(-p/q)`` is never
-computed where a coin of that probability can be tossed without it. Discrete Laplace and discrete Gaussian noise: Canonne,
+computed where a coin of that probability can be tossed without it; elsewhere it is enclosed (FLINT's ball arithmetic), at a higher
+precision wherever the bounds leave a comparison open. Discrete Laplace and discrete Gaussian noise: Canonne,
 Kamath and Steinke (2020), Algorithms 1 to 3.
 
 These are loops of random length in plain Python: how long one takes depends on the number that it gives. Nobody who is
@@ -34,6 +35,7 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb, ctx, fmpq
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Table, lattice_parts
@@ -97,34 +99,6 @@ def odds_exp(bits: Bits, rate: Fraction) -> bool:
         if bernoulli_exp(bits, rate):
             return True
     return False
-
-
-def exp_bounds(rate: Fraction, precision: int) -> tuple[int, int]:
-    """Integers, a few units apart, that enclose ``2**precision * exp(-rate)``; remainder and roundings of a series are bounded."""
-    # Only comparisons of a coin with a number that no fraction is need it; a comparison that it leaves open is made again with a
-    # higher precision.
-    # exp(-rate) = exp(-rate / 2**halvings) ** (2**halvings), the inner exponent at most 1/2. Each squaring doubles an error.
-    halvings = max(0, math.ceil(2 * rate).bit_length())
-    work = precision + 2 * halvings + 16
-    one = 1 << work
-    down = (rate.numerator << work) // (rate.denominator << halvings)
-    low, high = _series(down + 1, one, work)[0], _series(down, one, work)[1]
-    for _ in range(halvings):
-        low, high = (low * low) >> work, -((-high * high) >> work)
-    drop = work - precision
-    return max(low >> drop, 0), -((-high) >> drop)
-
-
-def _series(x: int, one: int, work: int) -> tuple[int, int]:
-    """Bounds on ``one * exp(-x / one)`` for ``0 <= x <= one / 2 + 1``: terms fall and alternate, so that the next bounds the rest."""
-    low = high = one
-    above = below = one  # the magnitude of the term, rounded up and down
-    place = 0
-    while above > 1:
-        place += 1
-        above, below = -((-above * x) // (place << work)), (below * x) // (place << work)
-        low, high = (low - above, high - below) if place % 2 else (low + below, high + above)
-    return low - above, high + above
 
 
 def draw_discrete_laplace(bits: Bits, scale: Fraction) -> int:
@@ -245,16 +219,20 @@ def _finite_mass(bits: Bits, n: int, rate: Fraction) -> int:
             return k
 
 
+def _ball(rate: Fraction) -> arb:
+    """``exp(-rate)``: a binary number and a bound on its error, at the working precision of FLINT."""
+    return (-arb(fmpq(rate.numerator, rate.denominator))).exp()
+
+
 def _mode(n: int, rate: Fraction) -> int:
     """Where ``C(n, k) a**k`` is largest: the whole part of ``(n + 1) a / (1 + a)``, which is not a whole number itself."""
     precision = 64 + n.bit_length()
     while True:
-        low, high = exp_bounds(rate, precision)
-        one = 1 << precision
-        # a / (1 + a) grows with a.
-        least, most = (n + 1) * low // (one + low), (n + 1) * high // (one + high)
-        if least == most:
-            return least
+        with ctx.workprec(precision):
+            a = _ball(rate)
+            found = ((n + 1) * a / (1 + a)).floor().unique_fmpz()
+        if found is not None:
+            return int(found)
         precision *= 2
 
 
@@ -268,31 +246,18 @@ def _binomial_ratio(n: int, k: int, mode: int) -> Fraction:
 def _below(bits: Bits, ratio: Fraction, rate: Fraction) -> bool:
     """Toss a coin with probability `ratio * exp(-rate)`, at most 1; either factor may be larger."""
     # A uniform number is revealed bit by bit until bounds on the product tell which is less.
-    if rate == 0:
-        return uniform_integer(bits, ratio.denominator) < ratio.numerator
     precision = 64
     uniform = bits(precision)
     while True:
-        low, high = _scaled(ratio, rate, precision)
-        if uniform + 1 <= low:
-            return True
-        if uniform >= high:
-            return False
+        with ctx.workprec(2 * precision):
+            product = arb(fmpq(ratio.numerator, ratio.denominator)) * _ball(rate) * arb(1 << precision)
+            # Comparisons with a ball are true only where they hold for all of it.
+            if uniform + 1 <= product:
+                return True
+            if uniform >= product:
+                return False
         uniform = (uniform << precision) | bits(precision)
         precision *= 2
-
-
-def _scaled(ratio: Fraction, rate: Fraction, precision: int) -> tuple[int, int]:
-    """Integers that enclose ``2**precision * ratio * exp(-rate)``."""
-    # The digits of exp(-|rate|) that matter are those after its leading zeros.
-    work = (
-        precision + 32 + 2 * math.ceil(abs(rate)) + abs(ratio.numerator.bit_length() - ratio.denominator.bit_length())
-    )
-    low, high = exp_bounds(abs(rate), work)
-    p, q = ratio.numerator, ratio.denominator
-    if rate > 0:
-        return ((p * low) << precision) // (q << work), -(((-p * high) << precision) // (q << work))
-    return (p << (precision + work)) // (q * high), -((-p << (precision + work)) // (q * low))
 
 
 def _composition(bits: Bits, mass: int, count: int) -> list[int]:

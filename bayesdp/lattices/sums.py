@@ -1,4 +1,4 @@
-"""Sums over a lattice, part by part: closed forms, and series from vectors counted by length (`l1_series` for l1).
+"""Sums over a lattice: in l1 part by part, from the parts' rational functions (`l1_series`), and Gaussian sums over its parts.
 
 The sum of ``exp(-||z||**2 / (2 sigma**2))`` over a lattice, for every sigma.
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -29,13 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from flint import fmpq_mat, fmpz_mat
-from scipy.special import gammaln
 
 from bayesdp._numba import nb
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.fixed_sum import both_sides, log_normaliser, log_sum_exp
+from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp
 from bayesdp.lattices.l1_series import L1Series, l1_series, part_matrix
-from bayesdp.lattices.parts import General, Line, Table, lattice_parts
+from bayesdp.lattices.parts import General, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel
 
 type Floats = npt.NDArray[np.float64]
@@ -144,15 +142,14 @@ def _of_rows(rows: tuple[tuple[int, ...], ...]) -> ThetaSeries | None:
     dual = np.array([[int(v) for v in row] for row in inverse.tolist()], dtype=np.float64)[::-1, ::-1] / int(unit)
     direct = (basis @ basis.T).astype(np.float64)
     log_volume = float(np.log(np.diag(np.linalg.cholesky(direct))).sum())
-    switch, log_points = _switch(direct, dual, log_volume)
-    if log_points > math.log(3.0 * _POINTS):  # the volume of a ball is near enough to the number of its points
-        return None
+    # At this scale the two sums are alike, but for how far the lattice and its dual are from equal.
+    switch = math.exp(log_volume / len(basis)) / math.sqrt(2.0 * math.pi)
     found = []
     for form, rate, denominator in (
         (direct, 0.5 / switch**2, 1.0),
         (dual, 2.0 * (math.pi * switch) ** 2, float(int(unit))),
     ):
-        bound = _bound(_orthogonal(form), rate)
+        bound = _bound(np.diag(np.linalg.cholesky(form)), rate)
         if bound * denominator > 50.0 * _DISTINCT:
             return None
         listed = squared_lengths(form, denominator, bound, _POINTS)
@@ -162,13 +159,8 @@ def _of_rows(rows: tuple[tuple[int, ...], ...]) -> ThetaSeries | None:
     return ThetaSeries(found[0], found[1], found[2], found[3], switch, len(basis), log_volume)
 
 
-def _orthogonal(gram: Floats) -> Floats:
-    """Lengths of the vectors of Gram and Schmidt."""
-    return np.asarray(np.diag(np.linalg.cholesky(gram)))
-
-
 def _bound(lengths: Floats, rate: float) -> float:
-    """A squared length beyond which points add less than 1e-16 to the sum with this rate."""
+    """A squared length beyond which points add less than 1e-16 to the sum with this rate; from the lengths of Gram and Schmidt."""
     b = rate * _RATIOS
     c = b[:, None] * lengths**2
     return float(((log_gaussian_bound(c).sum(axis=1) + _LOG_TAIL) / (rate - b)).min())
@@ -179,102 +171,24 @@ def log_gaussian_bound(rate: Floats) -> Floats:
     return np.asarray(np.log1p(np.minimum(np.sqrt(math.pi / rate), -2.0 * np.exp(-rate) / np.expm1(-3.0 * rate))))
 
 
-def _switch(direct: Floats, dual: Floats, log_volume: float) -> tuple[float, float]:
-    """A scale at which both lists are short, by the volumes of their balls, and the logarithm of the larger volume."""
-    n = len(direct)
-    log_ball = 0.5 * n * math.log(math.pi) - gammaln(0.5 * n + 1.0)
-    lengths, dual_lengths = _orthogonal(direct), _orthogonal(dual)
-    scales = math.exp(log_volume / n) / math.sqrt(2.0 * math.pi) * np.exp(np.linspace(-1.5, 1.5, 31))
-    points = [
-        max(
-            0.5 * n * math.log(_bound(lengths, 0.5 / s**2)) - log_volume,
-            0.5 * n * math.log(_bound(dual_lengths, 2.0 * (math.pi * s) ** 2)) + log_volume,
-        )
-        + log_ball
-        for s in scales
-    ]
-    best = int(np.argmin(points))
-    return float(scales[best]), float(points[best])
-
-
-@dataclass(frozen=True)
-class Multiples:
-    """The integer multiples of a vector of this `length`, in the norm in question."""
-
-    length: float
-
-
-@dataclass(frozen=True)
-class ZeroSum:
-    """`count` integers that sum to zero, each written into `copies` cells."""
-
-    count: int
-    copies: int
-
-
-@dataclass(frozen=True)
-class Counted[Series]:
-    """A lattice whose vectors have been counted by size, written `copies` times."""
-
-    series: Series
-    copies: int
-
-
-type Sum[Series] = Multiples | ZeroSum | Counted[Series]
-
-
 @lru_cache(maxsize=64)
-def l1_sums(invariants: Invariants) -> Counter[Sum[L1Series]] | None:
-    """How many parts there are of each kind, for sums of ``exp(-rate ||z||_1)``; None if one is not known."""
-    return _sums(invariants, 1, l1_series)
-
-
-@lru_cache(maxsize=64)
-def l2_sums(invariants: Invariants) -> Counter[Sum[ThetaSeries]] | None:
-    """How many parts there are of each kind, for Gaussian sums; None if one is not known."""
-    return _sums(invariants, 2, theta_series)
-
-
-def _sums[Series](
-    invariants: Invariants, order: int, series_of: Callable[[Table | General], Series | None]
-) -> Counter[Sum[Series]] | None:
-    """Count the parts by kind: lengths in the l1 or l2 norm (`order`), and series of the parts without a closed form."""
-    found: Counter[Sum[Series]] = Counter()
+def _l1_parts(invariants: Invariants) -> Counter[tuple[L1Series, int]] | None:
+    """How many parts there are of each kind, with the number of times that a table is written; None if one is not known."""
+    found: Counter[tuple[L1Series, int]] = Counter()
     for part in lattice_parts(invariants):
-        if isinstance(part, Line):
-            found[Multiples(float(np.linalg.norm(part.entries.astype(np.float64), ord=order)))] += 1
-        elif isinstance(part, Table) and len(part.shape) == 1:
-            found[ZeroSum(part.shape[0], part.copies)] += 1
-        else:
-            series = series_of(part)
-            if series is None:
-                return None
-            found[Counted(series, part.copies if isinstance(part, Table) else 1)] += 1
+        series = l1_series(part)
+        if series is None:
+            return None
+        found[series, part.copies if isinstance(part, Table) else 1] += 1
     return found
 
 
 def l1_log_sum(invariants: Invariants, rate: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of ``exp(-rate ||z||_1)`` over the integer vectors z that change no invariant; None if not known."""
-    # Parts: log coth(rate ||u||_1 / 2) for the multiples of a vector u, the logarithm of a Legendre polynomial for a fixed total (of
-    # coth 2 rate for a 2 x c table with both margins, which is a fixed total written twice), and a rational function of exp(-rate)
-    # for other small lattices.
-    sums = l1_sums(invariants)
-    if sums is None:
+    parts = _l1_parts(invariants)
+    if parts is None:
         return None
-    terms = []
-    for part, number in sums.items():
-        if isinstance(part, Multiples):
-            terms.append(number * log_coth(xp, 0.5 * rate * part.length))
-        elif isinstance(part, ZeroSum):
-            terms.append(number * log_normaliser(part.count, rate * part.copies, xp))
-        else:
-            terms.append(number * part.series.log_sum(rate * part.copies, xp))
-    return added(xp, terms, rate)
-
-
-def log_coth(xp: Any, half: Any) -> Any:
-    """Logarithm of the sum of ``exp(-2 half |j|)`` over the integers j."""
-    return -math.log(math.tanh(half)) if xp is np else -xp.log(xp.tanh(half))
+    return added(xp, [number * series.log_sum(rate * copies, xp) for (series, copies), number in parts.items()], rate)
 
 
 def added(xp: Any, terms: list[Any], scale: Any) -> Any:

@@ -16,10 +16,9 @@ from bayesdp.lattices import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 from bayesdp.lattices.secure import draw_secure, has_secure
 from bayesdp.mechanisms.base import AdditiveMechanism, GaussianStatement, PureStatement, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism, SemiAdjacentTables
-from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
+from bayesdp.noise.lattice.linear import lattice_pairs
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
-    DIFFERENCES,
     EXACT_SAMPLER,
     FLOATING_POINT_CAVEAT,
     PairLoss,
@@ -31,7 +30,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import IntegersOnly, Smooth
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, all_of
-from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
+from bayesdp.privacy.smooth import smooth_gaussian_delta
 from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import SumPart
 
@@ -290,46 +289,16 @@ class LatticeGaussian(AtDistance, GaussianStatement):
         """The law of the noise."""
         return noise.LatticeGaussian(self.sigma)
 
-    def smooth(self, epsilon: float) -> SmoothDP | None:
-        """The loss at every distance (Definition 2 of the paper), at an epsilon for each unit of l2 distance.
-
-        Its delta is `bayesdp.privacy.smooth_gaussian_delta`, an upper bound on every lattice. None where that is 1.
-        """
-        delta = smooth_gaussian_delta(epsilon, self.sigma)
-        return SmoothDP(epsilon, delta, "l2") if delta < 1.0 else None
-
-    def profiles(self, difference: str) -> tuple[LatticeProfile, ...]:
-        """The exact (epsilon, delta) profiles of a kind of difference, a name in `DIFFERENCES`, each with bounds on both sides.
-
-        One for each part of the table in which the kind is a lattice of its own; the loss is the largest of them. They are not known
-        (NotImplementedError) for totals that overlap, or where such a difference reaches into several parts.
-
-        Examples
-        --------
-        >>> from bayesdp.queries import Totals
-        >>> [profile] = LatticeGaussian(Totals({"county": list("abc")}), rho=0.0125).profiles("substitution")
-        >>> print("{:.10f} {:.10f}".format(*profile.delta(0.5)))
-        0.0012495180 0.0012495180
-        """
-        kind = DIFFERENCES[choice(difference, tuple(DIFFERENCES), "difference")]
-        found = lattice_profiles(self.invariants, kind, self.sigma)
-        if found is None:
-            raise NotImplementedError(
-                f"the exact profile of a {difference} is known for disjoint totals, and for tables with all sums over one way: "
-                f"under {self.invariants!r} the loss is bounded by zCDP"
-            )
-        if not found:
-            raise ValueError(f"difference {difference!r} does not occur under {self.invariants!r}")
-        return found
-
     def _pairs(self) -> tuple[PairLoss, ...]:
         return lattice_pairs(self.invariants, self.sigma, self.differences, self.delta)
 
     @property
     def _drawing_caveats(self) -> tuple[Statement, ...]:
-        smooth = None if self.epsilon is None else self.smooth(self.epsilon / self.sensitivity)
-        grows = () if smooth is None else (Smooth(smooth.epsilon, smooth.delta, "l2"),)
-        return (FLOATING_POINT_CAVEAT, *grows)
+        if self.epsilon is None:
+            return (FLOATING_POINT_CAVEAT,)
+        rate = self.epsilon / self.sensitivity
+        delta = smooth_gaussian_delta(rate, self.sigma)
+        return (FLOATING_POINT_CAVEAT, Smooth(rate, delta, "l2")) if delta < 1.0 else (FLOATING_POINT_CAVEAT,)
 
     def _earlier_rows(self) -> tuple[PairLoss, ...]:
         return gaussian_pairs(self.sigma, self.differences, delta=self.delta)
@@ -408,11 +377,6 @@ class LatticeLaplace(AtDistance, LatticeNormNoise):
     def rate(self) -> float:
         """The rate of the noise per count, ``epsilon / sensitivity``."""
         return self.epsilon / self.sensitivity
-
-    @property
-    def smooth(self) -> SmoothDP:
-        """The loss at every distance (Definition 2 of the paper); the guarantee prints it as it grows."""
-        return SmoothDP(self.rate, 0.0, self.norm)
 
 
 @dataclass(frozen=True)

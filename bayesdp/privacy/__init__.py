@@ -16,7 +16,7 @@
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
 - what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_delta`, `truncated_normal_sigma`;
 - the shape of Gaussian noise of least error: `optimal_factorization`;
-- what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `SmoothDP`,
+- what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `smooth_loss`,
   `smooth_gaussian_delta`;
 - what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables.
 """
@@ -53,7 +53,7 @@ from bayesdp.privacy.gaussian import (
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
 from bayesdp.privacy.losses import split_budget
 from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
-from bayesdp.privacy.smooth import SmoothDP, smooth_gaussian_delta
+from bayesdp.privacy.smooth import smooth_gaussian_delta, smooth_loss
 from bayesdp.privacy.tradeoffs.base import TradeOff, composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.laws import (
     approximate_dp,
@@ -82,20 +82,19 @@ if TYPE_CHECKING:
     from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
 
 __all__ = [
-    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "CanonicalNoise", "Difference",
-    "Factorization", "Guarantee", "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee",
-    "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
-    "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
-    "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta", "gaussian_dp",
+    "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "CanonicalNoise", "Difference", "Factorization", "Guarantee",
+    "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "StatisticGuarantee",
+    "TradeOff", "adjacent", "approximate_dp", "composition_first", "conforming_pairs", "covariance_sensitivity",
+    "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta", "gaussian_dp",
     "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "hit_and_run_sampler",
     "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums_sensitivity",
     "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
     "proportion_sensitivity", "pure_pairs", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
-    "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",
-    "truncated_epsilon", "truncated_normal_delta",
-    "truncated_normal_sigma", "truncated_scale", "variance_sensitivity",
+    "smooth_loss", "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon",
+    "tradeoff_from_description", "truncated_epsilon", "truncated_normal_delta", "truncated_normal_sigma", "truncated_scale",
+    "variance_sensitivity",
 ]  # fmt: skip
 
 _MODULES = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from bayesdp import _validate
 from bayesdp.privacy.losses import Loss
-from bayesdp.privacy.smooth import SmoothDP
+from bayesdp.privacy.smooth import smooth_loss
 from bayesdp.privacy.words import Choice, Statement
 
 
@@ -312,8 +312,11 @@ class OtherSamplers(Statement):
         return f"The noise of other releases: {'; '.join(given.samplers)}."
 
 
+_DISTANCES = (1, 2, 4, 8, 16)  # at which `Smooth` states the loss, up to the first that says nothing
+
+
 class Smooth(Statement):
-    """The loss grows with the distance of two tables, as `SmoothDP` states it.
+    """The loss grows with the distance of two tables, as `bayesdp.privacy.smooth_loss` states it.
 
     Examples
     --------
@@ -327,11 +330,14 @@ class Smooth(Statement):
 
     @classmethod
     def _words(cls, given: Any) -> str:
-        loss = SmoothDP(given.epsilon, given.delta, given.norm)
+        _validate.choice(given.norm, ("l1", "l2"), "norm")
+        losses = [smooth_loss(d, given.epsilon, given.delta) for d in _DISTANCES]
+        telling = next((i for i, loss in enumerate(losses) if loss.says_nothing), len(losses)) + 1
+        grown = "; ".join(f"d = {d}: {loss}" for d, loss in zip(_DISTANCES[:telling], losses, strict=False))
         and_delta = f" and delta = {given.delta:.6g}" if given.delta else ""
         grows = ", together with delta (exp(epsilon d) - 1) / (exp(epsilon) - 1)" if given.delta else ""
         return (
             f"Smooth differential privacy (Dharangutte et al., Definition 2), epsilon = {given.epsilon:.6g}{and_delta} for each unit "
             f"of {given.norm} distance: two tables with the same invariants at distance d are told apart at epsilon d at most{grows}. "
-            f"{loss.growth()}. The invariants may leave only some of these distances."
+            f"{grown}. The invariants may leave only some of these distances."
         )

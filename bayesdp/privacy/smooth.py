@@ -4,20 +4,17 @@ For all tables x, x' with the same invariants, at distance ``d = ||x - x'||``, a
 
 ``P(M(x) in E) <= exp(epsilon d) P(M(x') in E) + delta (exp(epsilon d) - 1) / (exp(epsilon) - 1)``.
 
-At d = 1 that is (epsilon, delta); the invariants may leave no two tables at distance 1.
+At d = 1 that is (epsilon, delta); the invariants may leave no two tables at distance 1. Of several releases the epsilons add up, and
+so do the deltas, for distances of 1 and more (Proposition 6): ``(exp(epsilon d) - 1) / (exp(epsilon) - 1)`` grows with epsilon.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
 
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_rho, rho_to_delta
 from bayesdp.privacy.losses import ApproximateDP, Loss, PureDP
-from bayesdp.sensitivities.differences import NORMS
 
 _MOST = 200_000
 """Squared distances looked at, at most."""
@@ -25,70 +22,35 @@ _SMALLEST = 1e-300
 """What smaller deltas are given as."""
 
 
-@dataclass(frozen=True)
-class SmoothDP:
-    """A loss for every distance.
+def smooth_loss(distance: float, epsilon: float, delta: float = 0.0) -> Loss:
+    """The loss of two tables at a distance.
 
     Parameters
     ----------
+    distance : float
+        In the norm that epsilon refers to.
     epsilon : float
         Positive: for each unit of distance.
     delta : float, default 0
         At distance 1; it grows as the module says. Below 1.
-    norm : {"l1", "l2"}, default "l1"
-        Of the difference of two tables, in counts.
 
     References
     ----------
-    Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy, Definition 2 and Proposition 6.
+    Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy, Definition 2.
 
     Examples
     --------
-    >>> smooth = SmoothDP(0.25, 1e-6)
-    >>> print(smooth.at(2), "|", smooth.at(4))
+    >>> print(smooth_loss(2, 0.25, 1e-6), "|", smooth_loss(4, 0.25, 1e-6))
     epsilon = 0.5, delta = 2.28403e-06 | epsilon = 1, delta = 6.04975e-06
     """
-
-    epsilon: float
-    delta: float = 0.0
-    norm: str = "l1"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", _validate.nonnegative_real(self.delta, "delta"))
-        if self.delta >= 1.0:
-            raise ValueError(f"delta must be below 1, got {self.delta!r}: a delta of 1 protects nothing")
-        _validate.choice(self.norm, NORMS, "norm")
-
-    def at(self, distance: float) -> Loss:
-        """The loss of two tables at a distance."""
-        d = _validate.nonnegative_real(distance, "distance")
-        if not self.delta:
-            return PureDP(self.epsilon * d)
-        grown = self.epsilon * d + math.log(self.delta)  # of exp(epsilon d) delta, which may be too large for a float
-        if grown > 1.0 + self.epsilon:
-            return ApproximateDP(self.epsilon * d, 1.0)
-        factor = math.expm1(self.epsilon * d) / math.expm1(self.epsilon) if self.epsilon * d < 700.0 else math.inf
-        return ApproximateDP(self.epsilon * d, min(1.0, self.delta * factor))
-
-    def compose(self, other: Self) -> Self:
-        """Both releases together, for tables that agree on the invariants of both and are at distance 1 or more (Proposition 6).
-
-        The epsilons add up, and so do the deltas: ``(exp(epsilon d) - 1) / (exp(epsilon) - 1)`` grows with epsilon for ``d >= 1``.
-        """
-        if other.norm != self.norm:
-            raise ValueError(f"other must have the norm of this loss, {self.norm!r}, got {other.norm!r}")
-        return type(self)(self.epsilon + other.epsilon, self.delta + other.delta, self.norm)
-
-    def growth(self, distances: Iterable[float] = (1, 2, 4, 8, 16)) -> str:
-        """The losses at several distances in one line, up to the first that says nothing."""
-        found = []
-        for d in distances:
-            loss = self.at(d)
-            found.append(f"d = {d:.6g}: {loss}")
-            if loss.says_nothing:
-                break
-        return "; ".join(found)
+    d, epsilon = _validate.nonnegative_real(distance, "distance"), _validate.positive_real(epsilon, "epsilon")
+    delta = _validate.nonnegative_real(delta, "delta")
+    if delta >= 1.0:
+        raise ValueError(f"delta must be below 1, got {delta!r}: a delta of 1 protects nothing")
+    if not delta:
+        return PureDP(epsilon * d)
+    log_factor = _log_expm1(epsilon * d) - _log_expm1(epsilon) if d else -math.inf
+    return ApproximateDP(epsilon * d, min(1.0, math.exp(min(0.0, math.log(delta) + log_factor))))
 
 
 def smooth_gaussian_delta(epsilon: float, sigma: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.privacy import Guarantee, SmoothDP, group_loss, rho_to_delta, smooth_gaussian_delta
+from bayesdp.privacy import Guarantee, group_loss, rho_to_delta, smooth_gaussian_delta, smooth_loss
 from bayesdp.privacy.caveats import Smooth
 from bayesdp.queries import Margins, Totals
 from tests.comparison.enumeration import lattice_points
@@ -29,35 +29,35 @@ def delta_at(points: np.ndarray, mass: np.ndarray, u: np.ndarray, epsilon: float
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_at_whole_distances_it_is_group_privacy(delta: float) -> None:
     for k in (1, 2, 3, 7):
-        own = SmoothDP(0.5, delta).at(k)
+        own = smooth_loss(k, 0.5, delta)
         step = {"epsilon": 0.5, "delta": delta} if delta else {"epsilon": 0.5}
         assert dict(own) == pytest.approx(group_loss(step, k))
-    assert SmoothDP(0.5, delta).at(0.0)["epsilon"] == 0.0
-    assert SmoothDP(1.0, 0.5).at(1e6)["delta"] == 1.0
+    assert smooth_loss(0.0, 0.5, delta)["epsilon"] == 0.0
+    assert smooth_loss(1e6, 1.0, 0.5)["delta"] == 1.0
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (2.0, 1.0), (0.2, 4.0)])
 def test_lattice_gaussians_are_smooth_at_every_distance(epsilon: float, sigma: float) -> None:
     """All differences up to 8 counts a cell, of three cells with a total."""
-    smooth = SmoothDP(epsilon, smooth_gaussian_delta(epsilon, sigma), "l2")
+    delta = smooth_gaussian_delta(epsilon, sigma)
     invariants = bdp.Invariants(THREE)
     points = lattice_points(invariants.matrix.toarray(), math.ceil(9 * sigma) + 8)
     mass = law_on(points, "gaussian", sigma)
     for u in points[(np.abs(points).max(axis=1) <= 8) & (points[:, 0] > 0) & (points[:, 1] <= points[:, 2])][::3]:
         distance = float(np.linalg.norm(u))
         assert (
-            delta_at(points, mass, u, epsilon * distance) <= smooth.at(distance).get("delta", 0.0) * (1 + 1e-9) + 1e-14
+            delta_at(points, mass, u, epsilon * distance)
+            <= smooth_loss(distance, epsilon, delta).get("delta", 0.0) * (1 + 1e-9) + 1e-14
         )
 
 
 def test_lattice_laplace_is_smooth_and_no_better() -> None:
     mechanism = bdp.LatticeLaplace(THREE, epsilon=0.6, sensitivity=2.0)
-    assert mechanism.smooth == SmoothDP(0.3)
     points = lattice_points(mechanism.invariants.matrix.toarray(), 40)
     log_mass = -0.3 * np.abs(points).sum(axis=1)
     for u in ([1, -1, 0], [2, -1, -1], [5, -3, -2]):
         moved = -0.3 * np.abs(points + np.array(u)).sum(axis=1)
-        assert np.abs(log_mass - moved).max() == pytest.approx(mechanism.smooth.at(np.abs(u).sum())["epsilon"])
+        assert np.abs(log_mass - moved).max() == pytest.approx(smooth_loss(np.abs(u).sum(), mechanism.rate)["epsilon"])
 
 
 def test_the_guarantee_prints_how_it_grows() -> None:
@@ -70,14 +70,11 @@ def test_the_guarantee_prints_how_it_grows() -> None:
 
 
 def test_two_releases_compose_as_proposition_6_says() -> None:
-    both = SmoothDP(0.5, 1e-6).compose(SmoothDP(0.25, 1e-7))
-    assert (both.epsilon, both.delta) == (0.75, pytest.approx(1.1e-6))
     for d in (1.0, 2.0, 5.0):
-        parts = dict(SmoothDP(0.5, 1e-6).at(d).compose(SmoothDP(0.25, 1e-7).at(d)))
-        assert both.at(d)["delta"] >= parts["delta"] * (1 - 1e-12)
-        assert both.at(d)["epsilon"] == pytest.approx(parts["epsilon"])
-    with pytest.raises(ValueError, match="norm"):
-        both.compose(SmoothDP(0.5, norm="l2"))
+        parts = dict(smooth_loss(d, 0.5, 1e-6).compose(smooth_loss(d, 0.25, 1e-7)))
+        both = smooth_loss(d, 0.75, 1.1e-6)
+        assert both["delta"] >= parts["delta"] * (1 - 1e-12)
+        assert both["epsilon"] == pytest.approx(parts["epsilon"])
 
 
 @pytest.mark.parametrize(
@@ -85,12 +82,12 @@ def test_two_releases_compose_as_proposition_6_says() -> None:
     [
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"epsilon": 1.0, "norm": "l3"}, "norm"),
+        ({"distance": -1.0, "epsilon": 1.0}, "distance"),
     ],
 )
 def test_bad_parameters_are_named(given: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        SmoothDP(**given)  # type: ignore[arg-type]
+        smooth_loss(**{"distance": 2.0} | given)  # type: ignore[arg-type]
 
 
 def test_files_may_not_claim_a_smaller_growth() -> None:
@@ -141,9 +138,11 @@ def test_the_smooth_delta_is_the_largest_over_all_squared_distances(epsilon: flo
 
 
 def test_distances_between_whole_numbers_and_where_nothing_is_said() -> None:
-    loss = SmoothDP(2.0, 0.1).at(1.5)
+    loss = smooth_loss(1.5, 2.0, 0.1)
     assert loss["delta"] == pytest.approx(0.1 * (math.exp(3.0) - 1.0) / (math.exp(2.0) - 1.0), rel=1e-12)
-    told = SmoothDP(1.0, 0.5).growth().split("; ")  # at distance 2 the delta would be 0.5 (e + 1)
+    told = (
+        str(Smooth(1.0, 0.5, "l2")).split("at most, ")[1].split(". ")[1].split("; ")
+    )  # at distance 2 the delta would be 0.5 (e + 1)
     assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
 
 

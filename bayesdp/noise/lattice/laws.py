@@ -11,34 +11,32 @@ The integrand is analytic for ``|Im u| < pi / 2`` and falls doubly exponentially
 off by at most ``2 N / (exp(2 pi a / h) - 1)``, N the integral of the absolute value on the lines ``Im u = +-a``
 (Trefethen and Weideman 2014, Theorem 5.1). Taking absolute values gives ``N <= cos(a)**(-1/2) Z(epsilon cos a)``, and by
 Poisson's formula ``epsilon**n Z(epsilon)`` grows with epsilon, so that ``N <= cos(a)**(-n-1/2) Z(epsilon)``. The step is
-chosen so that the relative error is below 1e-16, and so are the ends of the range.
-
-For small t, ``Theta(t) = (pi / t)**(n/2) / V`` up to a factor between 1 and ``1 + 1e-13`` below some t_c (V the volume
-of a cell). Below a smallest epsilon the first term of Poisson's formula alone is used, which is what that expression
-gives: with ``v = epsilon**2 / (4 t_c)`` its relative error is at most ``2 v**((n+1)/2) / Gamma((n+1)/2) + 1e-13``.
+chosen so that the relative error is below 1e-16, and so are the ends of the range, for every epsilon from 1e-14 on: for small t,
+Theta is the volume term of Poisson's formula, ``(pi / t)**(n/2)`` over that of a cell.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainccinv, gammaln, logsumexp
+from scipy.special import gammainccinv, logsumexp
 
 from bayesdp import _validate, lattices
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sampler_for
 from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
 from bayesdp.lattices.parts import Line, Table, lattice_parts
-from bayesdp.lattices.sums import Multiples, ZeroSum, added, l1_log_sum, l2_sums, log_coth
+from bayesdp.lattices.sums import added, l1_log_sum, theta_series
 from bayesdp.noise import theta
 from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, exponential_loss, normal_loss
-from bayesdp.noise.lattice.linear import cell_masses, linear_law, size_masses
+from bayesdp.noise.lattice.linear import size_masses
 from bayesdp.noise.namespace import softplus
 from bayesdp.noise.tables import TableLaw, difference_of, norm_of, squared_norm
 from bayesdp.queries import Query
@@ -60,10 +58,9 @@ class LatticeLaw(TableLaw):
 
         For every scale where it is computed, to about 1e-14 of the sum. Disjoint totals, free cells, 2 x 2 and 2 x c tables with
         both margins have a closed form. Of other lattices, vectors of small parts are counted. In the l1 norm up to the size from
-        which the rest follows (`bayesdp.lattices.l1_series`): 3 x c tables up to c = 6, 4 x 4 and 4 x 5 tables, 2 x 3 x 2 tables
-        with all one-way margins, a few overlapping totals. With Gaussian mass, and in the l2 norm, a mixture of such sums, parts of
-        up to ten dimensions or so (`bayesdp.lattices.sums`): two-way tables up to 4 x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way
-        margins.
+        which the rest follows (`bayesdp.lattices.l1_series`): 3 x c tables up to c = 6, 2 x 3 x 2 tables with all one-way margins,
+        a few overlapping totals. With Gaussian mass, and in the l2 norm, a mixture of such sums, parts of up to ten dimensions or so
+        (`bayesdp.lattices.sums`): two-way tables up to 4 x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins.
         """
         found = self._log_sum(np, self.scale, invariants)
         return None if found is None else float(found)
@@ -72,38 +69,18 @@ class LatticeLaw(TableLaw):
         """The same at any scale, for NumPy and PyTensor (`bayesdp.noise.namespace`)."""
         return None
 
-    def tail_bound(self, t: float, invariants: Invariants) -> float:
-        """Upper bound of ``P(||noise|| >= t)`` in the norm of the law, from its normalisers alone.
+    def tail(self, t: float, invariants: Invariants) -> tuple[float, float]:
+        """Lower and upper bound of ``P(||noise|| >= t)`` in the norm of the law; the two agree where vectors can be counted.
 
-        ``exp(-a s) Z(rate - a) / Z(rate)`` with the best a on a grid, where the mass is ``exp(-rate s) / Z(rate)``: s is the norm, or
-        its square for Gaussian noise. It holds for every t, and needs no count of vectors.
+        Counted to about twelve digits: l1 noise wherever the normaliser is known; l2 and Gaussian noise while the vectors that matter
+        are at most some millions (a few dimensions, or small scales). Elsewhere the lower bound is 0, and the upper one follows from
+        the normalisers: ``exp(-a s) Z(rate - a) / Z(rate)`` with the best a on a grid, where the mass is ``exp(-rate s) / Z(rate)``, s
+        the norm, or its square for Gaussian noise.
 
         Raises
         ------
         NotImplementedError
             If the normaliser is not computed for these invariants.
-        """
-        t, invariants = _validate.nonnegative_real(t, "t"), self.needed(invariants)
-        whole = self.log_normaliser(invariants)
-        rate, power, law_of = self._rated()
-        if whole is None:
-            raise NotImplementedError(
-                f"tails of the law {self.name!r} follow from its normaliser, which is not computed under {invariants!r}: "
-                f"{self.unknown_sum}"
-            )
-        smallest = 0.0
-        for a in _FRACTIONS.tolist():
-            other = law_of(rate * (1.0 - a)).log_normaliser(invariants)
-            assert other is not None  # known for one rate, known for all
-            smallest = min(smallest, other - whole - a * rate * t**power)
-        return math.exp(smallest)
-
-    def tail(self, t: float, invariants: Invariants) -> tuple[float, float]:
-        """Lower and upper bound of ``P(||noise|| >= t)`` in the norm of the law; the two agree where vectors can be counted.
-
-        Counted to about twelve digits: l1 noise under disjoint totals, 2 x c tables, and wherever the normaliser is known; l2 and
-        Gaussian noise while the vectors that matter are at most some millions (a few dimensions, or small scales). Else the
-        upper one is `tail_bound`, whose errors this has.
 
         Examples
         --------
@@ -114,91 +91,52 @@ class LatticeLaw(TableLaw):
         >>> print(f"{low:.10f} {high:.10f} {2 * math.exp(-2) / (1 + math.exp(-0.5)):.10f}")
         0.1684814198 0.1684814198 0.1684814198
         """
-        bound = self.tail_bound(t, invariants)
-        rate, power, _ = self._rated()
+        t, invariants = _validate.nonnegative_real(t, "t"), self.needed(invariants)
+        power = self._powers()[1]
+        whole = self.log_normaliser(invariants)
+        if whole is None:
+            raise NotImplementedError(
+                f"tails of the law {self.name!r} follow from its normaliser, which is not computed under {invariants!r}: "
+                f"{self.unknown_sum}"
+            )
+        rate = self.scale if power == 1 else 0.5 / self.scale**2
+        slopes = _FRACTIONS * rate
+        others = [self.at(self.scale * (1.0 - a) ** (1 if power == 1 else -0.5)) for a in _FRACTIONS.tolist()]
+        logs = np.array([law.log_normaliser(invariants) for law in others]) - whole
+
+        def bound(size: float) -> float:
+            return float(np.exp(min(0.0, np.min(logs - slopes * size**power))))
+
         reach = max(t, 1.0)
-        while (beyond := self.tail_bound(reach, invariants)) > 1e-13 * bound:
+        while bound(reach) > 1e-13 * bound(t):
             reach = 1.1 * reach + 0.5 / rate ** (1.0 / power)
-        found = self._sizes(invariants, reach)
+        found = self._sizes(reach, invariants, whole)
         if found is not None:
             sizes, masses = found
             counted = math.fsum(masses[sizes >= t * (1.0 - 1e-12)])
-            return min(counted * (1.0 - _ROUNDING), bound), min(counted * (1.0 + _ROUNDING) + beyond, bound)
-        found = self._sizes(invariants, t)
+            return min(counted * (1.0 - _ROUNDING), bound(t)), min(counted * (1.0 + _ROUNDING) + bound(reach), bound(t))
+        found = self._sizes(t, invariants, whole)
         if found is None:
-            return 0.0, bound
+            return 0.0, bound(t)
         sizes, masses = found
         rest = 1.0 - math.fsum(masses[sizes < t * (1.0 - 1e-12)])
-        return max(0.0, rest - _ROUNDING), min(rest + _ROUNDING, bound)
+        return max(0.0, rest - _ROUNDING), min(rest + _ROUNDING, bound(t))
 
-    def quantile(self, p: float, invariants: Invariants) -> float:
-        """The smallest size s with ``P(||noise|| <= s) >= p``.
+    def _sizes(self, reach: float, invariants: Invariants, log_sum: float) -> tuple[Floats, Floats] | None:
+        """Norms up to `reach` and their probabilities; None where they are too many."""
+        order, power = self._powers()
+        rate = self.scale if power == 1 else 0.5 / self.scale**2
+        tilt = rate * max(reach, 1.0) ** (power - order)
+        masses = size_masses(invariants, order, tilt, math.ceil(reach**order))
+        if masses is None:
+            return None
+        n = np.arange(masses.size, dtype=np.float64)
+        sizes = n ** (1.0 / order)
+        return sizes, masses * np.exp(tilt * n - rate * sizes**power - log_sum)
 
-        Raises
-        ------
-        NotImplementedError
-            If the normaliser is not known, or the vectors are too many to be counted (then `tail_bound` is what there is).
-
-        Examples
-        --------
-        >>> from bayesdp.noise import LatticeLaplace
-        >>> from bayesdp.queries import Totals
-        >>> LatticeLaplace(0.25).quantile(0.9, Invariants(Totals({"county": ["Alpha", "Beta"]})))
-        10.0
-        """
-        p = _validate.probability(p, "p")
-        rate, power, _ = self._rated()
-        reach = 1.0
-        while self.tail_bound(reach, invariants) > 0.999 * (1.0 - p):
-            reach = 1.1 * reach + 0.5 / rate ** (1.0 / power)
-        found = self._sizes(invariants, reach)
-        if found is None:
-            raise NotImplementedError(
-                f"the vectors of the lattice up to size {reach:.4g} are too many to be counted: at most {1.0 - p:.4g} of the noise is "
-                "that large or larger (tail_bound)"
-            )
-        sizes, masses = found
-        return float(sizes[np.searchsorted(np.cumsum(masses), p * (1.0 - _ROUNDING))])
-
-    def cell_tail(self, t: float, invariants: Invariants, cell: Sequence[int]) -> tuple[float, float]:
-        """Lower and upper bound of the probability that the noise of one cell is t or more in absolute value.
-
-        Parameters
-        ----------
-        t : float
-            Zero or more.
-        invariants : Invariants
-        cell : sequence of int
-            Its position on each dimension of the table.
-
-        Raises
-        ------
-        NotImplementedError
-            If the law of a cell is not known here. Gaussian noise: known but for very large parts without structure, with bounds that
-            agree to many digits from a scale of about two counts on. l1 noise: known for disjoint totals, free cells, 2 x 2
-            and 2 x c tables.
-        """
-        t, invariants = _validate.nonnegative_real(t, "t"), self.needed(invariants)
-        shape = invariants.frame.shape
-        at: tuple[Any, ...] = tuple(cell)
-        if len(at) != len(shape) or not all(isinstance(i, int) and 0 <= i < n for i, n in zip(at, shape, strict=True)):
-            raise ValueError(f"cell must be a position in a table of shape {shape}, got {cell!r}")
-        found = self._cell_tail(t, invariants, int(np.ravel_multi_index(at, shape)))
-        if found is None:
-            raise NotImplementedError(f"the law of one cell of {self!r} is not known under {invariants!r}")
-        return found
-
-    def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
-        """The rate of the mass ``exp(-rate ||z||**power)``, the power, and the law with another rate."""
+    def _powers(self) -> tuple[int, int]:
+        """The order of the norm, 1 or 2, and its power in the mass ``exp(-rate ||z||**power)``."""
         raise NotImplementedError(f"tails are not known for the law {self.name!r}")
-
-    def _sizes(self, invariants: Invariants, reach: float) -> tuple[Floats, Floats] | None:
-        """Norms up to `reach` and their probabilities; None where they cannot be counted."""
-        return None
-
-    def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
-        """What `cell_tail` gives; None where it is not known."""
-        return None
 
     def noise_between(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants) -> Floats | None:
         """Values minus location, or None if they are off the lattice (exact integer arithmetic)."""
@@ -286,19 +224,35 @@ def _waves(count: int, sigma: Any, xp: Any = np) -> tuple[Any, Any]:
     return xp.maximum(1.0 + xp.dot(weights, cosines), 1e-17), xp.dot(weights * k * k, cosines)
 
 
+@lru_cache(maxsize=64)
+def _gaussian_parts(invariants: Invariants) -> Counter[tuple[Any, float]] | None:
+    """How many parts there are of each kind, and what its scale is divided by; None if a sum is not known."""
+    # A kind is None for the multiples of a vector, or how many integers sum to zero, or the series of another part.
+    found: Counter[tuple[Any, float]] = Counter()
+    for part in lattice_parts(invariants):
+        if isinstance(part, Line):
+            found[None, float(np.linalg.norm(part.entries.astype(np.float64)))] += 1
+            continue
+        fixed_total = isinstance(part, Table) and len(part.shape) == 1
+        kind: Any = part.cells.shape[1] if fixed_total else theta_series(part)
+        if kind is None:
+            return None
+        found[kind, math.sqrt(part.copies) if isinstance(part, Table) else 1.0] += 1
+    return found
+
+
 def l2_log_sum(invariants: Invariants, sigma: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of `exp(-||z||_2**2 / (2 sigma**2))` over the lattice; None where it is not computed."""
-    sums = l2_sums(invariants)
-    if sums is None:
+    parts = _gaussian_parts(invariants)
+    if parts is None:
         return None
     terms = []
-    for part, number in sums.items():
-        if isinstance(part, Multiples):
-            one = theta.log_sum(0.0 if xp is np else None, sigma / part.length, xp)
-        elif isinstance(part, ZeroSum):
-            one = gaussian_log_sum(part.count, sigma / math.sqrt(part.copies), xp)
+    for (kind, divisor), number in parts.items():
+        scale = sigma / divisor
+        if kind is None:
+            one = theta.log_sum(0.0 if xp is np else None, scale, xp)
         else:
-            one = part.series.log_sum(sigma / math.sqrt(part.copies), xp)
+            one = gaussian_log_sum(kind, scale, xp) if isinstance(kind, int) else kind.log_sum(scale, xp)
         terms.append(number * one)
     return added(xp, terms, sigma)
 
@@ -348,21 +302,8 @@ class LatticeGaussian(LatticeLaw):
     def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
         return l2_log_sum(invariants, scale, xp)
 
-    def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
-        return 0.5 / self.sigma**2, 2, lambda rate: self.at(math.sqrt(0.5 / rate))
-
-    def _sizes(self, invariants: Invariants, reach: float) -> tuple[Floats, Floats] | None:
-        masses = size_masses(invariants, 2, 0.5 / self.sigma**2, math.ceil(reach**2))
-        whole = self.log_normaliser(invariants)
-        if masses is None or whole is None:
-            return None
-        return np.sqrt(np.arange(masses.size, dtype=np.float64)), masses * math.exp(-whole)
-
-    def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
-        vector = np.zeros(invariants.frame.size, dtype=np.int64)
-        vector[cell] = 1
-        law = linear_law(invariants, vector, self.sigma)
-        return None if law is None else law.tail(t)
+    def _powers(self) -> tuple[int, int]:
+        return 2, 2
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
         """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
@@ -390,23 +331,20 @@ class LatticeGaussian(LatticeLaw):
 
 _DIMENSIONS = 5_000  # lattices with more dimensions are not computed: they need thousands of Gaussian sums
 _LOG_ERROR = 37.0  # exp(-37) < 1e-16
+_LEAST = 1e-14  # rates are above 2**-46
 
 
 @dataclass(frozen=True, eq=False)
 class RadialSum:
-    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])`` from `smallest` on."""
+    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])``."""
 
     inverse: Floats  # ``1 / (4 t)`` at the nodes
     log_weights: Floats
-    smallest: float  # epsilon below which ``Z = exp(log_scale) epsilon**-dimension``
-    log_scale: float
-    dimension: int
 
     def log_sum(self, epsilon: Any, xp: Any = np) -> Any:
         """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice."""
-        small, low, high = both_sides(xp, epsilon, self.smallest)
-        others = xp.log(high) + log_sum_exp(xp, self.log_weights - xp.expand_dims(high, -1) ** 2 * self.inverse)
-        return xp.where(small, self.log_scale - self.dimension * xp.log(low), softplus(xp, others))
+        terms = self.log_weights - xp.expand_dims(epsilon, -1) ** 2 * self.inverse
+        return softplus(xp, xp.log(epsilon) + log_sum_exp(xp, terms))
 
 
 @lru_cache(maxsize=64)
@@ -417,49 +355,33 @@ def radial_sum(invariants: Invariants) -> RadialSum | None:
         return None
 
     def log_theta(t: float) -> float:
-        value = l2_log_sum(invariants, math.sqrt(0.5 / t))
-        assert value is not None
-        return float(value)
-
-    def from_volume(t: float) -> float:
-        return log_theta(t) - 0.5 * n * math.log(math.pi / t)
+        return float(l2_log_sum(invariants, math.sqrt(0.5 / t)) or 0.0)
 
     largest = 64.0  # of lengths 1 and more: Theta(t) - 1 <= exp(-t / 2) Theta(t / 2)
     while log_theta(0.5 * largest) - 0.5 * largest > -_LOG_ERROR:
         largest *= 1.5
-    simple = 1.0
-    while from_volume(simple) - from_volume(simple / 16.0) > 1e-13:
-        simple *= 0.5
-    shape = 0.5 * (n + 1)
-    bound = math.exp((gammaln(shape) - math.log(2.0) - _LOG_ERROR) / shape)  # of epsilon**2 / (4 simple)
-    smallest = 2.0 * math.sqrt(simple * bound)
-    # Less than 1e-16 of the mixture is at smaller t, for epsilon from the smallest one on.
-    least = simple * bound / float(gammainccinv(shape, math.exp(-_LOG_ERROR)))
+    # Where Theta is the volume, the share of the mixture at smaller t is an incomplete Gamma function of epsilon**2 / (4 t).
+    least = 0.25 * _LEAST**2 / float(gammainccinv(0.5 * (n + 1), math.exp(-_LOG_ERROR)))
     a = np.linspace(0.01, 1.56, 156)
     step = float((2.0 * math.pi * a / (_LOG_ERROR + math.log(2.0) - (n + 0.5) * np.log(np.cos(a)))).max())
     u = np.arange(math.log(least) - step, math.log(largest) + step, step)
     height = np.array([log_theta(math.exp(one)) for one in u])
     u, height = u[height > 0.0], height[height > 0.0]
     weights = math.log(0.5 * step / math.sqrt(math.pi)) - 0.5 * u + height + np.log(-np.expm1(-height))
-    scale = 0.5 * (n - 1) * math.log(math.pi) + n * math.log(2.0) + float(gammaln(shape))
-    return RadialSum(0.25 * np.exp(-u), weights, smallest, scale + from_volume(simple / 16.0), n)
+    return RadialSum(0.25 * np.exp(-u), weights)
 
 
 def radial_log_sum(invariants: Invariants, epsilon: Any, xp: Any = np) -> Any | None:
     """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice; None where it is not computed."""
     if invariants.dimension <= 1:
-        sums = l2_sums(invariants)
-        if sums is None:
-            return None
-        lengths = [part.length for part in sums if isinstance(part, Multiples)]
-        return added(xp, [log_coth(xp, 0.5 * epsilon * length) for length in lengths], epsilon)
+        lines = [part for part in lattice_parts(invariants) if isinstance(part, Line)]
+        lengths = [float(np.linalg.norm(part.entries.astype(np.float64))) for part in lines]
+        return added(xp, [-xp.log(xp.tanh(0.5 * epsilon * length)) for length in lengths], epsilon)
     rule = radial_sum(invariants)
     return None if rule is None else rule.log_sum(epsilon, xp)
 
 
 _NORMS = ("l1", "l2")
-
-_REACH = 20_000  # counts from which the law of one cell is not worked out
 
 
 @dataclass(frozen=True, eq=False)
@@ -511,40 +433,8 @@ class LatticeLaplace(LatticeLaw):
     def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
         return (l1_log_sum if self.norm == "l1" else radial_log_sum)(invariants, scale, xp)
 
-    def _rated(self) -> tuple[float, int, Callable[[float], LatticeLaw]]:
-        return self.epsilon, 1, self.at
-
-    def _sizes(self, invariants: Invariants, reach: float) -> tuple[Floats, Floats] | None:
-        order = 1 if self.norm == "l1" else 2
-        most = math.ceil(reach**order)
-        tilt = self.epsilon if order == 1 else self.epsilon / max(reach, 1.0)
-        masses = size_masses(invariants, order, tilt, most)
-        whole = self.log_normaliser(invariants)
-        if masses is None or whole is None:
-            return None
-        n = np.arange(masses.size, dtype=np.float64)
-        sizes = n if order == 1 else np.sqrt(n)
-        return sizes, masses * np.exp(tilt * n - self.epsilon * sizes - whole)
-
-    def _cell_tail(self, t: float, invariants: Invariants, cell: int) -> tuple[float, float] | None:
-        if self.norm != "l1":
-            return None
-        part = next((part for part in lattice_parts(invariants) if np.any(part.cells == cell)), None)
-        if part is None or t <= 0.0:
-            return (1.0, 1.0) if t <= 0.0 else (0.0, 0.0)
-        if not (isinstance(part, Line) or (isinstance(part, Table) and len(part.shape) == 1)):
-            return None
-        entry = int(part.entries[part.cells == cell][0]) if isinstance(part, Line) else 1
-        if not entry:
-            return 0.0, 0.0
-        # Beyond this the cell has less than exp(-60) of its mass at t: the mass falls by exp(-2 rate) a count or faster far out.
-        reach = math.ceil(t + 80.0 / self.epsilon + 40.0 * math.sqrt(part.cells.size) / self.epsilon)
-        if reach > _REACH:
-            return None
-        masses = cell_masses(part, entry, self.epsilon, reach)
-        far = 2.0 * math.fsum(masses[math.ceil(t) :])
-        found = far / (float(masses[0]) + 2.0 * math.fsum(masses[1:]))
-        return found * (1.0 - 1e-11), min(1.0, found * (1.0 + 1e-11))
+    def _powers(self) -> tuple[int, int]:
+        return (1 if self.norm == "l1" else 2), 1
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
         """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""

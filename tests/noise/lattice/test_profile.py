@@ -14,7 +14,6 @@ from bayesdp.privacy import (
     Difference,
     discrete_gaussian_delta,
     gaussian_delta,
-    rho_to_delta,
     rho_to_epsilon,
 )
 from bayesdp.sensitivities.kept import kept_differences
@@ -39,30 +38,28 @@ def test_profiles_hold_what_enumeration_gives(invariants, name, u, reach, sigmas
         mass = law_on(points, "gaussian", sigma)
         [profile] = lattice_profiles(invariants, DIFFERENCES[name], sigma)
         loss = (u @ u + 2 * (points @ u)) / (2 * sigma**2)
-        for epsilon in (0.0, 0.5, 1.5):
-            own = float((mass * np.maximum(-np.expm1(np.minimum(epsilon - loss, 1.0)), 0.0)).sum())
-            low, high = profile.delta(epsilon)
-            assert low <= own * (1 + 1e-6) + 1e-9
-            assert own <= high * (1 + 1e-6) + 1e-9
-            assert high <= rho_to_delta(0.5 * (u @ u) / sigma**2, epsilon) * (1 + 1e-12)
-            if sigma >= 3.0:
-                assert high / low < 1.001
-        below, above = profile.epsilon(1e-3)
-        assert below <= above
-        assert profile.delta(above)[1] <= 1e-3 * (1 + 1e-6)
+        own = [float((mass * np.maximum(-np.expm1(np.minimum(e - loss, 1.0)), 0.0)).sum()) for e in (0.0, 0.5, 1.5)]
+        discrete = [discrete_gaussian_delta(e, profile.scale, profile.shift) for e in (0.0, 0.5, 1.5)]
+        for exact, near in zip(own, discrete, strict=True):
+            assert near * profile.spread <= exact * (1 + 1e-6) + 1e-9
+            assert exact * profile.spread <= near * (1 + 1e-6) + 1e-9
+        assert sigma < 3.0 or profile.spread > 0.9995
+        epsilon = profile.epsilon(1e-3)
+        assert epsilon <= rho_to_epsilon(0.5 * (u @ u) / sigma**2, 1e-3) * (1 + 1e-12)
+        assert float((mass * np.maximum(-np.expm1(np.minimum(epsilon - loss, 1.0)), 0.0)).sum()) <= 1e-3 * (1 + 1e-6)
 
 
 def test_a_line_has_the_profile_of_its_discrete_gaussian() -> None:
     [profile] = lattice_profiles(one_way(2, 2), DIFFERENCES["2x2 move"], 3.0)
     assert profile == LatticeProfile(1.5, 1, 1.0)
-    assert profile.delta(0.7) == (discrete_gaussian_delta(0.7, 1.5),) * 2
+    assert discrete_gaussian_delta(profile.epsilon(1e-4), 1.5) == pytest.approx(1e-4)
 
 
 def test_each_part_has_its_profile_and_the_row_states_the_largest() -> None:
     found = lattice_profiles(BLOCKS, DIFFERENCES["substitution"], 2.0)
     assert sorted(own.shift for own in found) == [1, 2]  # a pair of cells, and three cells
     [row] = lattice_pairs(BLOCKS, 2.0, kept_differences(BLOCKS), 1e-4)
-    assert row.loss["epsilon"] == max(own.epsilon(1e-4)[1] for own in found)
+    assert row.loss["epsilon"] == max(own.epsilon(1e-4) for own in found)
     assert row.loss["epsilon"] < rho_to_epsilon(row.loss["rho"], 1e-4)
 
 
@@ -71,13 +68,16 @@ def test_large_tables_and_three_ways() -> None:
     large = one_way(60, 50)
     for kind in kept_differences(large):
         [profile] = lattice_profiles(large, kind, 5.0)
-        low, high = profile.delta(1.0)
-        assert high == pytest.approx(low, rel=1e-6)
-        assert high == pytest.approx(gaussian_delta(1.0, 5.0, kind.l2), rel=0.05)
+        assert profile.spread == pytest.approx(1.0, rel=1e-6)
+        assert discrete_gaussian_delta(1.0, profile.scale, profile.shift) == pytest.approx(
+            gaussian_delta(1.0, 5.0, kind.l2), rel=0.05
+        )
     [kind] = kept_differences(two_way_margins(3, 3, 3))
     [profile] = lattice_profiles(two_way_margins(3, 3, 3), kind, 8.0)
-    assert profile.delta(1.0)[0] == pytest.approx(profile.delta(1.0)[1], rel=1e-6)
-    assert profile.delta(1.0)[1] == pytest.approx(gaussian_delta(1.0, 8.0, math.sqrt(8.0)), rel=0.05)
+    assert profile.spread == pytest.approx(1.0, rel=1e-6)
+    assert discrete_gaussian_delta(1.0, profile.scale, profile.shift) == pytest.approx(
+        gaussian_delta(1.0, 8.0, math.sqrt(8.0)), rel=0.05
+    )
 
 
 def test_where_it_is_not_known_the_conversion_stays() -> None:
@@ -86,9 +86,3 @@ def test_where_it_is_not_known_the_conversion_stays() -> None:
     assert lattice_profiles(one_way(5, 5), Difference("eight cells", 8.0, math.sqrt(8.0)), 2.0) is None
     rows = lattice_pairs(GENERAL, 2.0, kept_differences(GENERAL), 1e-4)
     assert [row.loss["epsilon"] for row in rows] == [rho_to_epsilon(row.loss["rho"], 1e-4) for row in rows]
-    with pytest.raises(NotImplementedError, match="bounded by zCDP"):
-        bdp.LatticeGaussian(GENERAL, rho=0.1).profiles("substitution")
-    with pytest.raises(ValueError, match="does not occur"):
-        bdp.LatticeGaussian(one_way(3, 3), rho=0.1).profiles("substitution")
-    with pytest.raises(ValueError, match="difference"):
-        bdp.LatticeGaussian(one_way(3, 3), rho=0.1).profiles("swap")
