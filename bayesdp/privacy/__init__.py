@@ -10,7 +10,7 @@
   (`SensitivitySpace`, `inclusions`): these know tables, and are imported when first used;
 - trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `tradeoff`, their methods (`group`,
   `tensor`, `inverse`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the
-  (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`; in files: `describe_tradeoff`,
+  (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`; in files: `describe_tradeoff`,
   `tradeoff_from_description`;
 - what a guarantee of Semi-DP is about: `SemiGuarantee`; statements of the papers are in `bayesdp.papers`;
 - global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
@@ -72,7 +72,7 @@ from bayesdp.privacy.tradeoffs.laws import (
     tradeoff,
     tradeoff_from_description,
 )
-from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
+from bayesdp.privacy.tradeoffs.profile import tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
@@ -103,7 +103,7 @@ __all__ = [
     "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
     "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "histogram_sensitivity", "hit_and_run_sampler",
     "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums", "moment_sums_sensitivity",
-    "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
+    "neighbour_differences", "optimal_factorization", "projected_sensitivity",
     "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon", "tradeoff_from_description",

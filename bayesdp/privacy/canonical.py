@@ -319,8 +319,7 @@ class RecursiveNoise(CanonicalNoise):
     def __post_init__(self) -> None:
         if not self.tradeoff.symmetric:
             raise ValueError(
-                f"tradeoff must be symmetric (its own inverse) to have canonical noise, and {self.tradeoff!r} is not;"
-                " see its method symmetrised()"
+                f"tradeoff must be symmetric (its own inverse) to have canonical noise, and {self.tradeoff!r} is not"
             )
         c = _fixed_point(self.tradeoff)
         if 1.0 - 2.0 * c < _SMALLEST_DENSITY:

@@ -25,7 +25,7 @@ LAWS = [
     RecursiveNoise(gaussian_dp(0.8)),
     RecursiveNoise(COIN),
     RecursiveNoise(COIN.group(2)),
-    RecursiveNoise(tradeoff([0.5, 0.3, 0.2], [0.1, 0.2, 0.7]).symmetrised()),
+    RecursiveNoise(tradeoff([0.6, 0.3, 0.1], [0.1, 0.3, 0.6])),
 ]
 names = [repr(law)[:60] for law in LAWS]
 X = np.linspace(-6.0, 6.0, 241) + 0.003

@@ -12,8 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from bayesdp.privacy import approximate_dp, gaussian_delta, gaussian_dp, gaussian_epsilon, tradeoff
-from bayesdp.privacy.tradeoffs import grid, profile
-from bayesdp.privacy.tradeoffs.grid import rounded
+from bayesdp.privacy.tradeoffs import profile
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
 
@@ -150,7 +149,8 @@ def test_the_bounds_of_dp_accounting_overlap() -> None:
 
 def test_the_wrong_side_of_the_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = mixed_delta(0.5, 0.1, 10)
-    monkeypatch.setattr(grid, "rounded", lambda f, h, pessimistic: rounded(f, h, False))
+    rounded = profile._rounded
+    monkeypatch.setattr(profile, "_rounded", lambda f, h, pessimistic: rounded(f, h, False))
     wrong = convolved_epsilon([gaussian_dp(0.5), *[approximate_dp(0.1)] * 10], 1e-6)
     assert exact(wrong.upper) > 1e-6 * (1 + 1e-9)
 

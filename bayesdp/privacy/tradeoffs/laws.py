@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,10 @@ from bayesdp.privacy.tradeoffs.base import (
     DiscretePair,
     Grouped,
     SymmetricTradeOff,
-    Symmetrised,
     TradeOff,
-    from_points,
     ordered_pair,
 )
 
-_EXP_MAX = 700.0  # exp of more than this is taken in log space
 _SAME = 1e-12  # losses this close to the largest one, relative to it, are the largest: more is rounding
 
 
@@ -39,25 +37,13 @@ class ApproximateTradeOff(SymmetricTradeOff):
         """Give Tulap noise, the only canonical noise of (epsilon, delta)-DP (Awan and Dong, 2022)."""
         return Tulap(self.epsilon, self.delta)
 
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        shrink = math.exp(-self.epsilon)
-        steep = self._steep(a)
-        type_two = np.maximum(np.maximum(0.0, 1.0 - self.delta - steep), shrink * (s - self.delta))
-        power = np.minimum(np.minimum(1.0, self.delta + steep), -math.expm1(-self.epsilon) + shrink * (a + self.delta))
-        return type_two, power
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        shrink = math.exp(-self.epsilon)
-        grow = math.exp(self.epsilon) if self.epsilon < _EXP_MAX else math.inf
-        crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
-        return np.where(a < crossing, grow, np.where(s < self.delta, 0.0, shrink))
-
-    def _linear_end(self) -> tuple[float, float] | None:
-        return (-math.log1p(math.exp(-self.epsilon)), -self.epsilon) if self.delta == 0.0 else None
-
     _piecewise_linear = True
 
     def _pair(self) -> DiscretePair:
+        return self._laws
+
+    @cached_property
+    def _laws(self) -> DiscretePair:
         shrink = math.exp(-self.epsilon)
         small, large = (1.0 - self.delta) * shrink / (1.0 + shrink), (1.0 - self.delta) / (1.0 + shrink)
         p, q = [small, large], [large, small]
@@ -67,12 +53,14 @@ class ApproximateTradeOff(SymmetricTradeOff):
             return DiscretePair(self.delta + large, tuple(p[1:]), (0.0,) * len(p[1:]))
         return DiscretePair(self.delta, tuple(p), tuple(q))
 
-    def _steep(self, a: Floats) -> Floats:
-        """``exp(epsilon) a`` without overflow; anything above 1 will do where it is above 1."""
-        if self.epsilon < _EXP_MAX:
-            return math.exp(self.epsilon) * a
-        with np.errstate(divide="ignore"):
-            return np.exp(np.minimum(self.epsilon + np.log(a), 1.0))
+    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
+        return self._laws._errors(a, s)
+
+    def _slope(self, a: Floats, s: Floats) -> Floats:
+        return self._laws._slope(a, s)
+
+    def _linear_end(self) -> tuple[float, float]:
+        return self._laws._linear_end()
 
 
 @dataclass(frozen=True)
@@ -188,29 +176,24 @@ def _laplace_quantile(a: Floats, s: Floats) -> Floats:
 _SUM_TOLERANCE = 1e-9
 
 
-def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
+def tradeoff(p: Any, q: Any) -> TradeOff:
     """Give the trade-off function of two laws, by the lemma of Neyman and Pearson.
 
-    Vectors of probabilities give a piecewise linear function, exactly. Frozen laws of ``scipy.stats`` on the integers give one
-    between bounds, which differ by the tails left out, about 1e-15. Continuous laws with a monotone likelihood ratio, such as two
+    Vectors of probabilities give a piecewise linear function, exactly. Continuous laws with a monotone likelihood ratio, such as two
     of a location family with log-concave density, give ``q.cdf(p.isf(alpha))``, exactly; that the ratio is monotone is checked at
-    4000 quantiles and in the tails to 1e-12, not proved. Other continuous laws can be put into bins by `edges`, which loses what
-    tells them apart within a bin: that is an upper bound of the trade-off function, on the unsafe side. It is ``.upper`` of the
-    result, whose own values and ``.lower`` are zero (no protection is shown), and ``.error`` is the distance between the two.
-    Vectors are taken for *all* that is seen: do not give the probabilities of bins of your own.
+    4000 quantiles and in the tails to 1e-12, not proved. Vectors are taken for *all* that is seen: do not give the probabilities of
+    bins of continuous laws, which loses what tells them apart within a bin.
 
     Parameters
     ----------
     p, q : array_like, or objects with the methods of a frozen SciPy law
         The laws under the null hypothesis and under the alternative: probabilities of the same outcomes, one axis (each
-        must add up to 1 within 1e-9, and is divided by its sum); or laws with cdf, sf, ppf, isf, and pmf or logpdf.
-    edges : array_like, optional
-        For continuous laws: where bins end, rising. Below the first and above the last are bins as well.
+        must add up to 1 within 1e-9, and is divided by its sum); or continuous laws with cdf, sf, ppf, isf and logpdf.
 
     Raises
     ------
     NotImplementedError
-        If the likelihood ratio of continuous laws is not monotone, and no edges are given.
+        If the likelihood ratio of continuous laws is not monotone.
 
     Examples
     --------
@@ -220,28 +203,18 @@ def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
     >>> from scipy.stats import laplace
     >>> print(f"{tradeoff(laplace(0, 1), laplace(1, 1))(0.05):.6f}")
     0.864086
-    >>> from scipy.stats import cauchy
-    >>> binned = tradeoff(cauchy(0), cauchy(1), edges=np.linspace(-9.0, 9.0, 181))
-    >>> print(f"at most {binned.upper(0.05):.2f}, at least {binned(0.05):.2f}, known within {binned.error:.2f}")
-    at most 0.87, at least 0.00, known within 1.00
     """
-    if edges is not None:
-        return _binned(p, q, edges)
     if hasattr(p, "cdf") or hasattr(q, "cdf"):
-        kind, other_kind = _kind(p, "p"), _kind(q, "q")
-        if kind != other_kind:
-            raise TypeError(
-                f"p and q must both be continuous or both on the integers, but p is {kind} and q {other_kind}"
-            )
-        return _integers(p, q) if kind == "on the integers" else _continuous(p, q)
+        for law, argument in ((p, "p"), (q, "q")):
+            if not all(callable(getattr(law, name, None)) for name in _METHODS):
+                raise TypeError(
+                    f"{argument} must be a vector of probabilities or a continuous law with the methods {', '.join(_METHODS)}, as "
+                    f"scipy.stats has them, got {type(law).__name__}; of laws on the integers give the probabilities"
+                )
+        return _continuous(p, q)
     null, other = _law(p, "p"), _law(q, "q")
     if null.shape != other.shape:
         raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
-    return pair_of_masses(null, other)
-
-
-def pair_of_masses(null: Floats, other: Floats) -> DiscretePair:
-    """The trade-off of two laws given by the masses of the same outcomes."""
     kept = null > 0.0
     return ordered_pair(math.fsum(other[~kept]), null[kept], other[kept])
 
@@ -256,13 +229,10 @@ def _law(values: npt.ArrayLike, argument: str) -> Floats:
     return masses / total
 
 
-_TAIL = 1e-15
-"""Probability that may be left out at either end of an integer law; it is in the error."""
-_MOST = 4_000_000
 _CHECKED = 2001
 _SLACK = 1e-9
 """Roundings of log-densities that do not count against monotonicity."""
-_METHODS = ("cdf", "sf", "ppf", "isf")
+_METHODS = ("cdf", "sf", "ppf", "isf", "logpdf")
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,32 +276,6 @@ class ContinuousPair(TradeOff):
         return np.asarray(np.nan_to_num(ratio, nan=0.0, posinf=np.inf))  # both densities zero: outside of the supports
 
 
-def _binned(p: Any, q: Any, edges: Any) -> Bracketed:
-    # A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below, so
-    # that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
-    for law, argument in ((p, "p"), (q, "q")):
-        if _kind(law, argument) != "continuous":
-            raise TypeError(f"edges are for continuous laws, but {argument} is one on the integers: leave them out")
-    inner = np.asarray(edges, dtype=np.float64)
-    if inner.ndim != 1 or not inner.size or not np.all(np.isfinite(inner)) or np.any(np.diff(inner) <= 0.0):
-        raise ValueError(f"edges must be a vector of finite numbers that rise, got {edges!r}")
-    null, other = (
-        np.concatenate([[law.cdf(inner[0])], np.diff(law.cdf(inner)), [law.sf(inner[-1])]]) for law in (p, q)
-    )
-    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), pair_of_masses(null, other))
-
-
-def _kind(law: Any, argument: str) -> str:
-    missing = [name for name in _METHODS if not callable(getattr(law, name, None))]
-    whole, real = callable(getattr(law, "pmf", None)), callable(getattr(law, "logpdf", None))
-    if missing or not (whole or real):
-        raise TypeError(
-            f"{argument} must be a vector of probabilities or a law with the methods {', '.join(_METHODS)} and pmf or logpdf, as "
-            f"scipy.stats has them, got {type(law).__name__}"
-        )
-    return "on the integers" if whole else "continuous"
-
-
 def _continuous(p: Any, q: Any) -> ContinuousPair:
     u = (np.arange(_CHECKED) + 0.5) / _CHECKED
     tails = np.array([1e-12, 1e-9, 1e-6, 1e-4])
@@ -351,30 +295,12 @@ def _continuous(p: Any, q: Any) -> ContinuousPair:
     where = x[either][int(np.argmax(np.abs(np.diff(np.sign(np.where(np.abs(step) > slack, step, 0.0))))))]
     raise NotImplementedError(
         f"the likelihood ratio of p and q is not monotone (it turns near {float(where):.6g}), so that the best tests are not "
-        "thresholds; tradeoff(p, q, edges=[...]) puts the laws into bins, and gives an upper bound of the trade-off function: the "
-        "unsafe side, and no guarantee"
+        "thresholds"
     )
 
 
-def _integers(p: Any, q: Any) -> TradeOff:
-    low = min(int(law.ppf(_TAIL / 2.0)) for law in (p, q)) - 1
-    high = max(int(law.isf(_TAIL / 2.0)) for law in (p, q)) + 1
-    if high - low > _MOST:
-        raise NotImplementedError(f"p and q spread over {high - low} integers, more than {_MOST}")
-    k = np.arange(low, high + 1)
-    null, other = (np.asarray(law.pmf(k), dtype=np.float64) for law in (p, q))
-    rest_p, rest_q = (max(0.0, 1.0 - float(masses.sum())) for masses in (null, other))
-    # What lies beyond tells the laws apart entirely (below), or not at all: it is given no power (above).
-    best = pair_of_masses(null, other)
-    worst = ordered_pair(best.start + rest_q, np.array([*best.p, max(rest_p, 1e-300)]), np.array([*best.q, 0.0]))
-    a, _, power, _ = best._knots
-    kept = a < 1.0
-    upper = from_points(np.append(a[kept], 1.0), np.append(np.minimum(power[kept], 1.0), 1.0))
-    return Bracketed(worst, upper)
-
-
 _DEPTH = 8
-"""Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""
+"""Largest depth of nested functions (a group of bounds ...) in a description that is read."""
 _MOST_STEPS = 10_000
 """Largest group that is read."""
 _MASS_SLACK = 1e-9
@@ -387,8 +313,8 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, pair (masses of two discrete laws), symmetrised, group
-        and between (bounds).
+        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, pair (masses of two discrete laws), group and between
+        (bounds).
 
     Raises
     ------
@@ -472,10 +398,9 @@ _KINDS: Mapping[str, tuple[type[TradeOff], Callable[..., TradeOff]]] = {
     "approximate-dp": (ApproximateTradeOff, approximate_dp),
     "gaussian-dp": (GaussianTradeOff, gaussian_dp),
     "pair": (DiscretePair, _read_pair),
-    "symmetrised": (Symmetrised, Symmetrised),
     "group": (Grouped, _read_group),
     "between": (Bracketed, Bracketed),
 }
 """Names in files, with the class whose fields are written, and what makes one of them."""
-_NESTED = ("base", "one", "other", "low", "high")
+_NESTED = ("base", "low", "high")
 """Fields that are trade-off functions themselves."""
