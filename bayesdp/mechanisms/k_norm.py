@@ -16,7 +16,7 @@ from bayesdp.mechanisms.families import PureStatement, RealNoise
 from bayesdp.mechanisms.protects import FittedToNeighbours, SemiAdjacentAnswers, SemiAdjacentTables
 from bayesdp.noise.arrays import positive_rate
 from bayesdp.polytopes.sums import MAX_AXES, NormSum, least_sum
-from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, hit_and_run_sampler
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement
 
@@ -67,7 +67,7 @@ class RealHullNoise(HullNoise, RealNoise):
         return polytopes.choose_hull_sampler(self._ball, self.answer_invariants, method, self.sweeps)
 
     def _sampler(self, method: str) -> SamplerStatement:
-        return EXACT_SAMPLER if self._drawn_by(method).exact else hit_and_run_sampler(self.sweeps)
+        return EXACT_SAMPLER if self._drawn_by(method).exact else SamplerStatement("hit-and-run", self.sweeps)
 
     def _points(self, rng: np.random.Generator, size: int, method: str) -> npt.NDArray[np.float64]:
         """Noise in orthonormal coordinates, shape (size, dimension)."""

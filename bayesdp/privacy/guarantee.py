@@ -129,8 +129,7 @@ class Guarantee:
         Whether these are all; None where that was not recorded, as in files of earlier versions. Before a release, when
         the answers of the invariants are not known yet, no cell is listed and nothing is recorded.
     sampler : SamplerStatement
-        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` return. While convergence is not certified, every printed
-        loss says so.
+        `EXACT_SAMPLER`, or a chain. While convergence is not certified, every printed loss says so.
     simulated : bool
         The noise was drawn from a generator handed in by the user.
     caveats : tuple of str

@@ -150,7 +150,7 @@ class SamplerStatement(Statement):
 
     Examples
     --------
-    >>> SamplerStatement(), SamplerStatement("Gibbs", 1000)
+    >>> EXACT_SAMPLER, SamplerStatement("Gibbs", 1000)
     ('exact', 'approximate: 1000 sweeps of Gibbs, convergence not certified')
     """
 
@@ -195,33 +195,6 @@ class SamplerStatement(Statement):
 
 EXACT_SAMPLER = SamplerStatement()
 """The noise is drawn from its law, up to floating point."""
-
-
-def gibbs_sampler(sweeps: int) -> SamplerStatement:
-    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
-
-    Parameters
-    ----------
-    sweeps : int
-        Sweeps run for each draw.
-
-    Examples
-    --------
-    >>> gibbs_sampler(1000)
-    'approximate: 1000 sweeps of Gibbs, convergence not certified'
-    """
-    return SamplerStatement("Gibbs", _validate.positive_integer(sweeps, "sweeps"))
-
-
-def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
-    """Say that the noise is the end of a chain of hit-and-run steps whose convergence nobody has certified.
-
-    Examples
-    --------
-    >>> hit_and_run_sampler(50)
-    'approximate: 50 sweeps of hit-and-run, convergence not certified'
-    """
-    return SamplerStatement("hit-and-run", _validate.positive_integer(sweeps, "sweeps"))
 
 
 _UNPROTECTED = "changes an exact value and is not protected at all"
