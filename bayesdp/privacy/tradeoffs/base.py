@@ -1,4 +1,4 @@
-"""What every trade-off function has, and those made from others: inverse, for groups, between bounds, products.
+"""What every trade-off function has, and those made from others: inverse, for groups, products.
 
 Everything rests on one private method, ``_errors(a, s)``, which takes a type I error *and* its complement
 ``s = 1 - a`` and returns the type II error and the power. A number near 1 cannot hold a small tail, the pair
@@ -135,21 +135,6 @@ class TradeOff(ABC):
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
 
-    @property
-    def lower(self) -> TradeOff:
-        """A curve that is certainly not above f: f itself, unless f is known within bounds only."""
-        return self
-
-    @property
-    def upper(self) -> TradeOff:
-        """A curve that is certainly not below f. See `lower`."""
-        return self
-
-    @property
-    def error(self) -> float:
-        """Largest distance between `lower` and `upper`: 0 where f is known exactly."""
-        return 0.0
-
     def tensor(self, *others: TradeOff) -> TradeOff:
         """Give the tensor product, which is composition; see `bayesdp.privacy.tensor_product`.
 
@@ -240,60 +225,6 @@ class Grouped(TradeOff):
     @property
     def _piecewise_linear(self) -> bool:
         return self.base._piecewise_linear
-
-
-@dataclass(frozen=True)
-class Bracketed(TradeOff):
-    """A trade-off function known between two others. Its own values are those of the lower one, the safe side."""
-
-    low: TradeOff
-    high: TradeOff
-
-    @property
-    def lower(self) -> TradeOff:
-        """The lower bound."""
-        return self.low
-
-    @property
-    def upper(self) -> TradeOff:
-        """The upper bound."""
-        return self.high
-
-    @cached_property
-    def error(self) -> float:
-        """Largest distance between the bounds; both are piecewise linear, so that the kinks of both are enough."""
-        a = np.unique(np.clip(np.concatenate([[0.0, 1.0], self.low._kinks(), self.high._kinks()]), 0.0, 1.0))
-        return max(0.0, float(np.max(self.high._errors(a, 1.0 - a)[0] - self.low._errors(a, 1.0 - a)[0])))
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether the lower bound, whose values these are, is its own inverse."""
-        return self.low.symmetric
-
-    def inverse(self) -> TradeOff:
-        """Give the inverse, between the inverses of the bounds."""
-        both = self.low.symmetric and self.high.symmetric
-        return self if both else Bracketed(self.low.inverse(), self.high.inverse())
-
-    def group(self, k: int) -> TradeOff:
-        """Give the group function, between those of the bounds: it grows with f."""
-        return Bracketed(self.low.group(k), self.high.group(k))
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        return self.low._errors(a, s)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        return self.low._slope(a, s)
-
-    def _linear_end(self) -> tuple[float, float] | None:
-        return self.low._linear_end()
-
-    def _kinks(self) -> Floats:
-        return self.low._kinks()
-
-    @property
-    def _piecewise_linear(self) -> bool:
-        return self.low._piecewise_linear
 
 
 @dataclass(frozen=True, repr=False)
@@ -428,8 +359,7 @@ def tensor_product(*factors: TradeOff) -> TradeOff:
 
     The tensor product of ``T(P1, Q1)`` and ``T(P2, Q2)`` is ``T(P1 x P2, Q1 x Q2)`` (Dong, Roth and Su, 2022,
     Definition 3.1). Gaussians multiply exactly, ``G_mu (x) G_nu = G_sqrt(mu^2 + nu^2)``, and so do laws with few outcomes
-    (pure and approximate differential privacy among them, a few hundred times). Of functions that are known between bounds
-    only, the bounds are multiplied.
+    (pure and approximate differential privacy among them, a few hundred times).
 
     Raises
     ------
@@ -440,8 +370,8 @@ def tensor_product(*factors: TradeOff) -> TradeOff:
     --------
     >>> from bayesdp.privacy import approximate_dp
     >>> f = tensor_product(*[approximate_dp(0.1)] * 20)  # twenty releases at epsilon = 0.1: exact
-    >>> print(f"{f(0.05):.6f} {f.error} {approximate_dp(2.0)(0.05):.6f}")
-    0.886143 0.0 0.630547
+    >>> print(f"{f(0.05):.6f} {approximate_dp(2.0)(0.05):.6f}")
+    0.886143 0.630547
     """
     if not factors:
         raise ValueError("give at least one trade-off function")
@@ -449,8 +379,6 @@ def tensor_product(*factors: TradeOff) -> TradeOff:
         checked(f, f"factor {i}")
     if len(factors) == 1:
         return factors[0]
-    if any(f.error > 0.0 for f in factors):
-        return Bracketed(tensor_product(*[f.lower for f in factors]), tensor_product(*[f.upper for f in factors]))
     pieces = multiplied(list(Counter(factors).elements()), _EXACT_OUTCOMES, _EXACT_PAIRS)
     if len(pieces) > 1:
         raise NotImplementedError(

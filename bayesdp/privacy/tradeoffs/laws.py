@@ -15,7 +15,6 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from bayesdp import _validate
 from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
 from bayesdp.privacy.tradeoffs.base import (
-    Bracketed,
     DiscretePair,
     Grouped,
     SymmetricTradeOff,
@@ -300,7 +299,7 @@ def _continuous(p: Any, q: Any) -> ContinuousPair:
 
 
 _DEPTH = 8
-"""Largest depth of nested functions (a group of bounds ...) in a description that is read."""
+"""Largest depth of nested functions (a group of a group ...) in a description that is read."""
 _MOST_STEPS = 10_000
 """Largest group that is read."""
 _MASS_SLACK = 1e-9
@@ -313,8 +312,7 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, pair (masses of two discrete laws), group and between
-        (bounds).
+        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, pair (masses of two discrete laws) and group.
 
     Raises
     ------
@@ -371,7 +369,7 @@ def _read(description: Any, depth: int) -> TradeOff:
     given = {key: value for key, value in description.items() if key != "tradeoff"}
     if set(given) != set(_keys(known)):
         raise ValueError(f"the trade-off function {kind!r} has {', '.join(_keys(known))}, got {_validate.shown(given)}")
-    return made(**{key: _read(value, depth - 1) if key in _NESTED else value for key, value in given.items()})
+    return made(**{key: _read(value, depth - 1) if key == "base" else value for key, value in given.items()})
 
 
 def _read_group(base: TradeOff, k: Any) -> Grouped:
@@ -399,8 +397,5 @@ _KINDS: Mapping[str, tuple[type[TradeOff], Callable[..., TradeOff]]] = {
     "gaussian-dp": (GaussianTradeOff, gaussian_dp),
     "pair": (DiscretePair, _read_pair),
     "group": (Grouped, _read_group),
-    "between": (Bracketed, Bracketed),
 }
 """Names in files, with the class whose fields are written, and what makes one of them."""
-_NESTED = ("base", "low", "high")
-"""Fields that are trade-off functions themselves."""

@@ -125,10 +125,10 @@ class EpsilonBounds(NamedTuple):
 def convolved_epsilon(factors: Sequence[TradeOff], delta: float) -> EpsilonBounds:
     """Bound the smallest epsilon at which several pairs of laws together are (epsilon, delta)-indistinguishable.
 
-    `factors`: one for each release, of its two laws, each noise independent of the others; of functions that are known between
-    bounds only, both bounds are used. The result is equal up to rounding for normal laws and where the outcomes are few; otherwise
-    some steps of a grid apart, which has 65,536 steps over the range of the total loss. For deltas near the bound on the rounding
-    of the transform, about 1e-11, they move apart, and below it the upper one is infinite.
+    `factors`: one for each release, of its two laws, each noise independent of the others. The result is equal up to rounding for
+    normal laws and where the outcomes are few; otherwise some steps of a grid apart, which has 65,536 steps over the range of the
+    total loss. For deltas near the bound on the rounding of the transform, about 1e-11, they move apart, and below it the upper one is
+    infinite.
 
     Examples
     --------
@@ -140,9 +140,9 @@ def convolved_epsilon(factors: Sequence[TradeOff], delta: float) -> EpsilonBound
     at = _validate.probability(delta, "delta")
     for i, f in enumerate(factors):
         checked(f, f"factor {i}")
-    low, high = [f.lower for f in factors], [f.upper for f in factors]  # of trade-off functions: the lower loses more
-    upper = max((_epsilon(order, at, pessimistic=True) for order in _orders(low)), default=0.0)
-    lower = max((_epsilon(order, at, pessimistic=False) for order in _orders(high)), default=0.0)
+    orders = _orders(list(factors))
+    upper = max((_epsilon(order, at, pessimistic=True) for order in orders), default=0.0)
+    lower = max((_epsilon(order, at, pessimistic=False) for order in orders), default=0.0)
     return EpsilonBounds(lower * (1.0 - _ROUNDING), upper * (1.0 + _ROUNDING))
 
 
