@@ -101,8 +101,18 @@ class Loss(_Parameters):
         """The loss as it is stated in a definition, without a conversion; None if it is not."""
         return self if kind == self.kind else None
 
+    def to(self, kind: str) -> Loss | None:
+        """The loss in another definition, as far as it follows without the choice of a delta; None if it does not.
+
+        Examples
+        --------
+        >>> from bayesdp.privacy.losses import PureDP
+        >>> print(PureDP(1.0).to("gdp"))
+        mu = 1.23204
+        """
+        return self.stated(kind) or self._converted(kind)
+
     def _converted(self, kind: str) -> Loss | None:
-        """The loss in another definition that it is no part of, without a delta of its own; None if it does not follow."""
         return None
 
     def implies(self, other: Loss) -> bool:
@@ -122,7 +132,7 @@ class Loss(_Parameters):
 
     def _follows_from(self, other: Loss) -> bool:
         """Whether this loss, which says something, is shown to follow from another one."""
-        found = other.stated(self.kind) or other._converted(self.kind)
+        found = other.to(self.kind)
         if found is None:
             # Without a delta: only a loss of nothing at all has every property.
             return all(value == 0.0 for value in other.parameters.values())

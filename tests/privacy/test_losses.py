@@ -62,7 +62,7 @@ def test_the_epsilon_at_a_larger_delta_undoes_it(epsilon: float, delta: float) -
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 30.0, 900.0])
 def test_the_mu_of_pure_epsilon_is_the_least_that_covers_it(epsilon: float) -> None:
-    mu = PureDP(epsilon)._converted("gdp")["mu"]  # type: ignore[index]
+    mu = PureDP(epsilon).to("gdp")["mu"]  # type: ignore[index]
     with mpmath.workdps(400):
         share = 1 / (1 + mpmath.exp(epsilon))
         assert mpmath.ncdf(-mpmath.mpf(mu) / 2) == pytest.approx(share, rel=1e-9)
@@ -84,7 +84,7 @@ def test_mu_and_rho_of_normal_noise_by_quadrature() -> None:
         p, q = stats.norm.pdf(z), stats.norm.pdf(z, mu)
         for epsilon in (0.0, 0.3, 2.0):
             assert GaussianDP(mu).delta_at(epsilon) == pytest.approx(hockey_stick(p, q, epsilon) * step, abs=1e-7)
-        rho = GaussianDP(mu)._converted("zcdp")["rho"]  # type: ignore[index]
+        rho = GaussianDP(mu).to("zcdp")["rho"]  # type: ignore[index]
         for alpha in (1.5, 4.0):
             log_ratio = stats.norm.logpdf(z) * alpha + stats.norm.logpdf(z, mu) * (1 - alpha)
             renyi = math.log(np.exp(log_ratio).sum() * step) / (alpha - 1)
