@@ -250,7 +250,7 @@ class SemiCanonical(CanonicalDraws):
     def __post_init__(self) -> None:
         given: Any = self.tradeoff
         f = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(f)  # refused here if it is none, or if files cannot name it
+        describe_tradeoff(f)  # refused here if it is none
         f.canonical_noise()  # or if there is no noise for it
         self._set(tradeoff=f)
         _ = self._loss  # or if it protects nothing

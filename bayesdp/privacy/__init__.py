@@ -69,6 +69,7 @@ from bayesdp.privacy.tradeoffs.laws import (
     approximate_dp,
     describe_tradeoff,
     gaussian_dp,
+    laplace_dp,
     tradeoff,
     tradeoff_from_description,
 )
@@ -102,7 +103,7 @@ __all__ = [
     "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon",
     "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp", "gaussian_epsilon", "gaussian_mu", "gaussian_pairs",
     "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu", "gaussian_sigma_for_rho", "group_loss",
-    "histogram_sensitivity", "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums",
+    "histogram_sensitivity", "inclusions", "laplace_dp", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums",
     "moment_sums_sensitivity", "neighbour_differences", "optimal_factorization", "projected_sensitivity",
     "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",

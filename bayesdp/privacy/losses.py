@@ -101,8 +101,8 @@ class Loss(_Parameters):
         """The loss as it is stated in a definition, without a conversion; None if it is not."""
         return self if kind == self.kind else None
 
-    def to(self, kind: str) -> Loss | None:
-        """The loss in another definition, as far as it follows without the choice of a delta; None if it does not.
+    def to(self, kind: str) -> Loss:
+        """The loss in another definition; ValueError if it does not follow, or not without the choice of a delta, see `at`.
 
         Examples
         --------
@@ -110,7 +110,10 @@ class Loss(_Parameters):
         >>> print(PureDP(1.0).to("gdp"))
         mu = 1.23204
         """
-        return self.stated(kind) or self._converted(kind)
+        found = self.stated(kind) or self._converted(_validate.choice(kind, tuple(LOSS_KINDS), "kind"))
+        if found is None:
+            raise ValueError(f"kind must be one that follows from {self}, and {LOSS_KINDS[kind]} does not")
+        return found
 
     def _converted(self, kind: str) -> Loss | None:
         return None
@@ -132,7 +135,7 @@ class Loss(_Parameters):
 
     def _follows_from(self, other: Loss) -> bool:
         """Whether this loss, which says something, is shown to follow from another one."""
-        found = other.to(self.kind)
+        found = other.stated(self.kind) or other._converted(self.kind)
         if found is None:
             # Without a delta: only a loss of nothing at all has every property.
             return all(value == 0.0 for value in other.parameters.values())

@@ -62,7 +62,7 @@ def test_the_epsilon_at_a_larger_delta_undoes_it(epsilon: float, delta: float) -
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 30.0, 900.0])
 def test_the_mu_of_pure_epsilon_is_the_least_that_covers_it(epsilon: float) -> None:
-    mu = PureDP(epsilon).to("gdp")["mu"]  # type: ignore[index]
+    mu = PureDP(epsilon).to("gdp")["mu"]
     with mpmath.workdps(400):
         share = 1 / (1 + mpmath.exp(epsilon))
         assert mpmath.ncdf(-mpmath.mpf(mu) / 2) == pytest.approx(share, rel=1e-9)
@@ -84,7 +84,7 @@ def test_mu_and_rho_of_normal_noise_by_quadrature() -> None:
         p, q = stats.norm.pdf(z), stats.norm.pdf(z, mu)
         for epsilon in (0.0, 0.3, 2.0):
             assert GaussianDP(mu).delta_at(epsilon) == pytest.approx(hockey_stick(p, q, epsilon) * step, abs=1e-7)
-        rho = GaussianDP(mu).to("zcdp")["rho"]  # type: ignore[index]
+        rho = GaussianDP(mu).to("zcdp")["rho"]
         for alpha in (1.5, 4.0):
             log_ratio = stats.norm.logpdf(z) * alpha + stats.norm.logpdf(z, mu) * (1 - alpha)
             renyi = math.log(np.exp(log_ratio).sum() * step) / (alpha - 1)
@@ -123,6 +123,8 @@ def test_definitions_that_do_not_add_up_are_refused_with_the_way_out() -> None:
     assert PureDP(1.0).implies(ZCDP(0.5))
     assert not PureDP(1.0).implies(ZCDP(0.499))
     assert not ZCDP(0.1).implies(GaussianDP(5.0))
+    with pytest.raises(ValueError, match="and Gaussian differential privacy does not"):
+        ZCDP(0.1).to("gdp")
     assert not ApproximateDP(1.0, 0.1).implies(PureDP(5.0))
     assert ApproximateDP(1.0, 0.0).implies(PureDP(1.0))
     with pytest.raises(ValueError, match=r"delta must be at least that of the loss, 0\.1, got 0\.01"):
@@ -226,7 +228,8 @@ def test_several_losses_are_each_stated_and_all_true() -> None:
     assert GaussianDP(1.0).implies(SeveralLosses((ZCDP(0.5), ApproximateDP(5.0, 1e-6))))
     assert not ZCDP(0.5).implies(ROW)  # rho gives no mu
     assert pickle.loads(pickle.dumps(ROW)) == ROW
-    assert ROW.stated("pure") is None
+    with pytest.raises(ValueError, match="must be one that follows"):
+        ROW.to("pure")
     with pytest.raises(ValueError, match="stated by one of the definitions"):
         ROW.compose(PureDP(1.0))
     with pytest.raises(ValueError, match="a loss by several definitions"):

@@ -167,8 +167,6 @@ class Canonical(StandardLaw):
     ------
     TypeError, ValueError
         If there is no canonical noise for it.
-    NotImplementedError
-        If files cannot name it, see `bayesdp.privacy.describe_tradeoff`.
 
     See Also
     --------
@@ -196,7 +194,7 @@ class Canonical(StandardLaw):
     def __post_init__(self) -> None:
         given: Any = self.tradeoff
         tradeoff = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(tradeoff)  # raises if files cannot name it
+        describe_tradeoff(tradeoff)  # raises if it is none
         tradeoff.canonical_noise()  # raises if there is none
         self._set(tradeoff=tradeoff)
 

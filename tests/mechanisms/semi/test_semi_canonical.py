@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import kstest
 
 import bayesdp as bdp
 from bayesdp.mechanisms import Mechanism, SemiCanonical
@@ -163,14 +163,12 @@ def test_what_has_no_such_noise_is_refused() -> None:
         NotImplementedError, match="leave 4 dimensions free, and canonical noise of one cell needs exactly one"
     ):
         SemiCanonical(Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]), approximate_dp(1.0))
-    with pytest.raises(TypeError, match="tradeoff must be a trade-off function, got float"):
+    with pytest.raises(TypeError, match=r"tradeoff must be a trade-off function of bayesdp\.privacy, got float"):
         SemiCanonical(BOTH, 1.0)
     with pytest.raises(ValueError, match="it protects nothing"):  # when it is made, and not when a table is released
         SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0]))
     with pytest.raises(ValueError, match="symmetric"):
         SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9]))
-    with pytest.raises(NotImplementedError, match="continuous laws that a file cannot name"):
-        SemiCanonical(BOTH, tradeoff(norm(0, 1), norm(1, 1)))
     with pytest.raises(ValueError, match="label 'girls' of 'sex', which has 'men', 'women'"):
         SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"})
     with pytest.raises(ValueError, match="a label for each of sex, admission"):
