@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from scipy.special import ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, rho_to_delta, rho_to_epsilon
+from bayesdp.privacy.gaussian import gaussian_epsilon, rho_to_epsilon
 
 NO_PROTECTION = "no protection by this bound, because its delta is 1 or more"
 """The text of a loss that is true of every mechanism."""
@@ -93,10 +93,6 @@ class Loss(_Parameters):
     def at(self, delta: float) -> Loss:
         """The smallest epsilon that follows at a delta strictly between 0 and 1; ValueError if none does."""
 
-    @abstractmethod
-    def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that follows at an epsilon, at most 1."""
-
     def stated(self, kind: str) -> Loss | None:
         """The loss as it is stated in a definition, without a conversion; None if it is not."""
         return self if kind == self.kind else None
@@ -122,7 +118,7 @@ class Loss(_Parameters):
         """Whether every mechanism with this loss has the other one as well.
 
         Decided exactly between losses of one definition, and for what a pair of epsilon and delta, an epsilon or a mu implies; of
-        rho, what the conversions of this package show (`bayesdp.privacy.rho_to_delta` is a bound), so that True is proved and
+        rho, what the conversions of this package show (`bayesdp.privacy.rho_to_epsilon` is a bound), so that True is proved and
         False may be for want of a proof.
 
         Examples
@@ -192,10 +188,6 @@ class PureDP(Loss):
     def at(self, delta: float) -> ApproximateDP:
         """The smallest epsilon at a delta, by the trade-off function: see `ApproximateDP.at`."""
         return ApproximateDP(self.epsilon, 0.0).at(delta)
-
-    def delta_at(self, epsilon: float) -> float:
-        """See `ApproximateDP.delta_at`."""
-        return ApproximateDP(self.epsilon, 0.0).delta_at(epsilon)
 
     def _converted(self, kind: str) -> Loss | None:
         if kind == "approximate":
@@ -272,16 +264,10 @@ class ApproximateDP(Loss):
             return ApproximateDP(0.0, asked)
         return ApproximateDP(min(max(log_sum + math.log(-math.expm1(-log_sum)), 0.0), self.epsilon), asked)
 
-    def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that follows at an epsilon; the inverse of `at`, at most 1."""
-        wanted, delta = _validate.nonnegative_real(epsilon, "epsilon"), self.delta
-        if wanted >= self.epsilon or delta >= 1.0:
-            return min(delta, 1.0)
-        log_ratio = _log_one_plus_exp(wanted) - _log_one_plus_exp(self.epsilon)
-        return min(1.0, max(delta, -math.expm1(log_ratio) + delta * math.exp(log_ratio)))
-
     def _follows_from(self, other: Loss) -> bool:
-        return other.delta_at(self.epsilon) <= self.delta
+        if self.delta == 0.0 or other.get("delta", 0.0) > self.delta:
+            return super()._follows_from(other)
+        return other.at(self.delta)["epsilon"] <= self.epsilon
 
     def _converted(self, kind: str) -> Loss | None:
         if self.delta > 0.0:
@@ -315,10 +301,6 @@ class ZCDP(Loss):
         """By the tight conversion of `bayesdp.privacy.rho_to_epsilon`, an upper bound."""
         return ApproximateDP(rho_to_epsilon(self.rho, delta), delta)
 
-    def delta_at(self, epsilon: float) -> float:
-        """By `bayesdp.privacy.rho_to_delta`, an upper bound."""
-        return rho_to_delta(self.rho, epsilon)
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianDP(Loss):
@@ -344,10 +326,6 @@ class GaussianDP(Loss):
     def at(self, delta: float) -> ApproximateDP:
         """Exact (Balle and Wang, 2018, Theorem 8)."""
         return ApproximateDP(gaussian_epsilon(delta, 1.0, self.mu) if self.mu > 0.0 else 0.0, delta)
-
-    def delta_at(self, epsilon: float) -> float:
-        """Exact (Balle and Wang, 2018, Theorem 8)."""
-        return gaussian_delta(epsilon, 1.0, self.mu) if self.mu > 0.0 else 0.0
 
     def _converted(self, kind: str) -> Loss | None:
         # The Renyi divergence of order alpha of two normal laws mu apart is alpha mu**2 / 2.
@@ -405,10 +383,6 @@ class SeveralLosses(Loss):
         """The smallest epsilon of all parts, of those that have one at the delta."""
         able = [part for part in self.parts if not (isinstance(part, ApproximateDP) and part.delta > delta)]
         return min((ApproximateDP(part.at(delta)["epsilon"], delta) for part in able), key=lambda found: found.epsilon)
-
-    def delta_at(self, epsilon: float) -> float:
-        """The smallest of all parts."""
-        return min(part.delta_at(epsilon) for part in self.parts)
 
     def _converted(self, kind: str) -> Loss | None:
         return next((found for part in self.parts if (found := part._converted(kind)) is not None), None)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesdp.privacy import gaussian_delta
 from bayesdp.privacy.losses import (
     NO_PROTECTION,
     ZCDP,
@@ -40,23 +41,17 @@ GRID = list(itertools.product((0.0, 0.1, 1.0, 4.0), (0.0, 1e-6, 0.05, 0.4)))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
-def test_the_delta_at_a_smaller_epsilon_is_that_of_the_extreme_pair(epsilon: float, delta: float) -> None:
+def test_the_epsilon_at_a_larger_delta_is_that_of_the_extreme_pair(epsilon: float, delta: float) -> None:
     p, q = extreme_pair(epsilon, delta)
-    for asked in np.linspace(0.0, epsilon, 7):
-        found = ApproximateDP(epsilon, delta).delta_at(float(asked))
-        assert found == pytest.approx(hockey_stick(p, q, float(asked)), abs=1e-14)
-    assert ApproximateDP(epsilon, delta).delta_at(epsilon + 1.0) == delta
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), GRID)
-def test_the_epsilon_at_a_larger_delta_undoes_it(epsilon: float, delta: float) -> None:
     own = ApproximateDP(epsilon, delta)
-    for asked in np.linspace(0.0, epsilon, 6)[1:]:
-        there = own.delta_at(float(asked))
-        if there > 0.0:
-            assert own.at(there).epsilon == pytest.approx(float(asked), rel=1e-9)
+    for asked in np.linspace(0.0, epsilon, 6)[1:-1] if epsilon else ():
+        there = hockey_stick(p, q, float(asked))
+        assert own.at(there).epsilon == pytest.approx(float(asked), rel=1e-9)
+        assert own.implies(ApproximateDP(float(asked), there + 1e-12))
+        assert not own.implies(ApproximateDP(float(asked), there - 1e-12))
+    assert own.implies(ApproximateDP(epsilon + 1.0, delta))
     # From the delta on at which nothing can be told apart, epsilon is 0.
-    least = max(own.delta_at(0.0), 1e-9)
+    least = max(hockey_stick(p, q, 0.0), 1e-9)
     assert own.at(min(least + 0.05, 0.99)).epsilon == 0.0
 
 
@@ -69,7 +64,7 @@ def test_the_mu_of_pure_epsilon_is_the_least_that_covers_it(epsilon: float) -> N
     if epsilon <= 30.0:
         p, q = extreme_pair(epsilon, 0.0)
         for asked in np.linspace(0.0, epsilon, 9)[:-1]:
-            assert hockey_stick(p, q, float(asked)) <= GaussianDP(mu).delta_at(float(asked)) * (1 + 1e-9) + 1e-15
+            assert hockey_stick(p, q, float(asked)) <= gaussian_delta(float(asked), 1.0, mu) * (1 + 1e-9) + 1e-15
     # A smaller mu does not cover it: nothing is covered at the level where the two functions meet.
     if epsilon <= 8.0:
         level = stats.norm.cdf(-mu / 2)
@@ -83,7 +78,8 @@ def test_mu_and_rho_of_normal_noise_by_quadrature() -> None:
     for mu in (0.1, 1.0, 3.0):
         p, q = stats.norm.pdf(z), stats.norm.pdf(z, mu)
         for epsilon in (0.0, 0.3, 2.0):
-            assert GaussianDP(mu).delta_at(epsilon) == pytest.approx(hockey_stick(p, q, epsilon) * step, abs=1e-7)
+            delta = hockey_stick(p, q, epsilon) * step
+            assert GaussianDP(mu).at(delta)["epsilon"] == pytest.approx(epsilon, abs=1e-6)
         rho = GaussianDP(mu).to("zcdp")["rho"]
         for alpha in (1.5, 4.0):
             log_ratio = stats.norm.logpdf(z) * alpha + stats.norm.logpdf(z, mu) * (1 - alpha)
@@ -152,7 +148,6 @@ def test_groups_by_the_definition() -> None:
 def test_a_delta_of_one_is_said_in_words_and_nothing_overflows(own: ApproximateDP) -> None:
     assert own.says_nothing
     assert str(own) == NO_PROTECTION
-    assert own.delta_at(0.0) == 1.0
     assert PureDP(1e9).implies(own)
 
 

@@ -37,17 +37,12 @@ class StandardLaw(IndependentLaw):
         """The sensitivity, in counts."""
         return 1.0
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_density(values, location)))
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; ``-inf`` off the support. Values and locations are of shapes that broadcast."""
         y, mu = values_and_location(values, location)
-        return np.asarray(self._standard_log_density((y - mu) / self.unit), dtype=np.float64) - math.log(self.unit)
+        return np.asarray(self.standard.logpdf((y - mu) / self.unit)) - math.log(self.unit)
 
-    def _standard_log_density(self, z: Floats) -> Floats:
-        return np.asarray(self.standard.logpdf(z))
+    log_density = log_each
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats:
         noise = np.asarray(self.standard.rvs((count, *location.shape), rng), dtype=np.float64)
@@ -122,9 +117,6 @@ class Tulap(StandardLaw):
     def unit(self) -> float:
         """The sensitivity, in counts."""
         return self.sensitivity
-
-    def _standard_log_density(self, z: Floats) -> Floats:
-        return np.asarray(self.log_kernel(np, z, 0.0, self.epsilon, self.delta))
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:

@@ -14,13 +14,7 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
 from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
-from bayesdp.privacy.tradeoffs.base import (
-    DiscretePair,
-    Grouped,
-    SymmetricTradeOff,
-    TradeOff,
-    ordered_pair,
-)
+from bayesdp.privacy.tradeoffs.base import DiscretePair, Grouped, SymmetricTradeOff, TradeOff, ordered_pair
 
 _MASS_SLACK = 1e-9
 """Rounding of masses that is accepted."""
@@ -222,8 +216,6 @@ def _law(values: npt.ArrayLike, argument: str) -> Floats:
     return masses / total
 
 
-_DEPTH = 8
-"""Largest depth of nested functions (a group of a group ...) in a description that is read."""
 _MOST_STEPS = 10_000
 """Largest group that is read."""
 
@@ -241,18 +233,11 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     """
     for kind, (known, _) in _KINDS.items():
         if isinstance(tradeoff, known):
-            return {"tradeoff": kind, **{key: _plain(getattr(tradeoff, key)) for key in _keys(known)}}
+            values = {item.name: getattr(tradeoff, item.name) for item in fields(known)}
+            if isinstance(tradeoff, Grouped):
+                values["base"] = describe_tradeoff(tradeoff.base)
+            return {"tradeoff": kind, **{name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}}
     raise TypeError(f"tradeoff must be a trade-off function of bayesdp.privacy, got {type(tradeoff).__name__}")
-
-
-def _keys(known: type[Any]) -> list[str]:
-    return [item.name for item in fields(known)]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, TradeOff):
-        return describe_tradeoff(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
@@ -263,29 +248,26 @@ def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
     >>> tradeoff_from_description({"tradeoff": "gaussian-dp", "mu": 0.5})
     GaussianTradeOff(mu=0.5)
     """
-    return _read(description, _DEPTH)
-
-
-def _read(description: Any, depth: int) -> TradeOff:
-    if not depth:
-        raise ValueError(f"the description of a trade-off function is nested more than {_DEPTH} deep")
     if not isinstance(description, Mapping):
         raise TypeError(f"the description of a trade-off function must be a mapping, got {description!r}")
     kind = description.get("tradeoff")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"unknown trade-off function {kind!r}; known are {', '.join(_KINDS)}")
     known, made = _KINDS[kind]
+    names = [item.name for item in fields(known)]
     given = {key: value for key, value in description.items() if key != "tradeoff"}
-    if set(given) != set(_keys(known)):
-        raise ValueError(f"the trade-off function {kind!r} has {', '.join(_keys(known))}, got {_validate.shown(given)}")
-    return made(**{key: _read(value, depth - 1) if key == "base" else value for key, value in given.items()})
+    if set(given) != set(names):
+        raise ValueError(f"the trade-off function {kind!r} has {', '.join(names)}, got {_validate.shown(given)}")
+    return made(**given)
 
 
-def _read_group(base: TradeOff, k: Any) -> Grouped:
+def _read_group(base: Any, k: Any) -> Grouped:
     steps = _validate.positive_integer(k, "k")
     if steps > _MOST_STEPS:
         raise ValueError(f"k must be at most {_MOST_STEPS}, got {steps}")
-    return Grouped(base, steps)
+    if isinstance(base, Mapping) and base.get("tradeoff") == "group":
+        raise ValueError("base of a group must not be a group itself: the numbers of steps multiply")
+    return Grouped(tradeoff_from_description(base), steps)
 
 
 def _read_pair(start: Any, p: Any, q: Any) -> DiscretePair:
