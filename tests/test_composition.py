@@ -28,7 +28,7 @@ from bayesdp.mechanisms import (
 )
 from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
 from bayesdp.papers.subspace import project
-from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, gaussian_epsilon, gibbs_sampler, semi_adjacency
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, SamplerStatement, gaussian_epsilon, semi_adjacency
 from bayesdp.privacy.pairs import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency_of_tables
@@ -264,7 +264,7 @@ def test_a_release_without_a_guarantee_makes_the_total_unknown() -> None:
 
 
 def test_uncertified_noise_stays_uncertified() -> None:
-    both = compose(lattice(COUNTY, 0.1, gibbs_sampler(30)), gaussian(EDUCATION, 2, epsilon=0.5, delta=1e-6))
+    both = compose(lattice(COUNTY, 0.1, SamplerStatement("Gibbs", 30)), gaussian(EDUCATION, 2, epsilon=0.5, delta=1e-6))
     assert isinstance(both.guarantee, Guarantee)
     assert not both.guarantee.certified
     assert "target epsilon" in str(both)

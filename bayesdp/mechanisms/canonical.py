@@ -33,6 +33,7 @@ from bayesdp.privacy import (
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
 from bayesdp.privacy.pairs import Sentence
+from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import LinearQuery, SumPart
 
@@ -43,12 +44,11 @@ _DELTA = 1e-6
 """At which a function f that is neither (epsilon, delta)-DP nor mu-GDP, and not pure, is stated as epsilon."""
 
 
-def canonical_law(f: Any) -> NoiseLaw:
+def canonical_law(f: TradeOff) -> NoiseLaw:
     """The canonical law of a trade-off function, in closed form where there is one."""
-    kind = describe_tradeoff(f)["tradeoff"]
-    if kind == "approximate-dp" and f.epsilon > 0.0:
+    if isinstance(f, ApproximateTradeOff) and f.epsilon > 0.0:
         return Tulap(f.epsilon, f.delta)
-    return ProjectedGaussian(1.0 / f.mu) if kind == "gaussian-dp" else Canonical(f)
+    return ProjectedGaussian(1.0 / f.mu) if isinstance(f, GaussianTradeOff) else Canonical(f)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class SemiCanonical(CanonicalDraws):
     def __post_init__(self) -> None:
         given: Any = self.tradeoff
         f = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(f)  # refused here if it is none, or if files cannot name it
+        describe_tradeoff(f)  # refused here if it is none
         f.canonical_noise()  # or if there is no noise for it
         self._set(tradeoff=f)
         _ = self._loss  # or if it protects nothing
@@ -279,13 +279,6 @@ class SemiCanonical(CanonicalDraws):
                 )
             index = np.unravel_index(int(np.argmax(changes == 1)), frame.shape)
             return {dim: labels[int(i)] for dim, labels, i in zip(frame.dims, frame.labels, index, strict=True)}
-        if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
-            raise ValueError(f"cell must give a label for each of {printable(', '.join(frame.dims))}, got {cell!r}")
-        for dim, labels in zip(frame.dims, frame.labels, strict=True):
-            if cell[dim] not in labels:
-                raise ValueError(
-                    f"cell has the label {cell[dim]!r} of {dim!r}, which has {', '.join(map(repr, labels))}"
-                )
         position = self._position(cell)
         if changes[position] != 1:
             raise ValueError(
@@ -294,9 +287,17 @@ class SemiCanonical(CanonicalDraws):
             )
         return {dim: cell[dim] for dim in frame.dims}
 
-    def _position(self, cell: Mapping[str, Any]) -> int:
+    def _position(self, cell: Any) -> int:
+        """Where the cell with these labels stands in the flat table."""
         frame = self.frame
-        index = tuple(labels.index(cell[dim]) for dim, labels in zip(frame.dims, frame.labels, strict=True))
+        if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
+            raise ValueError(f"cell must give a label for each of {printable(', '.join(frame.dims))}, got {cell!r}")
+        for dim, labels in zip(frame.dims, frame.labels, strict=True):
+            if cell[dim] not in labels:
+                raise ValueError(
+                    f"cell has the label {cell[dim]!r} of {dim!r}, which has {', '.join(map(repr, labels))}"
+                )
+        index = [labels.index(cell[dim]) for dim, labels in zip(frame.dims, frame.labels, strict=True)]
         return int(np.ravel_multi_index(index, frame.shape))
 
     @cached_property
@@ -314,11 +315,10 @@ class SemiCanonical(CanonicalDraws):
     @property
     def _loss(self) -> Loss:
         """What f comes to, in the definition in which it is stated."""
-        f: Any = self.tradeoff
-        kind = describe_tradeoff(f)["tradeoff"]
-        if kind == "gaussian-dp":
+        f = self.tradeoff
+        if isinstance(f, GaussianTradeOff):
             return GaussianDP(f.mu)
-        if kind == "approximate-dp":
+        if isinstance(f, ApproximateTradeOff):
             return ApproximateDP(f.epsilon, f.delta) if f.delta else PureDP(f.epsilon)
         for delta in (0.0, _DELTA, 1e-3, float(1.0 - f(0.0)) * (1.0 + 1e-12)):
             epsilon = tradeoff_epsilon(f, delta) if delta < 1.0 else math.inf

@@ -25,7 +25,6 @@ from bayesdp.privacy import (
     discrete_gaussian_epsilon,
     gaussian_pairs,
     gaussian_rho,
-    gibbs_sampler,
     rho_to_epsilon,
 )
 from bayesdp.privacy.caveats import IntegersOnly, Smooth
@@ -222,7 +221,7 @@ class LatticeNoise(AdditiveMechanism):
         return sampler_for(self.invariants, *self._form, method, self.sweeps)
 
     def _sampler(self, method: str) -> SamplerStatement:
-        return EXACT_SAMPLER if self._drawn_by(method).exact else gibbs_sampler(self.sweeps)
+        return EXACT_SAMPLER if self._drawn_by(method).exact else SamplerStatement("Gibbs", self.sweeps)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bayesdp.lattices import Sampler
 from bayesdp.mechanisms.base import PureStatement
 from bayesdp.mechanisms.protects import FittedToNeighbours, SemiAdjacentAnswers
 from bayesdp.mechanisms.real import RealNoise
-from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference, hit_and_run_sampler
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Difference
 from bayesdp.privacy.losses import PureDP
 from bayesdp.privacy.words import SamplerStatement
 
@@ -62,7 +62,7 @@ class HullNoise(PureStatement, RealNoise):
         return polytopes.choose_hull_sampler(self._ball, self.answer_invariants, method, self.sweeps)
 
     def _sampler(self, method: str) -> SamplerStatement:
-        return EXACT_SAMPLER if self._drawn_by(method).exact else hit_and_run_sampler(self.sweeps)
+        return EXACT_SAMPLER if self._drawn_by(method).exact else SamplerStatement("hit-and-run", self.sweeps)
 
     def _raw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
         source, relations = np.random.default_rng() if rng is None else rng, self.answer_invariants

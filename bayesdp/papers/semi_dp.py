@@ -273,7 +273,6 @@ def _curve(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> tuple[Floats, Flo
 
 _LEVELS = 2001  # on which curved functions are compared,
 _REFINED = 20  # and local extremes of the difference, on each side, that are refined between them
-_VAGUE = 0.01  # a function that is known no better than this is not compared: with so much slack all would be equal
 
 
 @dataclass(frozen=True)
@@ -304,9 +303,9 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
     ----------
     first, second : SemiGuarantee
     tolerance : float, default 1e-9
-        Differences of the trade-off functions up to this count as none, and so do the errors of functions that are known within
-        bounds. Piecewise linear functions are compared at all their kinks, which decides; Gaussian ones by mu; others on 2001 levels
-        that are dense at both ends, and around the largest differences found there.
+        Differences of the trade-off functions up to this count as none. Piecewise linear functions are compared at all their kinks,
+        which decides; Gaussian ones by mu; others on 2001 levels that are dense at both ends, and around the largest differences
+        found there.
 
     Examples
     --------
@@ -323,13 +322,8 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
     for value, argument in ((first, "first"), (second, "second")):
         if not isinstance(value, SemiGuarantee):
             raise TypeError(f"{argument} must be a SemiGuarantee, got {type(value).__name__}")
-    slack = _validate.nonnegative_real(tolerance, "tolerance") + first.tradeoff.error + second.tradeoff.error
+    slack = _validate.nonnegative_real(tolerance, "tolerance")
     more, fewer, why_pairs = _pairs(first, second)
-    for guarantee, which in ((first, "first"), (second, "second")):
-        if guarantee.tradeoff.error > _VAGUE:
-            error = f"{guarantee.tradeoff.error:.3g}"
-            reason = f"the trade-off function of the {which} is known within {error} only, too little to compare it"
-            return Comparison("not comparable", (*why_pairs, reason), slack)
     larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff, slack)
     answers = {(True, True): "equal", (True, False): "stronger", (False, True): "weaker"}
     answer = answers.get((more and larger, fewer and smaller), "not comparable")
@@ -580,7 +574,7 @@ def private_test(
         raise TypeError(f"test must be a function of a table, got {type(test).__name__}")
     _checked(tradeoff)
     positive_integer(adjacency, "adjacency")
-    f = tradeoff.symmetrised()
+    mutual = (tradeoff, tradeoff.inverse())  # adjacency is: the larger of both functions bounds either order
     pairs = conforming_pairs(fiber, adjacency, neighbours, limit=limit)
     phi: dict[bytes, float] = {}
     for table in (table for pair in pairs for table in pair):
@@ -592,7 +586,7 @@ def private_test(
     best, worst = -math.inf, None
     for x, y in pairs:
         for one, two in ((x, y), (y, x)):
-            excess = phi[one.tobytes()] - float(f.power(phi[two.tobytes()]))
+            excess = phi[one.tobytes()] - min(float(f.power(phi[two.tobytes()])) for f in mutual)
             if excess > best:
                 best, worst = excess, (one, two)
     return PrivateTest(best, worst, 2 * len(pairs))

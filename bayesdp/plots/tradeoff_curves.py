@@ -18,8 +18,7 @@ _LEVELS = ndtr(np.linspace(-5.0, 5.0, 601))
 def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
     """Draw trade-off functions: type II error against type I error of the best test that tells two tables apart.
 
-    The higher a curve, the better the protection; the grey line is that of a release that says nothing. A function that is known
-    within bounds (`TradeOff.error`) is a band from its lower to its upper bound, its line the lower one.
+    The higher a curve, the better the protection; the grey line is that of a release that says nothing.
 
     Parameters
     ----------
@@ -60,9 +59,7 @@ def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
         axes.plot([0.0, 1.0], [1.0, 0.0], color=COLOURS["grid"], linewidth=1.0, label="nothing is learned")
         for i, (label, f) in enumerate(curves.items()):
             a = np.unique(np.concatenate([[0.0, 1.0], _LEVELS, f._kinks()]))
-            (line,) = axes.plot(a, f(a), linestyle=_LINES[i % len(_LINES)], linewidth=1.8, label=plain(label))
-            if f.error > 0.0:
-                axes.fill_between(a, f.lower(a), f.upper(a), color=line.get_color(), alpha=0.25, linewidth=0.0)
+            axes.plot(a, f(a), linestyle=_LINES[i % len(_LINES)], linewidth=1.8, label=plain(label))
         axes.set(
             xlabel="type I error",
             ylabel="smallest type II error",

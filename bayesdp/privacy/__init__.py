@@ -1,24 +1,14 @@
 """Privacy accounting without PyMC: conversions between definitions of privacy, and guarantees.
 
-- zCDP of Gaussian noise and its conversion: `gaussian_rho`, `rho_to_epsilon`, ...
-- the exact Gaussian mechanism: `gaussian_delta`, `gaussian_epsilon`, `gaussian_sigma`, `gaussian_mu`;
-- the exact discrete Gaussian: `discrete_gaussian_delta`, `discrete_gaussian_epsilon`;
-- the paper's Lemma 3.4, where it holds: `lemma_3_4_sigma`;
-- sensitivities of linear queries, with and without invariants (`query_sensitivity`, `projected_sensitivity`,
-  `neighbour_differences`), adjacency of databases seen from their tables (`record_distance`, `adjacent`, `conforming_pairs`), how many
-  records change when one does and the exact answers stay (`semi_adjacency`), and by how much answers then differ
-  (`SensitivitySpace`, `inclusions`): these know tables, and are imported when first used;
-- trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `tradeoff`, their methods (`group`,
-  `tensor`, `inverse`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the
-  (epsilon, delta) that they amount to: `tradeoff_delta`, `tradeoff_epsilon`, `profile_tradeoff`; in files: `describe_tradeoff`,
-  `tradeoff_from_description`;
-- what a guarantee of Semi-DP is about: `SemiGuarantee`; statements of the papers are in `bayesdp.papers`;
-- global sensitivities of statistics of bounded data: `mean_sensitivity`, `proportion_sensitivity`, ..., and `split_budget`;
-- what truncated noise costs: `truncated_epsilon`, `truncated_scale`, `truncated_normal_delta`, `truncated_normal_sigma`;
-- the shape of Gaussian noise of least error: `optimal_factorization`;
-- what a loss becomes over several steps, for every definition: `group_loss`; losses that grow with the distance: `smooth_loss`,
-  `smooth_gaussian_delta`;
-- what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables.
+- Gaussian noise: zCDP and its conversion (`gaussian_rho`, `rho_to_epsilon`), the exact mechanism (`gaussian_delta`), on the integers
+  (`discrete_gaussian_delta`), and the paper's `lemma_3_4_sigma` where it holds; what truncated noise costs (`truncated_epsilon`);
+- sensitivities of linear queries, and what two tables can differ by (`SensitivitySpace`, `semi_adjacency`, `record_distance`): these
+  know tables, and are imported when first used; of statistics of bounded data (`mean_sensitivity`, ...);
+- trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `laplace_dp`, `tradeoff`, their methods
+  (`group`, `canonical_noise`, ...), composition by `tensor_product`, `semi_first` and `composition_first`, and the (epsilon, delta)
+  that they amount to; what a guarantee of Semi-DP is about: `SemiGuarantee`;
+- what a mechanism protects: `Guarantee`, with rows `PairLoss` for pairs of neighbouring tables; losses over several steps:
+  `group_loss`, and that grow with the distance: `smooth_loss`; the shape of Gaussian noise of least error: `optimal_factorization`.
 """
 
 from __future__ import annotations
@@ -59,11 +49,12 @@ from bayesdp.privacy.tradeoffs.laws import (
     approximate_dp,
     describe_tradeoff,
     gaussian_dp,
+    laplace_dp,
     tradeoff,
     tradeoff_from_description,
 )
-from bayesdp.privacy.tradeoffs.profile import profile_tradeoff, tradeoff_delta, tradeoff_epsilon
-from bayesdp.privacy.words import EXACT_SAMPLER, gibbs_sampler, hit_and_run_sampler
+from bayesdp.privacy.tradeoffs.profile import tradeoff_delta, tradeoff_epsilon
+from bayesdp.privacy.words import EXACT_SAMPLER, SamplerStatement
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
     Sensitivity,
@@ -83,13 +74,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "CanonicalNoise", "Difference", "Factorization", "Guarantee",
-    "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace", "StatisticGuarantee",
-    "TradeOff", "adjacent", "approximate_dp", "composition_first", "conforming_pairs", "covariance_sensitivity",
-    "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta", "gaussian_dp",
-    "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
-    "gaussian_sigma_for_rho", "gibbs_sampler", "group_loss", "hit_and_run_sampler",
-    "inclusions", "lemma_3_4_sigma", "mean_sensitivity", "moment_sums_sensitivity",
-    "neighbour_differences", "optimal_factorization", "profile_tradeoff", "projected_sensitivity",
+    "Inclusions", "PairLoss", "SamplerStatement", "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace",
+    "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp", "composition_first", "conforming_pairs",
+    "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta",
+    "gaussian_dp", "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma",
+    "gaussian_sigma_for_mu", "gaussian_sigma_for_rho", "group_loss", "inclusions", "laplace_dp", "lemma_3_4_sigma",
+    "mean_sensitivity", "moment_sums_sensitivity", "neighbour_differences", "optimal_factorization", "projected_sensitivity",
     "proportion_sensitivity", "pure_pairs", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "smooth_loss", "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon",

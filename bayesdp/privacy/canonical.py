@@ -105,10 +105,6 @@ class CanonicalNoise(ABC):
         """Logarithm of `cdf`, finite in the lower tail far beyond where `cdf` underflows; ``-inf`` off the support."""
         return plain(self._log_lower(points(x, "x")))
 
-    def logsf(self, x: npt.ArrayLike) -> Any:
-        """Logarithm of `sf`. See `logcdf`."""
-        return plain(self._log_lower(-points(x, "x")))
-
     def logpdf(self, x: npt.ArrayLike) -> Any:
         """Logarithm of `pdf`, finite far beyond where `pdf` underflows; ``-inf`` off the support."""
         at = points(x, "x")
@@ -121,38 +117,10 @@ class CanonicalNoise(ABC):
         x = self._quantile(np.minimum(level, 1.0 - level))
         return plain(np.where(level <= 0.5, x, -x))
 
-    def isf(self, q: npt.ArrayLike) -> Any:
-        """Inverse of `sf`. See `ppf`."""
-        return plain(-np.asarray(self.ppf(q)))
-
-    def mean(self) -> float:
-        """Mean: 0."""
-        return 0.0
-
-    def median(self) -> float:
-        """Median: 0."""
-        return 0.0
-
-    def std(self) -> float:
-        """Standard deviation."""
-        return float(np.sqrt(self.var()))
-
     def support(self) -> tuple[float, float]:
         """Ends of the support; infinite unless f says that some outcomes tell the tables apart."""
         end = float(self.ppf(1.0))
         return -end, end
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Central interval that holds the noise with probability `confidence`, strictly between 0 and 1.
-
-        Examples
-        --------
-        >>> from bayesdp.privacy.tradeoffs import approximate_dp
-        >>> print("{:.4f} {:.4f}".format(*approximate_dp(1.0).canonical_noise().interval(0.95)))
-        -2.9954 2.9954
-        """
-        half = float(self.isf(0.5 * (1.0 - _validate.probability(confidence, "confidence"))))
-        return -half, half
 
     def rvs(self, size: int | tuple[int, ...] | None = None, rng: _validate.Seed = None) -> Any:
         """Independent draws, by inversion.
@@ -319,8 +287,7 @@ class RecursiveNoise(CanonicalNoise):
     def __post_init__(self) -> None:
         if not self.tradeoff.symmetric:
             raise ValueError(
-                f"tradeoff must be symmetric (its own inverse) to have canonical noise, and {self.tradeoff!r} is not;"
-                " see its method symmetrised()"
+                f"tradeoff must be symmetric (its own inverse) to have canonical noise, and {self.tradeoff!r} is not"
             )
         c = _fixed_point(self.tradeoff)
         if 1.0 - 2.0 * c < _SMALLEST_DENSITY:

@@ -1,9 +1,9 @@
 """Gaussian noise: zCDP and its conversion, the exact (epsilon, delta) of the continuous and of the discrete Gaussian, and mu.
 
 A mechanism is rho-zCDP when every Renyi divergence between its outputs on two neighbouring tables is bounded,
-``D_alpha <= rho * alpha`` for all ``alpha > 1`` (Bun and Steinke, 2016). Two conversions are offered. ``"tight"`` (the default)
-minimises the bound of Canonne, Kamath and Steinke (2020, Proposition 12) over alpha. ``"bun-steinke"`` is the closed form
-``epsilon = rho + 2 sqrt(rho log(1/delta))`` that agencies and papers print; it is never smaller.
+``D_alpha <= rho * alpha`` for all ``alpha > 1`` (Bun and Steinke, 2016). The conversion minimises the bound of Canonne, Kamath and
+Steinke (2020, Proposition 12) over alpha; ``epsilon = rho + 2 sqrt(rho log(1/delta))``, which agencies and papers print, is never
+smaller.
 
 Balle and Wang (2018, Theorem 8): Gaussian noise of scale sigma on a statistic of l2 sensitivity ``D`` satisfies (epsilon, delta)
 if and only if, with ``mu = D / sigma``, ``delta >= Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu)``. It is mu-GDP
@@ -34,7 +34,6 @@ CONVERSIONS = ("tight", "bun-steinke")
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SERIES_FROM = 12.0  # from here on 30 terms of the asymptotic series of Mills' ratio are exact to double precision
 _SUMMED_BELOW = 5000.0  # scale: discrete Gaussian tails term by term below, else by Euler and Maclaurin
-_XTOL = 1e-15  # absolute, on logarithms
 _FLOOR = -1e4  # of log delta, so that the root finder never sees an infinity
 _RTOL = 4 * np.finfo(float).eps  # the smallest that brentq accepts
 
@@ -130,25 +129,21 @@ def rho_to_epsilon(rho: float, delta: float, method: str = "tight") -> float:
 
 
 @_documented
-def rho_to_delta(rho: float, epsilon: float, method: str = "tight") -> float:
+def rho_to_delta(rho: float, epsilon: float) -> float:
     """Convert rho-zCDP to the delta of (epsilon, delta)-differential privacy; 1 says that the bound is empty.
 
     Examples
     --------
     >>> print(f"{rho_to_delta(0.5, 1.0):.4f}")
     0.2468
-    >>> print(f"{rho_to_delta(0.5, 1.0, method='bun-steinke'):.4f}")
-    0.8825
     """
     rho = _validate.nonnegative_real(rho, "rho")
-    epsilon = _validate.nonnegative_real(epsilon, "epsilon")
-    _validate.choice(method, CONVERSIONS, "method")
-    return math.exp(_zcdp_log_delta(rho, epsilon, method))
+    return math.exp(_zcdp_log_delta(rho, _validate.nonnegative_real(epsilon, "epsilon")))
 
 
 @_documented
-def rho_within(epsilon: float, delta: float, method: str = "tight") -> float:
-    """Give the largest rho whose conversion stays within (epsilon, delta); epsilon must be positive for "bun-steinke".
+def rho_within(epsilon: float, delta: float) -> float:
+    """Give the largest rho whose conversion stays within (epsilon, delta).
 
     Examples
     --------
@@ -158,38 +153,25 @@ def rho_within(epsilon: float, delta: float, method: str = "tight") -> float:
     """
     epsilon = _validate.nonnegative_real(epsilon, "epsilon")
     log_delta = math.log(_validate.probability(delta, "delta"))
-    if _validate.choice(method, CONVERSIONS, "method") == "bun-steinke":
-        if epsilon == 0.0:
-            raise ValueError("epsilon must be greater than 0 for method='bun-steinke', got 0")
-        # (sqrt(epsilon + L) - sqrt(L))**2 with L = log(1/delta), without its cancellation.
-        return (epsilon / (math.sqrt(epsilon - log_delta) + math.sqrt(-log_delta))) ** 2
     low = high = 1.0
-    while _zcdp_log_delta(low, epsilon, method) > log_delta:
+    while _zcdp_log_delta(low, epsilon) > log_delta:
         low *= 0.25
-    while _zcdp_log_delta(high, epsilon, method) <= log_delta:
+    while _zcdp_log_delta(high, epsilon) <= log_delta:
         high *= 4.0
     while high / low > 1.0 + 1e-14:
         middle = math.sqrt(low * high)
-        if _zcdp_log_delta(middle, epsilon, method) <= log_delta:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if _zcdp_log_delta(middle, epsilon) <= log_delta else (low, middle)
     return low
 
 
-def _zcdp_log_delta(rho: float, epsilon: float, method: str) -> float:
-    """Logarithm of the delta at epsilon of a rho-zCDP mechanism, at most 0."""
-    if method == "bun-steinke":
-        if epsilon <= rho:
-            return 0.0
-        return -((epsilon - rho) ** 2) / (4.0 * rho) if rho > 0.0 else -math.inf
+def _zcdp_log_delta(rho: float, epsilon: float) -> float:
+    """Logarithm of the delta at epsilon of a rho-zCDP mechanism, at most 0 (Canonne, Kamath and Steinke, 2020, Proposition 12)."""
     if rho == 0.0:
         return -math.inf  # equal laws: delta = 0 (the limit alpha -> infinity)
     if rho - epsilon > 700.0:
         return 0.0  # the best alpha is nearer to 1 than floats can say, and delta is 1 to 300 digits
 
-    # Canonne, Kamath and Steinke, Proposition 12: with h = alpha - 1,
-    # log delta = h ((1 + h) rho - epsilon) - h log(1 + 1/h) - log(1 + h), convex in h, with this derivative.
+    # With h = alpha - 1, log delta = h ((1 + h) rho - epsilon) - h log(1 + 1/h) - log(1 + h), convex in h, with this derivative.
     def slope(log_h: float) -> float:
         h = math.exp(log_h)
         return (2.0 * h + 1.0) * rho - epsilon - math.log1p(1.0 / h)
@@ -199,7 +181,7 @@ def _zcdp_log_delta(rho: float, epsilon: float, method: str) -> float:
         low -= 2.0 - 0.5 * low
     while slope(high) < 0.0:
         high += 2.0
-    h = math.exp(float(brentq(slope, low, high, xtol=_XTOL, rtol=_RTOL)))
+    h = math.exp(float(brentq(slope, low, high, xtol=1e-15, rtol=_RTOL)))
     value = h * ((1.0 + h) * rho - epsilon) - h * math.log1p(1.0 / h) - math.log1p(h)
     return min(0.0, value)
 
@@ -221,7 +203,7 @@ def mills_difference(x: float, width: float) -> float:
     if width > max(1.0, 0.5 * x):
         return mills(x) - mills(x + width)
     points = x + 0.5 * width * (1.0 + _NODES)
-    return 0.5 * width * float(_WEIGHTS @ np.array([_minus_slope(float(point)) for point in points]))
+    return 0.5 * width * float(_WEIGHTS @ [_minus_slope(point) for point in points.tolist()])
 
 
 def _minus_slope(t: float) -> float:

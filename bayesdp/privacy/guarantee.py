@@ -57,17 +57,12 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
     Returns
     -------
     dict
-        With the same names: ``k epsilon``; ``k**2 rho`` (Bun and Steinke, 2016, Proposition 1.9); ``k mu`` (Dong, Roth and
-        Su, 2022, Theorem 2.14); beside epsilon ``delta (1 + e**epsilon + ... + e**((k - 1) epsilon))``, which is
-        ``delta (e**(k epsilon) - 1) / (e**epsilon - 1)`` (Dwork and Roth, 2014, by the definition k times), or 1 where that
-        is more than 1: every mechanism has a delta of 1, which says nothing.
+        With the same names, by `group` of the losses in `bayesdp.privacy.losses`; a delta of 1 says nothing.
 
     Examples
     --------
     >>> group_loss({"rho": 0.5}, 2)
     {'rho': 2.0}
-    >>> print({name: round(value, 6) for name, value in group_loss({"epsilon": 1.0, "delta": 1e-4}, 3).items()})
-    {'epsilon': 3.0, 'delta': 0.001111}
     >>> group_loss({"epsilon": 200.0, "delta": 1e-6}, 6)
     {'epsilon': 1200.0, 'delta': 1.0}
     """
@@ -129,8 +124,7 @@ class Guarantee:
         Whether these are all; None where that was not recorded, as in files of earlier versions. Before a release, when
         the answers of the invariants are not known yet, no cell is listed and nothing is recorded.
     sampler : SamplerStatement
-        `EXACT_SAMPLER`, or what `gibbs_sampler` or `hit_and_run_sampler` return. While convergence is not certified, every printed
-        loss says so.
+        `EXACT_SAMPLER`, or a chain. While convergence is not certified, every printed loss says so.
     simulated : bool
         The noise was drawn from a generator handed in by the user.
     caveats : tuple of str
@@ -173,15 +167,13 @@ class Guarantee:
             raise ValueError(f"parameters of a {self.kind!r} guarantee must include {_PARAMETERS[self.kind]}{alone}")
         object.__setattr__(self, "parameters", parameters)
         _validate.choice(self.unit, UNITS, "unit")
-        for name in ("pairs", "determined_cells", "caveats"):
-            expected = PairLoss if name == "pairs" else str
+        for name, expected in (("pairs", PairLoss), ("determined_cells", str), ("caveats", str)):
             items = getattr(self, name)
             if isinstance(items, str) or not all(isinstance(item, expected) for item in items):
                 raise TypeError(f"{name} must be a sequence of {expected.__name__}, got {items!r}")
             object.__setattr__(self, name, tuple(items))
-        caveats: Any = self.caveats
-        typed = tuple(item if isinstance(item, Statement) else Sentence(item) for item in caveats)
-        object.__setattr__(self, "caveats", typed)
+        said: Any = self.caveats
+        object.__setattr__(self, "caveats", tuple(i if isinstance(i, Statement) else Sentence(i) for i in said))
         object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")
         person: Any = self.person
@@ -210,7 +202,7 @@ class Guarantee:
             about["sampler"] = self.sampler.describe()
         if isinstance(self.person, OnePerson):
             about["record"] = self.person.describe()
-        complete = {} if self.determined_complete is None else {"determined_complete": self.determined_complete}
+        optional = {"person": str(self.person), "determined_complete": self.determined_complete, "about": about}
         return {
             "kind": self.kind,
             "parameters": dict(self.parameters),
@@ -220,9 +212,7 @@ class Guarantee:
             "sampler": str(self.sampler),
             "simulated": self.simulated,
             "caveats": [str(caveat) for caveat in self.caveats],
-            **({"person": str(self.person)} if self.person else {}),
-            **complete,
-            **({"about": about} if about else {}),
+            **{key: value for key, value in optional.items() if value not in ("", None, {})},
         }
 
     @classmethod
@@ -294,16 +284,12 @@ class Guarantee:
         recorded = "" if self.determined_complete else "; whether these are all was not recorded"
         return f"Not protected: the invariants determine these cells ({found}{recorded}):"
 
-    def _noise(self) -> str:
-        """How the noise was drawn, in words."""
-        return "drawn exactly from its law" if self.certified else str(self.sampler)
-
     def statements(self) -> list[tuple[str, list[str]]]:
         """Give the guarantee as sentences with the items they list, for text and HTML alike, as they may be shown."""
         lines, heading = self._protected(), self._determined()
         if heading:
             lines.append((heading, list(self.determined_cells)))
-        lines.append((f"Noise: {self._noise()}", []))
+        lines.append((f"Noise: {'drawn exactly from its law' if self.certified else self.sampler}", []))
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)

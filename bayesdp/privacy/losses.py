@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from scipy.special import ndtri_exp
 
 from bayesdp import _validate
-from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon, rho_to_delta, rho_to_epsilon
+from bayesdp.privacy.gaussian import gaussian_epsilon, rho_to_epsilon
 
 NO_PROTECTION = "no protection by this bound, because its delta is 1 or more"
 """The text of a loss that is true of every mechanism."""
@@ -30,31 +30,13 @@ LOSS_KINDS: Mapping[str, str] = {
 """The definitions of privacy, as guarantees and files name them, and what they are called."""
 
 
-@dataclass(frozen=True, eq=False)
-class Loss(Mapping[str, float]):
-    """What one definition of privacy states for two tables; as a mapping, its parameters by name.
-
-    Two losses are equal if they have equal parameters, and equal to any mapping of these.
-    """
-
-    kind: ClassVar[str]
-    """The definition, as guarantees and files name it."""
+class _Parameters(Mapping[str, float]):
+    """Numbers by their names, equal to any mapping of the same."""
 
     @property
+    @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The parameters by name.
-
-        Examples
-        --------
-        >>> from bayesdp.privacy.losses import ApproximateDP
-        >>> ApproximateDP(1.0, 1e-6).parameters, ApproximateDP(1.0, 1e-6)["delta"]
-        ({'epsilon': 1.0, 'delta': 1e-06}, 1e-06)
-        """
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
-    def __post_init__(self) -> None:
-        for name, value in self.parameters.items():
-            object.__setattr__(self, name, _validate.nonnegative_real(value, name))
+        """The parameters by name."""
 
     def __getitem__(self, key: str) -> float:
         return self.parameters[key]
@@ -67,6 +49,32 @@ class Loss(Mapping[str, float]):
 
     def __hash__(self) -> int:
         return hash(frozenset(self.parameters.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Loss(_Parameters):
+    """What one definition of privacy states for two tables; as a mapping, its parameters by name.
+
+    Two losses are equal if they have equal parameters, and equal to any mapping of these.
+
+    Examples
+    --------
+    >>> from bayesdp.privacy.losses import ApproximateDP
+    >>> ApproximateDP(1.0, 1e-6).parameters, ApproximateDP(1.0, 1e-6)["delta"]
+    ({'epsilon': 1.0, 'delta': 1e-06}, 1e-06)
+    """
+
+    kind: ClassVar[str]
+    """The definition, as guarantees and files name it."""
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def __post_init__(self) -> None:
+        for name, value in self.parameters.items():
+            object.__setattr__(self, name, _validate.nonnegative_real(value, name))
 
     @property
     def says_nothing(self) -> bool:
@@ -85,36 +93,20 @@ class Loss(Mapping[str, float]):
     def at(self, delta: float) -> Loss:
         """The smallest epsilon that follows at a delta strictly between 0 and 1; ValueError if none does."""
 
-    @abstractmethod
-    def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that follows at an epsilon, at most 1."""
-
     def stated(self, kind: str) -> Loss | None:
         """The loss as it is stated in a definition, without a conversion; None if it is not."""
         return self if kind == self.kind else None
 
-    def to(self, kind: str, delta: float | None = None) -> Loss:
-        """The loss in another definition, as far as it follows; approximate ones need a delta, but that of a pure one is 0.
-
-        Pure epsilon is ``epsilon**2 / 2``-zCDP (Bun and Steinke, 2016, Proposition 1.4), and mu-GDP with
-        ``mu = -2 Phi^-1(1 / (1 + e**epsilon))``, the smallest possible: the two trade-off functions meet on the diagonal, to the
-        left of which the one of epsilon is a line between two points of the other one, which is convex. mu-GDP is
-        ``mu**2 / 2``-zCDP, because the Renyi divergence of order alpha of two normal laws mu apart is ``alpha mu**2 / 2``.
+    def to(self, kind: str) -> Loss:
+        """The loss in another definition; ValueError if it does not follow, or not without the choice of a delta, see `at`.
 
         Examples
         --------
-        >>> from bayesdp.privacy.losses import GaussianDP, PureDP
-        >>> GaussianDP(0.5).to("zcdp")
-        ZCDP(rho=0.125)
+        >>> from bayesdp.privacy.losses import PureDP
         >>> print(PureDP(1.0).to("gdp"))
         mu = 1.23204
         """
-        _validate.choice(kind, tuple(LOSS_KINDS), "kind")
-        if kind == "approximate" and delta is not None and self.kind != kind:
-            return self.at(delta)
-        found = self._converted(kind) if self.stated(kind) is None else self.stated(kind)
-        if found is None and kind == "approximate":
-            raise ValueError(f"delta must be given: {self} is no single pair of epsilon and delta")
+        found = self.stated(kind) or self._converted(_validate.choice(kind, tuple(LOSS_KINDS), "kind"))
         if found is None:
             raise ValueError(f"kind must be one that follows from {self}, and {LOSS_KINDS[kind]} does not")
         return found
@@ -126,7 +118,7 @@ class Loss(Mapping[str, float]):
         """Whether every mechanism with this loss has the other one as well.
 
         Decided exactly between losses of one definition, and for what a pair of epsilon and delta, an epsilon or a mu implies; of
-        rho, what the conversions of this package show (`bayesdp.privacy.rho_to_delta` is a bound), so that True is proved and
+        rho, what the conversions of this package show (`bayesdp.privacy.rho_to_epsilon` is a bound), so that True is proved and
         False may be for want of a proof.
 
         Examples
@@ -135,13 +127,11 @@ class Loss(Mapping[str, float]):
         >>> PureDP(1.0).implies(ApproximateDP(0.9, 0.1)), PureDP(1.0).implies(ApproximateDP(0.9, 0.01))
         (True, False)
         """
-        if other.says_nothing:
-            return True
-        return other._follows_from(self)
+        return other.says_nothing or other._follows_from(self)
 
     def _follows_from(self, other: Loss) -> bool:
         """Whether this loss, which says something, is shown to follow from another one."""
-        found = other._converted(self.kind) if other.stated(self.kind) is None else other.stated(self.kind)
+        found = other.stated(self.kind) or other._converted(self.kind)
         if found is None:
             # Without a delta: only a loss of nothing at all has every property.
             return all(value == 0.0 for value in other.parameters.values())
@@ -160,7 +150,7 @@ class Loss(Mapping[str, float]):
         theirs = LOSS_KINDS.get(other.kind, "a loss by several definitions")
         raise ValueError(
             f"other must be a loss that can be added to {LOSS_KINDS[self.kind]}, got {theirs} ({other}); convert one of the two "
-            "first, with its method `to` or, at a delta, `at`"
+            "first, at a delta, with its method `at`"
         )
 
 
@@ -199,16 +189,13 @@ class PureDP(Loss):
         """The smallest epsilon at a delta, by the trade-off function: see `ApproximateDP.at`."""
         return ApproximateDP(self.epsilon, 0.0).at(delta)
 
-    def delta_at(self, epsilon: float) -> float:
-        """See `ApproximateDP.delta_at`."""
-        return ApproximateDP(self.epsilon, 0.0).delta_at(epsilon)
-
     def _converted(self, kind: str) -> Loss | None:
         if kind == "approximate":
             return ApproximateDP(self.epsilon, 0.0)
         if kind == "zcdp":
-            return ZCDP(0.5 * self.epsilon**2)
-        # -2 Phi^-1(1 / (1 + e^epsilon)), in log space
+            return ZCDP(0.5 * self.epsilon**2)  # Bun and Steinke, 2016, Proposition 1.4
+        # mu = -2 Phi^-1(1 / (1 + e^epsilon)), the smallest possible: the two trade-off functions meet on the diagonal, to the left of
+        # which the one of epsilon is a line between two points of the other one, which is convex.
         return GaussianDP(max(0.0, -2.0 * float(ndtri_exp(-_log_one_plus_exp(self.epsilon)))))
 
 
@@ -277,16 +264,10 @@ class ApproximateDP(Loss):
             return ApproximateDP(0.0, asked)
         return ApproximateDP(min(max(log_sum + math.log(-math.expm1(-log_sum)), 0.0), self.epsilon), asked)
 
-    def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that follows at an epsilon; the inverse of `at`, at most 1."""
-        wanted, delta = _validate.nonnegative_real(epsilon, "epsilon"), self.delta
-        if wanted >= self.epsilon or delta >= 1.0:
-            return min(delta, 1.0)
-        log_ratio = _log_one_plus_exp(wanted) - _log_one_plus_exp(self.epsilon)
-        return min(1.0, max(delta, -math.expm1(log_ratio) + delta * math.exp(log_ratio)))
-
     def _follows_from(self, other: Loss) -> bool:
-        return other.delta_at(self.epsilon) <= self.delta
+        if self.delta == 0.0 or other.get("delta", 0.0) > self.delta:
+            return super()._follows_from(other)
+        return other.at(self.delta)["epsilon"] <= self.epsilon
 
     def _converted(self, kind: str) -> Loss | None:
         if self.delta > 0.0:
@@ -320,10 +301,6 @@ class ZCDP(Loss):
         """By the tight conversion of `bayesdp.privacy.rho_to_epsilon`, an upper bound."""
         return ApproximateDP(rho_to_epsilon(self.rho, delta), delta)
 
-    def delta_at(self, epsilon: float) -> float:
-        """By `bayesdp.privacy.rho_to_delta`, an upper bound."""
-        return rho_to_delta(self.rho, epsilon)
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianDP(Loss):
@@ -350,11 +327,8 @@ class GaussianDP(Loss):
         """Exact (Balle and Wang, 2018, Theorem 8)."""
         return ApproximateDP(gaussian_epsilon(delta, 1.0, self.mu) if self.mu > 0.0 else 0.0, delta)
 
-    def delta_at(self, epsilon: float) -> float:
-        """Exact (Balle and Wang, 2018, Theorem 8)."""
-        return gaussian_delta(epsilon, 1.0, self.mu) if self.mu > 0.0 else 0.0
-
     def _converted(self, kind: str) -> Loss | None:
+        # The Renyi divergence of order alpha of two normal laws mu apart is alpha mu**2 / 2.
         return ZCDP(0.5 * self.mu**2) if kind == "zcdp" else None
 
 
@@ -368,7 +342,7 @@ class SeveralLosses(Loss):
     Examples
     --------
     >>> both = SeveralLosses((ZCDP(0.125), GaussianDP(0.5)))
-    >>> print(both, "|", both.group(2), "|", both["mu"], both.to("zcdp"))
+    >>> print(both, "|", both.group(2), "|", both["mu"], both.stated("zcdp"))
     rho = 0.125, mu = 0.5 | rho = 0.5, mu = 1 | 0.5 rho = 0.125
     """
 
@@ -409,10 +383,6 @@ class SeveralLosses(Loss):
         """The smallest epsilon of all parts, of those that have one at the delta."""
         able = [part for part in self.parts if not (isinstance(part, ApproximateDP) and part.delta > delta)]
         return min((ApproximateDP(part.at(delta)["epsilon"], delta) for part in able), key=lambda found: found.epsilon)
-
-    def delta_at(self, epsilon: float) -> float:
-        """The smallest of all parts."""
-        return min(part.delta_at(epsilon) for part in self.parts)
 
     def _converted(self, kind: str) -> Loss | None:
         return next((found for part in self.parts if (found := part._converted(kind)) is not None), None)
@@ -459,7 +429,7 @@ def stated_loss(parameters: Any, argument: str = "loss") -> Loss:
 
 
 @dataclass(frozen=True, eq=False)
-class LossAt(Mapping[str, float]):
+class LossAt(_Parameters):
     """A loss and the size of the difference of two tables that it is for; as a mapping, its parameters and ``sensitivity``.
 
     A sensitivity of None is 1, and is not among the parameters.
@@ -493,19 +463,10 @@ class LossAt(Mapping[str, float]):
         sensitivity = given.pop("sensitivity", None)
         return cls(stated_loss(given, argument), sensitivity)
 
-    def __getitem__(self, key: str) -> float:
-        if key == "sensitivity" and self.sensitivity is not None:
-            return self.sensitivity
-        return self.loss[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self.loss, *(() if self.sensitivity is None else ("sensitivity",))])
-
-    def __len__(self) -> int:
-        return len(self.loss) + (self.sensitivity is not None)
-
-    def __hash__(self) -> int:
-        return hash((self.loss, self.sensitivity))
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the loss, and the sensitivity."""
+        return {**self.loss, **({} if self.sensitivity is None else {"sensitivity": self.sensitivity})}
 
 
 def _numbers(parameters: Any, argument: str, known: tuple[str, ...]) -> dict[str, float]:

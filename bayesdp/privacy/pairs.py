@@ -40,7 +40,7 @@ class Relation(Described, ABC):
 
     @property
     def words(self) -> str:
-        """The relation as it is printed."""
+        """As it is printed."""
         return self._words()
 
     @abstractmethod
@@ -118,16 +118,12 @@ class SemiAdjacent(Relation):
         _validate.boolean(self.joint, "joint")
 
     def _words(self) -> str:
-        a = self.adjacency
+        apart = f"at most {self.adjacency} substituted records apart (Semi-DP, A_{self.adjacency})"
         if self.joint:
-            return (
-                f"tables that agree on all invariants, at most {a} substituted records apart (Semi-DP, A_{a}), at most"
-            )
-        if a == 1:
+            return f"tables that agree on all invariants, {apart}, at most"
+        if self.adjacency == 1:
             return "any two tables with the same invariants that one substituted record tells apart (Semi-DP, A_1), at worst"
-        return (
-            f"any two tables with the same invariants, at most {a} substituted records apart (Semi-DP, A_{a}), at worst"
-        )
+        return f"any two tables with the same invariants, {apart}, at worst"
 
 
 @dataclass(frozen=True)
@@ -188,9 +184,8 @@ class Convolved(Relation):
         object.__setattr__(self, "least", _validate.nonnegative_real(self.least, "least"))
 
     def _words(self) -> str:
-        if self.least > 0.0:
-            return f"{self.of.words}; by convolution of the losses, where no epsilon below {self.least:.6g} will do"
-        return f"{self.of.words}; by convolution of the losses, an upper bound"
+        bound = f"where no epsilon below {self.least:.6g} will do" if self.least > 0.0 else "an upper bound"
+        return f"{self.of.words}; by convolution of the losses, {bound}"
 
 
 def relation_from(description: Any) -> Relation:
@@ -269,21 +264,19 @@ def pure_pairs(epsilon: float, norm: str, differences: Sequence[str | Difference
     [0.5, 1.0, 1.5]
     """
     rate = _validate.positive_real(epsilon, "epsilon")
-    found = [_difference(item) for item in differences]
+    found = map(_difference, differences)
     return tuple(PairLoss(Conforming(item), item.size(norm), norm, PureDP(rate * item.size(norm))) for item in found)
 
 
 def gaussian_pairs(
     sigma: float, differences: Sequence[str | Difference], *, delta: float | None = None, continuous: bool = False
 ) -> tuple[PairLoss, ...]:
-    """Rows of a Gaussian mechanism, on a lattice or continuous: a zCDP loss of ``||u||_2^2 / (2 sigma^2)``.
+    """Rows of a Gaussian mechanism of scale sigma, in counts: a zCDP loss of ``||u||_2^2 / (2 sigma^2)``.
 
     Parameters
     ----------
-    sigma : float
-        Scale of the noise, in counts.
     differences : sequence of str or Difference
-        Names in `DIFFERENCES`, or differences of one's own.
+        As in `pure_pairs`.
     delta : float, optional
         Adds the epsilon of each row at this delta. On a lattice it comes from zCDP by the tight conversion,
         which holds in any dimension; for continuous noise it is exact.

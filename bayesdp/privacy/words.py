@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -28,8 +28,11 @@ class Described:
 
     def describe(self) -> dict[str, Any]:
         """Describe it by plain strings, numbers and lists; `described_from` reads it."""
-        items: Any = self  # every subclass is a dataclass
-        return {"is": self.name, **{item.name: _plain(getattr(self, item.name)) for item in fields(items)}}
+        return {"is": self.name, **{item.name: _plain(getattr(self, item.name)) for item in _fields(self)}}
+
+
+def _fields(described: Any) -> tuple[Field[Any], ...]:
+    return fields(described)  # every subclass is a dataclass
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -49,14 +52,12 @@ class Statement(str, Described):
     def __new__(cls, *values: Any, **named: Any) -> Self:
         """Make the text; the fields are set afterwards, by the dataclass."""
         # A string cannot be changed once made, so that its text is worked out before the dataclass sets the fields.
-        items: Any = cls
-        given = {item.name: item.default for item in fields(items) if item.default is not MISSING}
-        given |= dict(zip((item.name for item in fields(items)), values, strict=False)) | named
+        given = {item.name: item.default for item in _fields(cls) if item.default is not MISSING}
+        given |= dict(zip((item.name for item in _fields(cls)), values, strict=False)) | named
         return super().__new__(cls, cls._words(SimpleNamespace(**given)))
 
     def __getnewargs__(self) -> tuple[Any, ...]:  # for copies and pickles: the fields, not the text
-        items: Any = self
-        return tuple(getattr(self, item.name) for item in fields(items))
+        return tuple(getattr(self, item.name) for item in _fields(self))
 
     @classmethod
     def _words(cls, given: Any) -> str:
@@ -90,8 +91,7 @@ def described_from[T: Described](description: Any, known: Iterable[type[T]], wha
 
 def _made[T](cls: type[T], description: Any, besides: list[str], what: str, inner: Callable[[Any, str], Any]) -> T:
     """An object of a dataclass from its fields, each read by its type; `inner` reads what is described in its turn."""
-    items: Any = cls
-    types = {item.name: str(item.type) for item in fields(items)}
+    types = {item.name: str(item.type) for item in _fields(cls)}
     exactly(description, [*besides, *types], what)
 
     def read(value: Any, kind: str, where: str) -> Any:
@@ -150,7 +150,7 @@ class SamplerStatement(Statement):
 
     Examples
     --------
-    >>> SamplerStatement(), SamplerStatement("Gibbs", 1000)
+    >>> EXACT_SAMPLER, SamplerStatement("Gibbs", 1000)
     ('exact', 'approximate: 1000 sweeps of Gibbs, convergence not certified')
     """
 
@@ -167,11 +167,8 @@ class SamplerStatement(Statement):
 
     @classmethod
     def _words(cls, given: Any) -> str:
-        return (
-            f"approximate: {given.sweeps} sweeps of {given.chain}, convergence not certified"
-            if given.chain
-            else "exact"
-        )
+        chain = f"approximate: {given.sweeps} sweeps of {given.chain}, convergence not certified"
+        return chain if given.chain else "exact"
 
     @property
     def exact(self) -> bool:
@@ -195,33 +192,6 @@ class SamplerStatement(Statement):
 
 EXACT_SAMPLER = SamplerStatement()
 """The noise is drawn from its law, up to floating point."""
-
-
-def gibbs_sampler(sweeps: int) -> SamplerStatement:
-    """Say that the noise is the end of a Gibbs chain whose convergence nobody has certified.
-
-    Parameters
-    ----------
-    sweeps : int
-        Sweeps run for each draw.
-
-    Examples
-    --------
-    >>> gibbs_sampler(1000)
-    'approximate: 1000 sweeps of Gibbs, convergence not certified'
-    """
-    return SamplerStatement("Gibbs", _validate.positive_integer(sweeps, "sweeps"))
-
-
-def hit_and_run_sampler(sweeps: int) -> SamplerStatement:
-    """Say that the noise is the end of a chain of hit-and-run steps whose convergence nobody has certified.
-
-    Examples
-    --------
-    >>> hit_and_run_sampler(50)
-    'approximate: 50 sweeps of hit-and-run, convergence not certified'
-    """
-    return SamplerStatement("hit-and-run", _validate.positive_integer(sweeps, "sweeps"))
 
 
 _UNPROTECTED = "changes an exact value and is not protected at all"

@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussian
-from bayesdp.privacy import gaussian_delta, gibbs_sampler, rho_to_delta
+from bayesdp.privacy import SamplerStatement, gaussian_delta, rho_to_delta
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.sensitivities.kept import kept_differences
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, lattice_points, law_on, one_way, two_way_margins
@@ -65,7 +65,7 @@ def test_lattice_laplace_states_the_loss_of_each_pair():
     assert [row.loss["epsilon"] for row in guarantee.pairs] == [1.0, 1.5]
     assert guarantee.sampler == "exact"
     large = LatticeLaplace(one_way(14, 14), epsilon=0.25).guarantee  # hardly a try would be kept
-    assert large.sampler == gibbs_sampler(1000)
+    assert large.sampler == SamplerStatement("Gibbs", 1000)
     assert not guarantee.simulated
     text = str(guarantee)
     assert "binary64" in text

@@ -15,7 +15,7 @@ from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, SemiLatticeLap
 from bayesdp.mechanisms.base import alone, with_person
 from bayesdp.papers.semi_dp import semi_project
 from bayesdp.papers.subspace import project
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, pure_pairs
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee, SamplerStatement, pure_pairs
 from tests.lattices.oracles import labels, lattice_points
 from tests.moves.test_basis import NESTED
 
@@ -216,7 +216,7 @@ def test_functions_that_were_handed_in_and_stacked_releases(make_rng) -> None:
 
 def test_a_loss_is_never_bare_while_the_noise_is_not_certified() -> None:
     stated = Guarantee(
-        "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), sampler=gibbs_sampler(9)
+        "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), sampler=SamplerStatement("Gibbs", 9)
     )
     person = with_person(stated, Invariants(INVARIANTS["total"])).person
     assert "costs at most target epsilon = 0.5 (approximate, 9 sweeps of Gibbs, convergence not certified)" in person

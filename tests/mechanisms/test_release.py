@@ -14,7 +14,7 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
 from bayesdp.mechanisms import ExtendedGaussian, LatticeGaussian, LatticeLaplace, Mechanism, ProjectedGaussian
-from bayesdp.privacy import gibbs_sampler
+from bayesdp.privacy import SamplerStatement
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.release import Release
 
@@ -151,7 +151,7 @@ def test_how_the_noise_is_drawn_can_be_asked_for_and_is_told(make_rng):
     mechanism = LatticeLaplace(COUNTY, epsilon=0.5, sweeps=30)
     assert mechanism.guarantee.sampler == "exact"
     release = mechanism.release(TABLE, make_rng(1), method="mcmc")
-    assert release.guarantee.sampler == gibbs_sampler(30)
+    assert release.guarantee.sampler == SamplerStatement("Gibbs", 30)
     assert not release.guarantee.certified
     expected = sample_noise(mechanism.invariants, "l1", 0.5, make_rng(3), 2, "mcmc", 30)
     np.testing.assert_array_equal(mechanism.noise(make_rng(3), 2, "mcmc"), expected)

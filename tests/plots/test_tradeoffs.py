@@ -12,7 +12,7 @@ from bayesdp.privacy import approximate_dp, gaussian_dp, tensor_product
 def test_lines_are_the_functions() -> None:
     curves = {
         "pure": approximate_dp(1.0),
-        "both $": tensor_product(gaussian_dp(1.0), approximate_dp(0.5), interval=0.05),
+        "both $": tensor_product(approximate_dp(0.5), approximate_dp(0.2)),
     }
     axes = tradeoffs(curves).axes[0]
     lines = axes.get_lines()[1:]
@@ -23,7 +23,6 @@ def test_lines_are_the_functions() -> None:
         np.testing.assert_array_equal(y, f(x))
     kink = np.asarray(lines[0].get_xdata(), dtype=np.float64) - 1.0 / (1.0 + np.e)
     assert np.min(np.abs(kink)) < 1e-15  # it is drawn
-    assert len(axes.collections) == 1  # the band of the one that is known within bounds
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("type I error", "smallest type II error")
 
 

@@ -25,7 +25,7 @@ LAWS = [
     RecursiveNoise(gaussian_dp(0.8)),
     RecursiveNoise(COIN),
     RecursiveNoise(COIN.group(2)),
-    RecursiveNoise(tradeoff([0.5, 0.3, 0.2], [0.1, 0.2, 0.7]).symmetrised()),
+    RecursiveNoise(tradeoff([0.6, 0.3, 0.1], [0.1, 0.3, 0.6])),
 ]
 names = [repr(law)[:60] for law in LAWS]
 X = np.linspace(-6.0, 6.0, 241) + 0.003
@@ -33,7 +33,7 @@ X = np.linspace(-6.0, 6.0, 241) + 0.003
 
 @pytest.mark.parametrize("law", LAWS, ids=names)
 def test_logarithms_are_those_of_the_probabilities(law: CanonicalNoise) -> None:
-    for log, plain in ((law.logcdf, law.cdf), (law.logsf, law.sf), (law.logpdf, law.pdf)):
+    for log, plain in ((law.logcdf, law.cdf), (law.logpdf, law.pdf)):
         value = plain(X)
         assert np.all(np.isneginf(log(X)[value == 0.0]))
         inside = value > 1e-12  # below, at the ends of a bounded support, the probability itself has few digits
@@ -41,7 +41,6 @@ def test_logarithms_are_those_of_the_probabilities(law: CanonicalNoise) -> None:
         assert isinstance(log(0.3), float)
     np.testing.assert_array_equal(law.logcdf([-math.inf, math.inf]), [-math.inf, 0.0])
     np.testing.assert_array_equal(law.logpdf([-math.inf, math.inf]), [-math.inf, -math.inf])
-    np.testing.assert_array_equal(law.logsf(X), law.logcdf(-X))
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 30.0, 1e4])
@@ -50,7 +49,6 @@ def test_far_tails_of_pure_noise_are_finite_and_exact(epsilon: float) -> None:
     k = np.unique(np.ceil(np.array([1.0, 1e2, 1e3, 1e4]) / epsilon))
     noise = Tulap(epsilon)
     np.testing.assert_allclose(noise.logcdf(-k), -k * epsilon - math.log(2.0), rtol=1e-13)
-    np.testing.assert_allclose(noise.logsf(k), -k * epsilon - math.log(2.0), rtol=1e-13)
     np.testing.assert_allclose(noise.logpdf(k), -k * epsilon + math.log(math.tanh(epsilon / 2)), rtol=1e-12)
     if epsilon <= 30.0:
         np.testing.assert_allclose(RecursiveNoise(approximate_dp(epsilon)).logcdf(-k), noise.logcdf(-k), rtol=1e-9)
@@ -109,8 +107,6 @@ def test_variance_is_the_integral(law: CanonicalNoise) -> None:
     x = centre[:, None] + half[:, None] * nodes
     area = float(np.sum(half[:, None] * weights * x * x * law.pdf(x)))
     assert law.var() == pytest.approx(2.0 * area, rel=1e-8)
-    assert law.std() == pytest.approx(math.sqrt(law.var()))
-    assert law.mean() == law.median() == 0.0
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-7), (2e-7, 1e-7), (1e-5, 1e-9), (1e-3, 0.3)])
@@ -129,13 +125,9 @@ def test_variance_with_a_great_many_cells(epsilon: float, delta: float) -> None:
         )
 
 
-def test_support_and_interval() -> None:
+def test_support() -> None:
     assert Tulap(1.0).support() == (-math.inf, math.inf)
     low, high = Tulap(0.5, 0.01).support()
     assert low == -high
     assert Tulap(0.5, 0.01).sf(high) == pytest.approx(0.0, abs=1e-15)
     assert Tulap(0.5, 0.01).sf(high - 1e-3) > 0.0
-    left, right = Tulap(1.0).interval(0.9)
-    assert Tulap(1.0).cdf(right) - Tulap(1.0).cdf(left) == pytest.approx(0.9)
-    with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
-        Tulap(1.0).interval(1.0)

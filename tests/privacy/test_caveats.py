@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from bayesdp.privacy import EXACT_SAMPLER, Guarantee, gibbs_sampler, hit_and_run_sampler
+from bayesdp.privacy import EXACT_SAMPLER, Guarantee
 from bayesdp.privacy import caveats as own
 from bayesdp.privacy.guarantee import caveat_from
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, PureDP
@@ -120,7 +120,7 @@ def test_caveats_do_not_stand_in_each_other_without_end() -> None:
         caveat_from(deep)
 
 
-@pytest.mark.parametrize("sampler", [EXACT_SAMPLER, gibbs_sampler(30), hit_and_run_sampler(7)])
+@pytest.mark.parametrize("sampler", [EXACT_SAMPLER, SamplerStatement("Gibbs", 30), SamplerStatement("hit-and-run", 7)])
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_sampler_is_read_again(sampler: SamplerStatement, alone: bool) -> None:
     written = json.loads(json.dumps(told("one", sampler=sampler).to_dict()))
@@ -155,7 +155,7 @@ def test_nothing_follows_from_a_caveat_that_is_a_sentence() -> None:
 
 
 def test_what_is_said_of_one_person_is_made_from_losses() -> None:
-    chain = gibbs_sampler(5)
+    chain = SamplerStatement("Gibbs", 5)
     person = OnePerson(6, 6, 0, True, move=ApproximateDP(2.0, 1e-6), sampler=chain)
     assert "costs at most target epsilon = 2, delta = 1e-06 (approximate, 5 sweeps of Gibbs" in person
     assert "has no protection by this bound" in replace(person, move=ApproximateDP(2.0, 1.0))

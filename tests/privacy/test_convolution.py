@@ -12,8 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from bayesdp.privacy import approximate_dp, gaussian_delta, gaussian_dp, gaussian_epsilon, tradeoff
-from bayesdp.privacy.tradeoffs import grid, profile
-from bayesdp.privacy.tradeoffs.grid import rounded
+from bayesdp.privacy.tradeoffs import profile
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
 
@@ -111,11 +110,12 @@ def test_laplace_trade_off_is_that_of_the_law() -> None:
     from scipy.stats import laplace
 
     alpha = np.concatenate([np.linspace(0.0, 1.0, 301), np.logspace(-12, -2, 30), 1 - np.logspace(-12, -2, 30)])
-    f, law = LaplaceTradeOff(1.3), tradeoff(laplace(0, 1), laplace(1.3, 1))
-    np.testing.assert_allclose(f(alpha), law(alpha), atol=1e-14)
-    np.testing.assert_allclose(f.power(alpha), law.power(alpha), rtol=1e-12)
+    f, p, q = LaplaceTradeOff(1.3), laplace(0, 1), laplace(1.3, 1)
+    np.testing.assert_allclose(f(alpha), q.cdf(p.isf(alpha)), atol=1e-14)
+    np.testing.assert_allclose(f.power(alpha), q.sf(p.isf(alpha)), rtol=1e-12)
     inside = alpha[(alpha > 0.0) & (alpha < 1.0)]
-    np.testing.assert_allclose(f._slope(inside, 1 - inside), law._slope(inside, 1 - inside), rtol=1e-4)
+    x = p.isf(inside)
+    np.testing.assert_allclose(f._slope(inside, 1 - inside), np.exp(q.logpdf(x) - p.logpdf(x)), rtol=1e-4)
 
 
 def test_laws_that_are_not_symmetric_are_taken_in_both_orders() -> None:
@@ -150,7 +150,8 @@ def test_the_bounds_of_dp_accounting_overlap() -> None:
 
 def test_the_wrong_side_of_the_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = mixed_delta(0.5, 0.1, 10)
-    monkeypatch.setattr(grid, "rounded", lambda f, h, pessimistic: rounded(f, h, False))
+    rounded = profile._rounded
+    monkeypatch.setattr(profile, "_rounded", lambda f, h, pessimistic: rounded(f, h, False))
     wrong = convolved_epsilon([gaussian_dp(0.5), *[approximate_dp(0.1)] * 10], 1e-6)
     assert exact(wrong.upper) > 1e-6 * (1 + 1e-9)
 

@@ -15,9 +15,9 @@ from bayesdp.privacy import (
     Difference,
     Guarantee,
     PairLoss,
+    SamplerStatement,
     gaussian_epsilon,
     gaussian_pairs,
-    gibbs_sampler,
     pure_pairs,
     rho_to_epsilon,
 )
@@ -33,7 +33,7 @@ def full() -> Guarantee:
         "l2",
         gaussian_pairs(5.0, NAMED, delta=1e-10),
         determined_cells=("county=Alpha, education=<script>",),
-        sampler=gibbs_sampler(1000),
+        sampler=SamplerStatement("Gibbs", 1000),
         simulated=True,
         caveats=(FLOATING_POINT_CAVEAT,),
     )
@@ -68,7 +68,9 @@ def test_the_text_has_all_that_matters() -> None:
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 def test_uncertified_noise_never_shows_a_bare_loss(kind: str) -> None:
     if kind == "pure":
-        stated = Guarantee("pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", NAMED), sampler=gibbs_sampler(50))
+        stated = Guarantee(
+            "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", NAMED), sampler=SamplerStatement("Gibbs", 50)
+        )
     else:
         stated = full()
     sweeps = 50 if kind == "pure" else 1000
@@ -192,7 +194,7 @@ def test_files_of_earlier_versions_do_not_say_whether_the_list_is_complete() -> 
 def test_the_whole_loss_and_those_of_rows_are_values() -> None:
     stated = full()
     assert stated.loss == ZCDP(0.02)
-    assert stated.pairs[0].loss.to("zcdp") == ZCDP(2 / 50)
-    assert stated.pairs[0].loss.to("approximate") == ZCDP(2 / 50).at(1e-10)
+    assert stated.pairs[0].loss.stated("zcdp") == ZCDP(2 / 50)
+    assert stated.pairs[0].loss.stated("approximate") == ZCDP(2 / 50).at(1e-10)
     with pytest.raises(ValueError, match="must include epsilon without delta"):
         Guarantee("pure", {"epsilon": 1.0, "delta": 1e-6}, "l1")

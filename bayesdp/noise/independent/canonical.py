@@ -37,17 +37,12 @@ class StandardLaw(IndependentLaw):
         """The sensitivity, in counts."""
         return 1.0
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_density(values, location)))
-
-    def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+    def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; ``-inf`` off the support. Values and locations are of shapes that broadcast."""
         y, mu = values_and_location(values, location)
-        return np.asarray(self._standard_log_density((y - mu) / self.unit), dtype=np.float64) - math.log(self.unit)
+        return np.asarray(self.standard.logpdf((y - mu) / self.unit)) - math.log(self.unit)
 
-    def _standard_log_density(self, z: Floats) -> Floats:
-        return np.asarray(self.standard.logpdf(z))
+    log_density = log_each
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats:
         noise = np.asarray(self.standard.rvs((count, *location.shape), rng), dtype=np.float64)
@@ -123,9 +118,6 @@ class Tulap(StandardLaw):
         """The sensitivity, in counts."""
         return self.sensitivity
 
-    def _standard_log_density(self, z: Floats) -> Floats:
-        return np.asarray(self.log_kernel(np, z, 0.0, self.epsilon, self.delta))
-
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, epsilon: Any, delta: Any) -> Any:
         """Log-density for sensitivity 1, elementwise; ``-inf`` beyond the ends."""
@@ -167,8 +159,6 @@ class Canonical(StandardLaw):
     ------
     TypeError, ValueError
         If there is no canonical noise for it.
-    NotImplementedError
-        If files cannot name it, see `bayesdp.privacy.describe_tradeoff`.
 
     See Also
     --------
@@ -196,7 +186,7 @@ class Canonical(StandardLaw):
     def __post_init__(self) -> None:
         given: Any = self.tradeoff
         tradeoff = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(tradeoff)  # raises if files cannot name it
+        describe_tradeoff(tradeoff)  # raises if it is none
         tradeoff.canonical_noise()  # raises if there is none
         self._set(tradeoff=tradeoff)
 

@@ -18,7 +18,7 @@ from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_s
 from bayesdp.noise.base import Floats, IndependentLaw, KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.namespace import log1mexp, real, softplus, special, whole
 from bayesdp.noise.secure import gaussian_by_integers, laplace_by_integers
-from bayesdp.privacy.tradeoffs.base import Bracketed, DiscretePair, TradeOff, ordered_pair
+from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff, approximate_dp
 from bayesdp.queries import Query
 
@@ -648,7 +648,7 @@ def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
 
 
 def shifted_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
-    """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
+    """Of masses of the integers ``-n, ..., n``; what is beyond, less than any rounding, tells the two apart entirely."""
     # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
     # rounding.
     if masses.size + by > MOST_OUTCOMES:
@@ -657,8 +657,6 @@ def shifted_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
     null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
     both = (null > 0.0) & (other > 0.0)
     p, q = null[both], other[both]
-    alone = float(
-        other[null == 0.0].sum()
-    )  # of each centre the far side of the other one's integers; masses may underflow
-    below = ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))
-    return Bracketed(below, ordered_pair(0.0, np.append(p, alone), np.append(q, alone)))
+    # Of each centre the far side of the other one's integers; masses may underflow.
+    alone = float(other[null == 0.0].sum())
+    return ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))

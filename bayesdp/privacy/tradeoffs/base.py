@@ -1,4 +1,4 @@
-"""What every trade-off function has, and those made from others: inverse, symmetrised, for groups, between bounds, products.
+"""What every trade-off function has, and those made from others: inverse, for groups, products.
 
 Everything rests on one private method, ``_errors(a, s)``, which takes a type I error *and* its complement
 ``s = 1 - a`` and returns the type II error and the power. A number near 1 cannot hold a small tail, the pair
@@ -21,7 +21,6 @@ from scipy.special import ndtr
 
 from bayesdp import _validate
 from bayesdp.privacy.canonical import CanonicalNoise, Floats, RecursiveNoise, levels, plain
-from bayesdp.privacy.tradeoffs.grid import POINTS, convolved, loss_range
 
 _LOG_SMALL = -667.0
 """Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""
@@ -36,10 +35,6 @@ _EXACT_OUTCOMES = 20_000
 """Products of discrete laws are exact up to this many outcomes of different likelihood ratio."""
 _EXACT_PAIRS = 2_000_000
 """Largest number of pairs of outcomes in one multiplication of an exact product."""
-_FINEST = 1e-6
-"""Smallest width by default of the steps of the grid of losses."""
-_LINES = 4096
-"""Lines a side that a product on the grid is made of; leaving some out is of second order, and safe."""
 
 
 class TradeOff(ABC):
@@ -140,22 +135,7 @@ class TradeOff(ABC):
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
 
-    @property
-    def lower(self) -> TradeOff:
-        """A curve that is certainly not above f: f itself, unless f is known within bounds only."""
-        return self
-
-    @property
-    def upper(self) -> TradeOff:
-        """A curve that is certainly not below f. See `lower`."""
-        return self
-
-    @property
-    def error(self) -> float:
-        """Largest distance between `lower` and `upper`: 0 where f is known exactly."""
-        return 0.0
-
-    def tensor(self, *others: TradeOff, interval: float | None = None) -> TradeOff:
+    def tensor(self, *others: TradeOff) -> TradeOff:
         """Give the tensor product, which is composition; see `bayesdp.privacy.tensor_product`.
 
         Examples
@@ -164,16 +144,7 @@ class TradeOff(ABC):
         >>> gaussian_dp(3.0).tensor(gaussian_dp(4.0))
         GaussianTradeOff(mu=5.0)
         """
-        return tensor_product(self, *others, interval=interval)
-
-    def symmetrised(self) -> TradeOff:
-        """Give ``max(f, f^-1)``, which an f-DP mechanism satisfies when neighbours are mutual.
-
-        Source: Dong, Roth and Su (2022, Proposition 2.4). The premise is that *every ordered pair* of
-        neighbours is bounded by f. Where f is the trade-off of one ordered pair only, the other order has
-        ``f^-1``, and a guarantee for both is at most ``min(f, f^-1)``: do not use this method there.
-        """
-        return self if self.symmetric else Symmetrised(self, self.inverse())
+        return tensor_product(self, *others)
 
     def group(self, k: int) -> TradeOff:
         """Give ``1 - (1 - f)^{o k}``, what f-DP promises to groups of k (Dong, Roth and Su, 2022, Theorem 2.14).
@@ -200,43 +171,6 @@ class SymmetricTradeOff(TradeOff):
     def inverse(self) -> TradeOff:
         """Give the function itself, which is symmetric."""
         return self
-
-
-@dataclass(frozen=True)
-class Symmetrised(SymmetricTradeOff):
-    """The larger of a trade-off function and its inverse."""
-
-    one: TradeOff
-    other: TradeOff
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        t1, w1 = self.one._errors(a, s)
-        t2, w2 = self.other._errors(a, s)
-        return np.maximum(t1, t2), np.minimum(w1, w2)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        t1, w1 = self.one._errors(a, s)
-        t2, w2 = self.other._errors(a, s)
-        first = np.where(t1 <= 0.5, t1 >= t2, w1 <= w2)  # compare the tail that has the digits
-        return np.where(first, self.one._slope(a, s), self.other._slope(a, s))
-
-    def _linear_end(self) -> tuple[float, float] | None:
-        ends = (self.one._linear_end(), self.other._linear_end())
-        if ends[0] is None or ends[1] is None:
-            return None
-        return min(ends[0][0], ends[1][0]), max(ends[0][1], ends[1][1])  # the higher of two lines through the end
-
-    def _kinks(self) -> Floats:
-        kinks = np.unique(np.concatenate([[0.0, 1.0], self.one._kinks(), self.other._kinks()]))
-        gap = self.one._errors(kinks, 1.0 - kinks)[0] - self.other._errors(kinks, 1.0 - kinks)[0]
-        # The curves cross between two kinks at most once where both are straight: there the gap is straight as well.
-        at = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
-        crossed = kinks[at] + (kinks[at + 1] - kinks[at]) * gap[at] / (gap[at] - gap[at + 1])
-        return np.unique(np.concatenate([kinks[1:-1], crossed]))
-
-    @property
-    def _piecewise_linear(self) -> bool:
-        return self.one._piecewise_linear and self.other._piecewise_linear
 
 
 @dataclass(frozen=True)
@@ -291,64 +225,6 @@ class Grouped(TradeOff):
     @property
     def _piecewise_linear(self) -> bool:
         return self.base._piecewise_linear
-
-
-@dataclass(frozen=True)
-class Bracketed(TradeOff):
-    """A trade-off function known between two others. Its own values are those of the lower one, the safe side."""
-
-    low: TradeOff
-    high: TradeOff
-
-    @property
-    def lower(self) -> TradeOff:
-        """The lower bound."""
-        return self.low
-
-    @property
-    def upper(self) -> TradeOff:
-        """The upper bound."""
-        return self.high
-
-    @cached_property
-    def error(self) -> float:
-        """Largest distance between the bounds; both are piecewise linear, so that the kinks of both are enough."""
-        a = np.unique(np.clip(np.concatenate([[0.0, 1.0], self.low._kinks(), self.high._kinks()]), 0.0, 1.0))
-        return max(0.0, float(np.max(self.high._errors(a, 1.0 - a)[0] - self.low._errors(a, 1.0 - a)[0])))
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether the lower bound, whose values these are, is its own inverse."""
-        return self.low.symmetric
-
-    def inverse(self) -> TradeOff:
-        """Give the inverse, between the inverses of the bounds."""
-        both = self.low.symmetric and self.high.symmetric
-        return self if both else Bracketed(self.low.inverse(), self.high.inverse())
-
-    def symmetrised(self) -> TradeOff:
-        """Give ``max(f, f^-1)``, between those of the bounds; see `TradeOff.symmetrised` for when that is a guarantee."""
-        return self if self.symmetric else Bracketed(self.low.symmetrised(), self.high.symmetrised())
-
-    def group(self, k: int) -> TradeOff:
-        """Give the group function, between those of the bounds: it grows with f."""
-        return Bracketed(self.low.group(k), self.high.group(k))
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        return self.low._errors(a, s)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        return self.low._slope(a, s)
-
-    def _linear_end(self) -> tuple[float, float] | None:
-        return self.low._linear_end()
-
-    def _kinks(self) -> Floats:
-        return self.low._kinks()
-
-    @property
-    def _piecewise_linear(self) -> bool:
-        return self.low._piecewise_linear
 
 
 @dataclass(frozen=True, repr=False)
@@ -454,28 +330,6 @@ def ordered_pair(start: float, p: Floats, q: Floats) -> DiscretePair:
     return DiscretePair(min(max(start, 0.0), 1.0), tuple(p[order].tolist()), tuple(q[order].tolist()))
 
 
-def from_lines(gamma: Floats, delta: Floats) -> DiscretePair:
-    """Give the largest of the lines ``1 - delta - gamma alpha``, gamma rising, and 0 (Dong, Roth and Su, 2022, Proposition 2.13)."""
-    # It depends on the lower convex hull of the points (gamma, delta) only, and its corners are the slopes of that hull.
-    hull_g, hull_d = [0.0], [1.0]
-    for g, d in zip(gamma.tolist(), np.clip(delta, 0.0, 1.0).tolist(), strict=True):
-        while len(hull_g) > 1 and (hull_d[-1] - hull_d[-2]) * (g - hull_g[-1]) >= (d - hull_d[-1]) * (
-            hull_g[-1] - hull_g[-2]
-        ):
-            hull_g.pop()
-            hull_d.pop()
-        hull_g.append(g)
-        hull_d.append(d)
-    slopes, heights = np.array(hull_g), np.array(hull_d)
-    corners = np.clip(-np.diff(heights) / np.diff(slopes), 0.0, 1.0)  # falling, as the slopes rise
-    corners = np.minimum.accumulate(corners)
-    ends = np.concatenate([corners[::-1], [1.0]])  # type I errors at the ends of the segments, from 0 on
-    p = np.diff(np.concatenate([[0.0], ends]))
-    q = slopes[::-1] * p
-    kept = p > 0.0
-    return ordered_pair(float(heights[-1]), p[kept], q[kept])
-
-
 def product(one: DiscretePair, other: DiscretePair) -> DiscretePair:
     """Trade-off of the product laws, exactly; outcomes of equal likelihood ratio are put together, which loses nothing."""
     start = one.start + other.start - one.start * other.start
@@ -500,57 +354,42 @@ def checked(f: object, argument: str) -> TradeOff:
     return f
 
 
-def tensor_product(*factors: TradeOff, interval: float | None = None) -> TradeOff:
-    """Give the trade-off function of mechanisms that are run on the same table, each with noise of its own.
+def tensor_product(*factors: TradeOff) -> TradeOff:
+    """Give the composition of mechanisms that are run on the same table, each with noise of its own.
 
     The tensor product of ``T(P1, Q1)`` and ``T(P2, Q2)`` is ``T(P1 x P2, Q1 x Q2)`` (Dong, Roth and Su, 2022,
     Definition 3.1). Gaussians multiply exactly, ``G_mu (x) G_nu = G_sqrt(mu^2 + nu^2)``, and so do laws with few outcomes
-    (pure and approximate differential privacy among them, a few hundred times). Other products are bounded on a grid of
-    privacy losses (`bayesdp.privacy.tradeoffs.grid`).
+    (pure and approximate differential privacy among them, a few hundred times).
 
-    Parameters
-    ----------
-    *factors : TradeOff
-        One or more.
-    interval : float, optional
-        Width of the grid of privacy losses, where one is needed; by default 1/65536 of the range of the losses of the product.
-
-    Returns
-    -------
-    TradeOff
-        Exact, with ``error`` 0; or with bounds ``lower`` and ``upper`` on both sides and their largest distance, ``error``.
-        Values are those of the lower bound, so that a guarantee read from them holds. The error falls with `interval`,
-        of which it is a small multiple for every factor, down to the rounding of the transform: deltas below about 1e-10.
+    Raises
+    ------
+    NotImplementedError
+        If the product is not one of these. Its epsilon at a delta is what `bayesdp.compose` works out for releases.
 
     Examples
     --------
-    >>> from bayesdp.privacy import approximate_dp, gaussian_dp
+    >>> from bayesdp.privacy import approximate_dp
     >>> f = tensor_product(*[approximate_dp(0.1)] * 20)  # twenty releases at epsilon = 0.1: exact
-    >>> print(f"{f(0.05):.6f} {f.error} {approximate_dp(2.0)(0.05):.6f}")
-    0.886143 0.0 0.630547
-    >>> mixed = tensor_product(gaussian_dp(0.5), approximate_dp(0.5), interval=1e-3)
-    >>> print(f"{mixed.lower(0.05):.3f} {mixed.upper(0.05):.3f} {mixed.error < 1e-3}")
-    0.832 0.832 True
+    >>> print(f"{f(0.05):.6f} {approximate_dp(2.0)(0.05):.6f}")
+    0.886143 0.630547
     """
     if not factors:
         raise ValueError("give at least one trade-off function")
     for i, f in enumerate(factors):
         checked(f, f"factor {i}")
-    h = None if interval is None else _validate.positive_real(interval, "interval")
     if len(factors) == 1:
         return factors[0]
-    if any(f.error > 0.0 for f in factors):
-        low, high = ([f.lower for f in factors], [f.upper for f in factors])
-        return Bracketed(tensor_product(*low, interval=h).lower, tensor_product(*high, interval=h).upper)
-    counts = Counter(factors)
-    pieces = multiplied(list(counts.elements()), _EXACT_OUTCOMES, _EXACT_PAIRS)
-    if len(pieces) == 1:
-        return pieces[0]
-    span = sum(high - low for low, high in map(loss_range, pieces))
-    return Bracketed(*bounds(pieces, h if h is not None else max(_FINEST, span / POINTS)))
+    pieces = multiplied(list(Counter(factors).elements()), _EXACT_OUTCOMES, _EXACT_PAIRS)
+    if len(pieces) > 1:
+        raise NotImplementedError(
+            "products are known of mu-GDP with mu-GDP, and of discrete laws (epsilon and delta among them) with up to "
+            f"{_EXACT_OUTCOMES} outcomes, but not of {', '.join(map(repr, pieces))}; the epsilon of such releases at a delta is what "
+            "bayesdp.compose works out"
+        )
+    return pieces[0]
 
 
-def semi_first(factors: Sequence[TradeOff], a: int, interval: float | None = None) -> TradeOff:
+def semi_first(factors: Sequence[TradeOff], a: int) -> TradeOff:
     """Compose mechanisms of which each is taken to distance a first: ``f1^{o a} (x) ... (x) fk^{o a}``.
 
     Paper 003, Proposition 21 ("Semi-DP first"): the guarantee, for tables that agree on the invariant and differ in up to a
@@ -562,8 +401,6 @@ def semi_first(factors: Sequence[TradeOff], a: int, interval: float | None = Non
         What each release guarantees for tables at distance 1.
     a : int
         Semi-adjacent parameter of the invariant.
-    interval : float, optional
-        See `tensor_product`.
 
     Examples
     --------
@@ -573,12 +410,12 @@ def semi_first(factors: Sequence[TradeOff], a: int, interval: float | None = Non
     0.3481 0.3102
     """
     steps = _validate.positive_integer(a, "a")
-    return tensor_product(*[checked(f, f"factor {i}").group(steps) for i, f in enumerate(factors)], interval=interval)
+    return tensor_product(*[checked(f, f"factor {i}").group(steps) for i, f in enumerate(factors)])
 
 
-def composition_first(factors: Sequence[TradeOff], a: int, interval: float | None = None) -> TradeOff:
+def composition_first(factors: Sequence[TradeOff], a: int) -> TradeOff:
     """Compose mechanisms and take the result to distance a: ``(f1 (x) ... (x) fk)^{o a}``. See `semi_first`."""
-    return tensor_product(*factors, interval=interval).group(_validate.positive_integer(a, "a"))
+    return tensor_product(*factors).group(_validate.positive_integer(a, "a"))
 
 
 def multiplied(factors: Sequence[TradeOff], outcomes: int, pairs: int) -> list[TradeOff]:
@@ -598,37 +435,3 @@ def multiplied(factors: Sequence[TradeOff], outcomes: int, pairs: int) -> list[T
     found += [] if whole is None else [whole]
     together = normal[0]._with(normal[1:]) if normal else None
     return found if together is None else [*found, together]
-
-
-def bounds(factors: Sequence[TradeOff], h: float) -> tuple[DiscretePair, DiscretePair]:
-    """Bound the tensor product from below and from above, by losses on a grid of width h."""
-    alike = all(f.symmetric for f in factors)
-    found = []
-    for pessimistic in (True, False):
-        gamma, delta = _lines(factors, h, pessimistic)
-        back, others = (gamma, delta) if alike else _lines([f.inverse() for f in factors], h, pessimistic)
-        falling = 1.0 / back[::-1][:-1]  # slope 1 is in the other half
-        slopes = np.concatenate([falling, gamma])
-        curve = from_lines(slopes, np.concatenate([1.0 - falling * (1.0 - others[::-1][:-1]), delta]))
-        found.append(curve if pessimistic else _thinned(curve))
-    return found[0], found[1]
-
-
-def _lines(factors: Sequence[TradeOff], h: float, pessimistic: bool) -> tuple[Floats, Floats]:
-    """Slopes of 1 and more, and the delta of the product at each: too large if pessimistic, else too small."""
-    losses, above, rates, infinite, error = convolved(factors, h, pessimistic)
-    gamma = np.exp(losses)
-    delta = np.clip(infinite + above - gamma * rates + (error if pessimistic else -error), 0.0, 1.0)
-    step = max(losses.size // _LINES, 1) if pessimistic else 1
-    kept = np.unique(np.append(np.arange(0, losses.size, step), losses.size - 1))
-    return gamma[kept], delta[kept]
-
-
-def _thinned(curve: DiscretePair) -> DiscretePair:
-    """A chord for every few segments: above the curve, for it is convex."""
-    size = len(curve.p)
-    if size <= 2 * _LINES:
-        return curve
-    first = np.arange(0, size, -(-size // (2 * _LINES)))
-    p, q = np.add.reduceat(np.array(curve.p), first), np.add.reduceat(np.array(curve.q), first)
-    return DiscretePair(curve.start, tuple(p.tolist()), tuple(q.tolist()))

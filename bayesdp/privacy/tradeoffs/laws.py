@@ -1,10 +1,11 @@
-"""The trade-off functions of (epsilon, delta), of mu, of Laplace noise and of any two laws; and all of them in files."""
+"""The trade-off functions of (epsilon, delta), of mu, of Laplace noise and of any two discrete laws; and all of them in files."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,10 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from bayesdp import _validate
 from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
-from bayesdp.privacy.tradeoffs.base import (
-    Bracketed,
-    DiscretePair,
-    Grouped,
-    SymmetricTradeOff,
-    Symmetrised,
-    TradeOff,
-    from_points,
-    ordered_pair,
-)
+from bayesdp.privacy.tradeoffs.base import DiscretePair, Grouped, SymmetricTradeOff, TradeOff, ordered_pair
 
-_EXP_MAX = 700.0  # exp of more than this is taken in log space
+_MASS_SLACK = 1e-9
+"""Rounding of masses that is accepted."""
 _SAME = 1e-12  # losses this close to the largest one, relative to it, are the largest: more is rounding
 
 
@@ -39,25 +32,13 @@ class ApproximateTradeOff(SymmetricTradeOff):
         """Give Tulap noise, the only canonical noise of (epsilon, delta)-DP (Awan and Dong, 2022)."""
         return Tulap(self.epsilon, self.delta)
 
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        shrink = math.exp(-self.epsilon)
-        steep = self._steep(a)
-        type_two = np.maximum(np.maximum(0.0, 1.0 - self.delta - steep), shrink * (s - self.delta))
-        power = np.minimum(np.minimum(1.0, self.delta + steep), -math.expm1(-self.epsilon) + shrink * (a + self.delta))
-        return type_two, power
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        shrink = math.exp(-self.epsilon)
-        grow = math.exp(self.epsilon) if self.epsilon < _EXP_MAX else math.inf
-        crossing = (1.0 - self.delta) * shrink / (1.0 + shrink)
-        return np.where(a < crossing, grow, np.where(s < self.delta, 0.0, shrink))
-
-    def _linear_end(self) -> tuple[float, float] | None:
-        return (-math.log1p(math.exp(-self.epsilon)), -self.epsilon) if self.delta == 0.0 else None
-
     _piecewise_linear = True
 
     def _pair(self) -> DiscretePair:
+        return self._laws
+
+    @cached_property
+    def _laws(self) -> DiscretePair:
         shrink = math.exp(-self.epsilon)
         small, large = (1.0 - self.delta) * shrink / (1.0 + shrink), (1.0 - self.delta) / (1.0 + shrink)
         p, q = [small, large], [large, small]
@@ -67,12 +48,14 @@ class ApproximateTradeOff(SymmetricTradeOff):
             return DiscretePair(self.delta + large, tuple(p[1:]), (0.0,) * len(p[1:]))
         return DiscretePair(self.delta, tuple(p), tuple(q))
 
-    def _steep(self, a: Floats) -> Floats:
-        """``exp(epsilon) a`` without overflow; anything above 1 will do where it is above 1."""
-        if self.epsilon < _EXP_MAX:
-            return math.exp(self.epsilon) * a
-        with np.errstate(divide="ignore"):
-            return np.exp(np.minimum(self.epsilon + np.log(a), 1.0))
+    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
+        return self._laws._errors(a, s)
+
+    def _slope(self, a: Floats, s: Floats) -> Floats:
+        return self._laws._slope(a, s)
+
+    def _linear_end(self) -> tuple[float, float]:
+        return self._laws._linear_end()
 
 
 @dataclass(frozen=True)
@@ -185,63 +168,40 @@ def _laplace_quantile(a: Floats, s: Floats) -> Floats:
         return np.where(a <= 0.5, -np.log(2.0 * np.minimum(a, 0.5)), np.log(2.0 * np.minimum(s, 0.5)))
 
 
-_SUM_TOLERANCE = 1e-9
+def laplace_dp(shift: float) -> LaplaceTradeOff:
+    """Give the trade-off function of standard Laplace noise around 0 and around `shift`, which is greater than zero.
+
+    Noise of scale b on two answers d apart has ``shift = d / b``. It is above that of pure epsilon = `shift`, and not canonical.
+
+    Examples
+    --------
+    >>> print(f"{laplace_dp(1.0)(0.3):.6f} {approximate_dp(1.0)(0.3):.6f}")
+    0.306566 0.257516
+    """
+    return LaplaceTradeOff(_validate.positive_real(shift, "shift"))
 
 
-def tradeoff(p: Any, q: Any, *, edges: npt.ArrayLike | None = None) -> TradeOff:
-    """Give the trade-off function of two laws, by the lemma of Neyman and Pearson.
+def tradeoff(p: npt.ArrayLike, q: npt.ArrayLike) -> TradeOff:
+    """Give the trade-off function of two discrete laws, by the lemma of Neyman and Pearson: piecewise linear, exactly.
 
-    Vectors of probabilities give a piecewise linear function, exactly. Frozen laws of ``scipy.stats`` on the integers give one
-    between bounds, which differ by the tails left out, about 1e-15. Continuous laws with a monotone likelihood ratio, such as two
-    of a location family with log-concave density, give ``q.cdf(p.isf(alpha))``, exactly; that the ratio is monotone is checked at
-    4000 quantiles and in the tails to 1e-12, not proved. Other continuous laws can be put into bins by `edges`, which loses what
-    tells them apart within a bin: that is an upper bound of the trade-off function, on the unsafe side. It is ``.upper`` of the
-    result, whose own values and ``.lower`` are zero (no protection is shown), and ``.error`` is the distance between the two.
-    Vectors are taken for *all* that is seen: do not give the probabilities of bins of your own.
+    The vectors are taken for *all* that is seen: do not give the probabilities of bins of continuous laws, which loses what tells
+    them apart within a bin.
 
     Parameters
     ----------
-    p, q : array_like, or objects with the methods of a frozen SciPy law
-        The laws under the null hypothesis and under the alternative: probabilities of the same outcomes, one axis (each
-        must add up to 1 within 1e-9, and is divided by its sum); or laws with cdf, sf, ppf, isf, and pmf or logpdf.
-    edges : array_like, optional
-        For continuous laws: where bins end, rising. Below the first and above the last are bins as well.
-
-    Raises
-    ------
-    NotImplementedError
-        If the likelihood ratio of continuous laws is not monotone, and no edges are given.
+    p, q : array_like
+        Probabilities of the same outcomes under the null hypothesis and under the alternative, one axis. Each must add up to 1 within
+        1e-9, and is divided by its sum.
 
     Examples
     --------
     >>> randomised_response = tradeoff([0.75, 0.25], [0.25, 0.75])
     >>> randomised_response([0.0, 0.25, 1.0])
     array([1.  , 0.25, 0.  ])
-    >>> from scipy.stats import laplace
-    >>> print(f"{tradeoff(laplace(0, 1), laplace(1, 1))(0.05):.6f}")
-    0.864086
-    >>> from scipy.stats import cauchy
-    >>> binned = tradeoff(cauchy(0), cauchy(1), edges=np.linspace(-9.0, 9.0, 181))
-    >>> print(f"at most {binned.upper(0.05):.2f}, at least {binned(0.05):.2f}, known within {binned.error:.2f}")
-    at most 0.87, at least 0.00, known within 1.00
     """
-    if edges is not None:
-        return _binned(p, q, edges)
-    if hasattr(p, "cdf") or hasattr(q, "cdf"):
-        kind, other_kind = _kind(p, "p"), _kind(q, "q")
-        if kind != other_kind:
-            raise TypeError(
-                f"p and q must both be continuous or both on the integers, but p is {kind} and q {other_kind}"
-            )
-        return _integers(p, q) if kind == "on the integers" else _continuous(p, q)
     null, other = _law(p, "p"), _law(q, "q")
     if null.shape != other.shape:
         raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
-    return pair_of_masses(null, other)
-
-
-def pair_of_masses(null: Floats, other: Floats) -> DiscretePair:
-    """The trade-off of two laws given by the masses of the same outcomes."""
     kept = null > 0.0
     return ordered_pair(math.fsum(other[~kept]), null[kept], other[kept])
 
@@ -251,149 +211,19 @@ def _law(values: npt.ArrayLike, argument: str) -> Floats:
     if masses.ndim != 1 or masses.size == 0:
         raise ValueError(f"{argument} must be a vector of at least one probability, got shape {masses.shape}")
     total = math.fsum(masses)
-    if abs(total - 1.0) > _SUM_TOLERANCE:
-        raise ValueError(f"{argument} must add up to 1 within {_SUM_TOLERANCE}, but adds up to {total!r}")
+    if abs(total - 1.0) > _MASS_SLACK:
+        raise ValueError(f"{argument} must add up to 1 within {_MASS_SLACK}, but adds up to {total!r}")
     return masses / total
 
 
-_TAIL = 1e-15
-"""Probability that may be left out at either end of an integer law; it is in the error."""
-_MOST = 4_000_000
-_CHECKED = 2001
-_SLACK = 1e-9
-"""Roundings of log-densities that do not count against monotonicity."""
-_METHODS = ("cdf", "sf", "ppf", "isf")
-
-
-@dataclass(frozen=True, repr=False)
-class ContinuousPair(TradeOff):
-    """Trade-off function of two continuous laws whose likelihood ratio q / p is monotone: whether it is `rising`; see `tradeoff`."""
-
-    p: Any
-    q: Any
-    rising: bool
-
-    def __repr__(self) -> str:
-        return f"ContinuousPair(likelihood ratio {'rises' if self.rising else 'falls'})"
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse, up to 1e-12, on a grid of 2001 levels that is dense at both ends."""
-        u = np.linspace(-7.0, 7.0, _CHECKED)
-        a, s = ndtr(u), ndtr(-u)
-        return bool(np.max(np.abs(self._errors(a, s)[0] - self.inverse()._errors(a, s)[0])) <= 1e-12)
-
-    def inverse(self) -> ContinuousPair:
-        """Give the trade-off of the same two laws with the hypotheses exchanged."""
-        return ContinuousPair(self.q, self.p, not self.rising)
-
-    def _threshold(self, a: Floats, s: Floats) -> Floats:
-        small = a <= 0.5  # through the tail that has the digits
-        upper, lower = np.where(small, a, 0.5), np.where(small, 0.5, s)
-        if self.rising:
-            return np.asarray(np.where(small, self.p.isf(upper), self.p.ppf(lower)), dtype=np.float64)
-        return np.asarray(np.where(small, self.p.ppf(upper), self.p.isf(lower)), dtype=np.float64)
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        x = self._threshold(a, s)
-        below, above = np.asarray(self.q.cdf(x)), np.asarray(self.q.sf(x))
-        return (below, above) if self.rising else (above, below)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        x = self._threshold(a, s)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            ratio = np.exp(np.asarray(self.q.logpdf(x)) - np.asarray(self.p.logpdf(x)))
-        return np.asarray(np.nan_to_num(ratio, nan=0.0, posinf=np.inf))  # both densities zero: outside of the supports
-
-
-def _binned(p: Any, q: Any, edges: Any) -> Bracketed:
-    # A test that sees only the bin is a test: the trade-off function of the bins is an upper bound. Nothing is known from below, so
-    # that the lower bound, which is what a `Bracketed` is evaluated at, is zero: the laws may be told apart entirely.
-    for law, argument in ((p, "p"), (q, "q")):
-        if _kind(law, argument) != "continuous":
-            raise TypeError(f"edges are for continuous laws, but {argument} is one on the integers: leave them out")
-    inner = np.asarray(edges, dtype=np.float64)
-    if inner.ndim != 1 or not inner.size or not np.all(np.isfinite(inner)) or np.any(np.diff(inner) <= 0.0):
-        raise ValueError(f"edges must be a vector of finite numbers that rise, got {edges!r}")
-    null, other = (
-        np.concatenate([[law.cdf(inner[0])], np.diff(law.cdf(inner)), [law.sf(inner[-1])]]) for law in (p, q)
-    )
-    return Bracketed(DiscretePair(1.0, (1.0,), (0.0,)), pair_of_masses(null, other))
-
-
-def _kind(law: Any, argument: str) -> str:
-    missing = [name for name in _METHODS if not callable(getattr(law, name, None))]
-    whole, real = callable(getattr(law, "pmf", None)), callable(getattr(law, "logpdf", None))
-    if missing or not (whole or real):
-        raise TypeError(
-            f"{argument} must be a vector of probabilities or a law with the methods {', '.join(_METHODS)} and pmf or logpdf, as "
-            f"scipy.stats has them, got {type(law).__name__}"
-        )
-    return "on the integers" if whole else "continuous"
-
-
-def _continuous(p: Any, q: Any) -> ContinuousPair:
-    u = (np.arange(_CHECKED) + 0.5) / _CHECKED
-    tails = np.array([1e-12, 1e-9, 1e-6, 1e-4])
-    x = np.unique(
-        np.concatenate([law.ppf(u) for law in (p, q)] + [m(tails) for law in (p, q) for m in (law.ppf, law.isf)])
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = [np.asarray(law.logpdf(x), dtype=np.float64) for law in (p, q)]
-    either = np.isfinite(logs[0]) | np.isfinite(logs[1])
-    ratio = np.clip((logs[1] - logs[0])[either], -1e300, 1e300)
-    step = np.diff(ratio)
-    slack = _SLACK * (1.0 + np.minimum(np.abs(ratio[:-1]), np.abs(ratio[1:])))
-    if np.all(step >= -slack):
-        return ContinuousPair(p, q, True)
-    if np.all(step <= slack):
-        return ContinuousPair(p, q, False)
-    where = x[either][int(np.argmax(np.abs(np.diff(np.sign(np.where(np.abs(step) > slack, step, 0.0))))))]
-    raise NotImplementedError(
-        f"the likelihood ratio of p and q is not monotone (it turns near {float(where):.6g}), so that the best tests are not "
-        "thresholds; tradeoff(p, q, edges=[...]) puts the laws into bins, and gives an upper bound of the trade-off function: the "
-        "unsafe side, and no guarantee"
-    )
-
-
-def _integers(p: Any, q: Any) -> TradeOff:
-    low = min(int(law.ppf(_TAIL / 2.0)) for law in (p, q)) - 1
-    high = max(int(law.isf(_TAIL / 2.0)) for law in (p, q)) + 1
-    if high - low > _MOST:
-        raise NotImplementedError(f"p and q spread over {high - low} integers, more than {_MOST}")
-    k = np.arange(low, high + 1)
-    null, other = (np.asarray(law.pmf(k), dtype=np.float64) for law in (p, q))
-    rest_p, rest_q = (max(0.0, 1.0 - float(masses.sum())) for masses in (null, other))
-    # What lies beyond tells the laws apart entirely (below), or not at all: it is given no power (above).
-    best = pair_of_masses(null, other)
-    worst = ordered_pair(best.start + rest_q, np.array([*best.p, max(rest_p, 1e-300)]), np.array([*best.q, 0.0]))
-    a, _, power, _ = best._knots
-    kept = a < 1.0
-    upper = from_points(np.append(a[kept], 1.0), np.append(np.minimum(power[kept], 1.0), 1.0))
-    return Bracketed(worst, upper)
-
-
-_DEPTH = 8
-"""Largest depth of nested functions (a group of a symmetrised ...) in a description that is read."""
 _MOST_STEPS = 10_000
 """Largest group that is read."""
-_MASS_SLACK = 1e-9
-"""Rounding of masses that is accepted."""
 
 
 def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     """Describe a trade-off function by plain strings, numbers, lists and dictionaries (JSON).
 
-    Returns
-    -------
-    dict
-        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, pair (masses of two discrete laws), symmetrised, group
-        and between (bounds).
-
-    Raises
-    ------
-    NotImplementedError
-        If it holds continuous laws of SciPy, which no file can name.
+    ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, laplace, pair (masses of two discrete laws) and group.
 
     Examples
     --------
@@ -401,25 +231,13 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     >>> describe_tradeoff(approximate_dp(1.0).group(2))
     {'tradeoff': 'group', 'base': {'tradeoff': 'approximate-dp', 'epsilon': 1.0, 'delta': 0.0}, 'k': 2}
     """
-    if not isinstance(tradeoff, TradeOff):
-        raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
     for kind, (known, _) in _KINDS.items():
         if isinstance(tradeoff, known):
-            return {"tradeoff": kind, **{key: _plain(getattr(tradeoff, key)) for key in _keys(known)}}
-    raise NotImplementedError(
-        f"{tradeoff!r} holds continuous laws that a file cannot name; state it by the masses of two discrete laws "
-        "(bayesdp.privacy.tradeoff of two vectors), or by approximate_dp or gaussian_dp"
-    )
-
-
-def _keys(known: type[Any]) -> list[str]:
-    return [item.name for item in fields(known)]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, TradeOff):
-        return describe_tradeoff(value)
-    return list(value) if isinstance(value, tuple) else value
+            values = {item.name: getattr(tradeoff, item.name) for item in fields(known)}
+            if isinstance(tradeoff, Grouped):
+                values["base"] = describe_tradeoff(tradeoff.base)
+            return {"tradeoff": kind, **{name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}}
+    raise TypeError(f"tradeoff must be a trade-off function of bayesdp.privacy, got {type(tradeoff).__name__}")
 
 
 def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
@@ -430,29 +248,26 @@ def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
     >>> tradeoff_from_description({"tradeoff": "gaussian-dp", "mu": 0.5})
     GaussianTradeOff(mu=0.5)
     """
-    return _read(description, _DEPTH)
-
-
-def _read(description: Any, depth: int) -> TradeOff:
-    if not depth:
-        raise ValueError(f"the description of a trade-off function is nested more than {_DEPTH} deep")
     if not isinstance(description, Mapping):
         raise TypeError(f"the description of a trade-off function must be a mapping, got {description!r}")
     kind = description.get("tradeoff")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"unknown trade-off function {kind!r}; known are {', '.join(_KINDS)}")
     known, made = _KINDS[kind]
+    names = [item.name for item in fields(known)]
     given = {key: value for key, value in description.items() if key != "tradeoff"}
-    if set(given) != set(_keys(known)):
-        raise ValueError(f"the trade-off function {kind!r} has {', '.join(_keys(known))}, got {_validate.shown(given)}")
-    return made(**{key: _read(value, depth - 1) if key in _NESTED else value for key, value in given.items()})
+    if set(given) != set(names):
+        raise ValueError(f"the trade-off function {kind!r} has {', '.join(names)}, got {_validate.shown(given)}")
+    return made(**given)
 
 
-def _read_group(base: TradeOff, k: Any) -> Grouped:
+def _read_group(base: Any, k: Any) -> Grouped:
     steps = _validate.positive_integer(k, "k")
     if steps > _MOST_STEPS:
         raise ValueError(f"k must be at most {_MOST_STEPS}, got {steps}")
-    return Grouped(base, steps)
+    if isinstance(base, Mapping) and base.get("tradeoff") == "group":
+        raise ValueError("base of a group must not be a group itself: the numbers of steps multiply")
+    return Grouped(tradeoff_from_description(base), steps)
 
 
 def _read_pair(start: Any, p: Any, q: Any) -> DiscretePair:
@@ -471,11 +286,8 @@ def _read_pair(start: Any, p: Any, q: Any) -> DiscretePair:
 _KINDS: Mapping[str, tuple[type[TradeOff], Callable[..., TradeOff]]] = {
     "approximate-dp": (ApproximateTradeOff, approximate_dp),
     "gaussian-dp": (GaussianTradeOff, gaussian_dp),
+    "laplace": (LaplaceTradeOff, laplace_dp),
     "pair": (DiscretePair, _read_pair),
-    "symmetrised": (Symmetrised, Symmetrised),
     "group": (Grouped, _read_group),
-    "between": (Bracketed, Bracketed),
 }
 """Names in files, with the class whose fields are written, and what makes one of them."""
-_NESTED = ("base", "one", "other", "low", "high")
-"""Fields that are trade-off functions themselves."""

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import kstest
 
 import bayesdp as bdp
 from bayesdp.mechanisms import Mechanism, SemiCanonical
@@ -41,7 +41,7 @@ FUNCTIONS = {
     "steps": STEPS,
     "bounded": BOUNDED,
     "a group": approximate_dp(0.3).group(2),
-    "a product": approximate_dp(0.4).tensor(approximate_dp(0.6)).symmetrised(),
+    "a product": approximate_dp(0.4).tensor(approximate_dp(0.6)),
 }
 
 
@@ -102,7 +102,7 @@ def test_a_published_release_has_one_noisy_cell_and_is_read_back(tmp_path) -> No
         np.testing.assert_array_equal(again.measurements[0].values, release.measurements[0].values)
 
 
-@pytest.mark.parametrize("f", [STEPS, BOUNDED, approximate_dp(0.4).tensor(approximate_dp(0.6)).symmetrised()], ids=repr)
+@pytest.mark.parametrize("f", [STEPS, BOUNDED, approximate_dp(0.4).tensor(approximate_dp(0.6))], ids=repr)
 def test_the_test_of_a_release_is_that_of_theorem_37(f: TradeOff) -> None:
     release = SemiCanonical(BOTH, f).release(COUNTS, rng=4)
     found = odds_ratio_test_from_release(release)
@@ -163,14 +163,12 @@ def test_what_has_no_such_noise_is_refused() -> None:
         NotImplementedError, match="leave 4 dimensions free, and canonical noise of one cell needs exactly one"
     ):
         SemiCanonical(Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]), approximate_dp(1.0))
-    with pytest.raises(TypeError, match="tradeoff must be a trade-off function, got float"):
+    with pytest.raises(TypeError, match=r"tradeoff must be a trade-off function of bayesdp\.privacy, got float"):
         SemiCanonical(BOTH, 1.0)
     with pytest.raises(ValueError, match="it protects nothing"):  # when it is made, and not when a table is released
         SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0]))
     with pytest.raises(ValueError, match="symmetric"):
         SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9]))
-    with pytest.raises(NotImplementedError, match="continuous laws that a file cannot name"):
-        SemiCanonical(BOTH, tradeoff(norm(0, 1), norm(1, 1)))
     with pytest.raises(ValueError, match="label 'girls' of 'sex', which has 'men', 'women'"):
         SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"})
     with pytest.raises(ValueError, match="a label for each of sex, admission"):
@@ -209,11 +207,11 @@ def test_bad_descriptions_are_refused(description: dict[str, object], message: s
         tradeoff_from_description(description)
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_groups_of_groups_are_refused() -> None:
     nested: dict[str, object] = {"tradeoff": "gaussian-dp", "mu": 1.0}
     for _ in range(50):
         nested = {"tradeoff": "group", "base": nested, "k": 1}
-    with pytest.raises(ValueError, match="nested more than 8 deep"):
+    with pytest.raises(ValueError, match="base of a group must not be a group itself"):
         tradeoff_from_description(nested)
     with pytest.raises(TypeError, match="must be a mapping"):
         tradeoff_from_description({"tradeoff": "group", "base": 3, "k": 1})
