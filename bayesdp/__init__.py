@@ -128,14 +128,11 @@ for _purpose, _module, _function in (
     ("draw a design", "bayesdp.plots.designs", "designs"),
     ("draw a check of a law", "bayesdp.plots.law_comparison", "draw_law_check"),
     ("law rescaled-laplace", "bayesdp.papers.bounded_statistics", "RescaledLaplace"),
-    ("law box-norm", "bayesdp.papers.covariance_cone", "BoxNorm"),
     ("distribution rescaled-laplace", "bayesdp.papers.models", "RescaledLaplace"),
-    ("distribution box-norm", "bayesdp.papers.models", "BoxNorm"),
     ("mechanism rescaled-proportions", "bayesdp.papers.bounded_statistics", "RescaledProportions"),
     ("mechanism all-but-one", "bayesdp.papers.bounded_statistics", "AllButOne"),
     ("mechanism universal-histogram", "bayesdp.papers.bounded_statistics", "UniversalHistogram"),
     ("mechanism covariance-matrix", "bayesdp.papers.covariance_cone", "CovarianceMatrix"),
-    ("mechanism joint-covariance", "bayesdp.papers.covariance_cone", "JointCovariance"),
     ("register step methods", "bayesdp.steps", "register"),
 ):
     connect(_purpose, _module, _function)

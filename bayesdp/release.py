@@ -63,15 +63,11 @@ def _check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ..
 
 
 def _check_counts(measurements: tuple[Measured, ...]) -> None:
-    """Shares are no counts: their law is around proportions; nor are vectors of statistics whose noise has one radius."""
+    """Shares are no counts: their law is around proportions."""
     for part in measurements:
         if part.law.support == "simplex":
             raise ValueError(
                 f"the law {part.law.name!r} is that of shares that add up to 1, which are no counts: state about='statistics'"
-            )
-        if part.law.support == "vectors":
-            raise ValueError(
-                f"the law {part.law.name!r} is noise of a vector of statistics, which are no counts: state about='statistics'"
             )
 
 

@@ -25,7 +25,6 @@ name in files            law                                           mass or d
 public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
 ``rescaled-laplace`` is that of such values divided by their sum (`bayesdp.papers.bounded_statistics`): shares that add up to 1.
 `Censored`, ``censored``, is another law of which only values within thresholds are published.
-``box-norm`` (`bayesdp.papers.covariance_cone`) is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
 Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
 differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`), ``cell-key``
 (`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities. ``unknown-perturbation``

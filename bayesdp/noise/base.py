@@ -147,7 +147,7 @@ class NoiseLaw(ABC):
     ----------
     name : str
         Name in files and on the command line.
-    support : {"integers", "reals", "bounded", "counts", "simplex", "vectors", "lattice", "subspace"}
+    support : {"integers", "reals", "bounded", "counts", "simplex", "lattice", "subspace"}
         Where the noise lives: independent integers or real numbers, independent values within bounds, independent counts
         published for counts, vectors of shares that add up to 1, vectors of statistics whose noise is drawn for all entries
         together, the integer points of the null space of the invariants, or that null space itself. The last two need the invariants.
@@ -182,7 +182,7 @@ class NoiseLaw(ABC):
     other_parameters: ClassVar[tuple[str, ...]] = ()
     relation: ClassVar[str] = ""
     family: ClassVar[str]
-    support: ClassVar[Literal["integers", "reals", "bounded", "counts", "simplex", "vectors", "lattice", "subspace"]]
+    support: ClassVar[Literal["integers", "reals", "bounded", "counts", "simplex", "lattice", "subspace"]]
     integer: ClassVar[bool]
     isotropic: ClassVar[bool] = True
     additive: ClassVar[bool] = True

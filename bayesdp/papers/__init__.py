@@ -4,8 +4,8 @@
 - `integer_subspace`: Dharangutte, Gao, Gong and Yu (2023), Integer Subspace Differential Privacy;
 - `semi_dp`: Cho and Awan, Formal Privacy Guarantees with Invariant Statistics;
 - `bounded_statistics`: Liu (2019), proportions that add up to 1;
-- `covariance_cone`: Liu (2019), covariance matrices, and noise of one radius for all of their elements;
-- `models`: what the last two publish, in PyMC models.
+- `covariance_cone`: Liu (2019), covariance matrices;
+- `models`: shares of noisy proportions in PyMC models.
 
 Nothing else in the package imports these. Files that name a mechanism or a law of theirs are read all the same: `bayesdp` knows where
 the names are, and imports their module when one is met.

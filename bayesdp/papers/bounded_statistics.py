@@ -2,8 +2,7 @@
 
 Noisy proportions are divided by their sum (`RescaledProportions`, law `RescaledLaplace`), what is missing to 1 goes to one
 category (`AllButOne`), or noisy sums in a tree are made consistent (`UniversalHistogram`); `MultipleSynthesis` publishes
-several times with parts of the budget. The intervals of the paper are `proportion_interval` and `combine_syntheses`; the
-posterior, by enumeration of all tables of n records, is `posterior_of_proportions`.
+several times with parts of the budget. The intervals of the paper are `proportion_interval` and `combine_syntheses`.
 """
 
 from __future__ import annotations
@@ -11,22 +10,20 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy import stats
-from scipy.special import betainc, gammaln, logsumexp
 
 from bayesdp import _validate, noise
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names
+from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import (
     CONVENTIONS,
     BoundaryInflatedLaplace,
@@ -42,8 +39,8 @@ from bayesdp.queries import Identity, LinearQuery, Query
 from bayesdp.release import Measured, Release
 
 __all__ = [
-    "AllButOne", "MultipleSynthesis", "ProportionMechanism", "ProportionPosterior", "ProportionRelease", "RescaledLaplace",
-    "RescaledProportions", "UniversalHistogram", "posterior_of_proportions",
+    "AllButOne", "MultipleSynthesis", "ProportionMechanism", "ProportionRelease", "RescaledLaplace", "RescaledProportions",
+    "UniversalHistogram",
 ]  # fmt: skip
 
 type Floats = npt.NDArray[np.float64]
@@ -58,7 +55,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _FAR = 45.0  # exp(-45) is 3e-20: what is left out on one side of a maximum
 _TIE = 1.0 - 1e-13  # shares of equal values are equal floats; those that came through a file may have lost a digit
 _EVEN = 1e-9  # the sum of shares may be so far from 1: they may come from text with nine digits
-_MOST = 2_000_000  # tables that are enumerated
 _OUTSIDE = ("keep", "clip")
 
 
@@ -331,25 +327,14 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
     return np.concatenate(done, axis=-1)
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProportionRelease(Release):
-    """A `Release` of proportions that add up to 1: the shares, or the noisy values that they are made of, with their law.
+    """A `Release` of proportions that add up to 1, made by a `ProportionMechanism`: with the shares that it publishes.
 
     `bayesdp.observe` takes it together with the confidential proportions of the records, such as ``counts / n``, written as a
     function of the parameters of your model. Its measurement is what was published: the shares themselves (`RescaledProportions`), or
-    noisy proportions or sums of them, from which everybody can make the shares.
-
-    Parameters
-    ----------
-    shares, names : array_like, sequence of str, shape (categories,)
-        They add up to 1; names of the categories.
-    noisy : StatisticRelease, optional
-        The noisy values with their law, on which inference conditions; None where only the shares are published.
-    mechanism : mapping
-        Description of the mechanism, from which the law follows, and how shares are made of noisy values. Proportions with a
-        law of your own are a `Release`.
-    guarantee, simulated
-        As for `bayesdp.Release`.
+    noisy proportions or sums of them, from which everybody can make the shares. For proportions with a law of your own there is
+    `Release`.
 
     Examples
     --------
@@ -364,106 +349,30 @@ class ProportionRelease(Release):
     ['noisy']
     """
 
-    def __init__(self, shares: Any = None, names: Any = None, noisy: StatisticRelease | None = None,
-                 mechanism: Mapping[str, Any] | None = None, guarantee: StatisticGuarantee | None = None,
-                 simulated: bool = False, **fields: Any) -> None:  # fmt: skip
-        if fields:  # of a Release, which `dataclasses.replace` gives in place of shares, names and noisy values
-            super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-            self._check_shares(shares)
-            return
-        stated, source = _adding_up(shares), _source(mechanism)
-        published = np.asarray(_published(source, stated, names, noisy, simulated), dtype=np.float64)
-        measured = Measured(source.query, published, source.law)
-        super().__init__(measured.query.frame, (measured,), (), mechanism, guarantee, simulated, "statistics")
-        self._check_shares(stated)
-
-    def _check_shares(self, stated: Any) -> None:
-        if stated is not None and not np.allclose(self.shares, stated, rtol=0.0, atol=_EVEN):
-            raise ValueError(
-                f"shares are {np.asarray(stated).tolist()!r}, but the mechanism {_source(self.mechanism).name!r} makes "
-                f"{self.shares.tolist()!r} of the noisy values"
-            )
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_stated()
+        _ = self._source  # that it publishes proportions
+
+    @cached_property
+    def _source(self) -> ProportionMechanism:
+        return ProportionMechanism.from_description(cast(Any, self.mechanism))
 
     @property
     def shares(self) -> Floats:
-        """The shares, which add up to 1, shape (categories,): read-only."""
-        found = _source(self.mechanism)._shares_of(self)
-        found.flags.writeable = False
-        return found
+        """The shares, which add up to 1, shape (categories,)."""
+        source, published = self._source, np.array(self.measurements[0].values, dtype=np.float64)
+        return published if source._SHARES_ONLY else source.shares(published)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the categories."""
         return tuple(map(str, self.frame.labels[0]))
 
-    @property
-    def noisy(self) -> StatisticRelease | None:
-        """The noisy values that the shares are made of, as a release of their own; None where only the shares are published."""
-        source, part, stated = _source(self.mechanism), self.measurements[0], cast(Any, self.guarantee)
-        if source._SHARES_ONLY:
-            return None
-        if stated is not None:
-            stated = replace(stated, caveats=tuple(caveat for caveat in stated.caveats if caveat != source._STATED))
-        names, told = source.noise.names, source.noise.describe()
-        return StatisticRelease(part.values, part.law, names, told, stated, self.simulated)
-
     @classmethod
-    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> ProportionRelease:
+    def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Self:
         """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        found = Release.from_netcdf(path, max_cells=max_cells)
-        try:
-            _source(found.mechanism)
-        except ValueError:
-            other = f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
-            raise ValueError(other) from None
-        return cls(**found.__getstate__())
-
-
-def _source(description: Any) -> ProportionMechanism:
-    try:
-        return ProportionMechanism.from_description(description)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise ValueError(f"mechanism: {error}") from None
-
-
-def _adding_up(shares: Any) -> Floats:
-    array = np.asarray(_validate.finite_array(shares, "shares"), dtype=np.float64)
-    if array.ndim != 1 or array.size < 2:
-        raise ValueError(f"shares must be a vector of two or more, got an array of shape {array.shape}")
-    if abs(float(array.sum()) - 1.0) > _EVEN:
-        raise ValueError(f"shares must add up to 1, got {float(array.sum())!r}")
-    return array
-
-
-def _published(source: ProportionMechanism, shares: Any, names: Any, noisy: Any, simulated: bool) -> Any:
-    """What was published, of the arguments of a `ProportionRelease`: the shares, or the noisy values."""
-    listed = checked_names(names, np.shape(shares))
-    if listed != source.names:
-        categories, given = _validate.shown(source.names), _validate.shown(listed or ())
-        raise ValueError(f"the mechanism {source.name!r} has the categories {categories}, but names are {given}")
-    if source._SHARES_ONLY:
-        if noisy is not None:
-            raise ValueError(f"the mechanism {source.name!r} publishes shares only, but noisy values are given")
-        return shares
-    if noisy is None:
-        raise NotImplementedError(
-            f"the law of the shares of {source.name!r} alone is not known here: they are published with the noisy values "
-            "they come from, and this release has none"
-        )
-    if not isinstance(noisy, StatisticRelease):
-        raise TypeError(f"noisy must be a StatisticRelease, got {noisy!r}")
-    if noisy.simulated != simulated:
-        raise ValueError(f"simulated of the release is {simulated}, but that of its noisy values is {noisy.simulated}")
-    if noisy.names != source.noise.names or noisy.law != source.law:
-        mine, given = _validate.shown(source.noise.names or ()), _validate.shown(noisy.names or ())
-        raise ValueError(
-            f"the mechanism {source.name!r} publishes {mine} under {source.law}, but noisy values are {given} under {noisy.law}"
-        )
-    return noisy.values
+        return cls(**Release.from_netcdf(path, max_cells=max_cells).__getstate__())
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,8 +436,10 @@ class ProportionMechanism(DescribedMechanism):
         counts : array_like, shape (..., categories)
             Confidential counts of n records; the result has shape (...).
         """
-        values = np.asarray(self._checked(release).values, dtype=np.float64)
-        return self._log_density(values, self.statistics(counts))
+        if not isinstance(release, Release) or release.mechanism != self.describe():
+            raise ValueError(f"release must come from this mechanism, {self.describe()}, got {release!r}")
+        release.check_stated()
+        return self._log_density(np.asarray(release.measurements[0].values), self.statistics(counts))
 
     _SHARES_ONLY: ClassVar[bool] = False
     _STATED: ClassVar[Fixed]
@@ -567,29 +478,13 @@ class ProportionMechanism(DescribedMechanism):
         if _validate.exact_total(table) != self.n:
             raise ValueError(f"counts must add up to the public n = {self.n}, but they do not")
         noisy = self.noise.release(self.statistics(table), rng)
-        shares, stated = self.shares(noisy.values), self._extended(cast(StatisticGuarantee, noisy.guarantee))
-        published = None if self._SHARES_ONLY else noisy
-        return ProportionRelease(shares, self.names, published, self.describe(), stated, noisy.simulated)
-
-    def _shares_of(self, release: Release) -> Floats:
-        published = np.array(self._checked(release).values, dtype=np.float64)
-        return published if self._SHARES_ONLY else self.shares(published)
+        published = self.shares(noisy.values) if self._SHARES_ONLY else noisy.values.values
+        told = (self.describe(), self._extended(cast(StatisticGuarantee, noisy.guarantee)), noisy.simulated)
+        return ProportionRelease(self._frame, (Measured(self.query, published, self.law),), (), *told, "statistics")
 
     def _log_density(self, values: Floats, location: Floats) -> Floats:
         law: Any = self.law
         return np.asarray(law.log_each(np.broadcast_to(values, location.shape), location).sum(axis=-1))
-
-    def _checked(self, release: Any) -> Measured:
-        if not isinstance(release, Release):
-            raise TypeError(f"release must be a ProportionRelease, or another Release, got {release!r}")
-        if release.mechanism is None:
-            alike = [part.query == self.query and part.law == self.law for part in release.measurements] == [True]
-        else:
-            alike = release.mechanism == self.describe() and len(release.measurements) == 1
-        if not alike:
-            raise ValueError(f"release must come from this mechanism, {self.describe()}, not from {release.mechanism}")
-        release.check_stated()
-        return release.measurements[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -670,7 +565,7 @@ class AllButOne(ProportionMechanism):
     --------
     >>> mechanism = AllButOne(1.0, 50, ["a", "b", "c"], last="a")
     >>> release = mechanism.release([10, 15, 25], rng=np.random.default_rng(1))
-    >>> release.noisy.names
+    >>> release.measurements[0].query.names
     ('b', 'c')
     >>> mechanism.log_likelihood(release, [10, 15, 25]).shape
     ()
@@ -799,7 +694,7 @@ class MultipleSynthesis:
     """Publish proportions several times; the losses add up (Section 4.2, multiple synthesis).
 
     Each release has its share of the budget, and so more noise. `combine` is the rule of the paper; the Bayesian
-    answer conditions on all releases: `log_likelihood` is the sum of theirs.
+    answer conditions on all releases: give each of them to `bayesdp.observe`.
 
     Parameters
     ----------
@@ -854,115 +749,10 @@ class MultipleSynthesis:
         generator = _validate.random_generator(rng)  # once: each release goes on where the last one stopped
         return tuple(each.release(counts, generator) for each in self.mechanisms)
 
-    def combine(self, releases: Sequence[Release], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
+    def combine(self, releases: Sequence[ProportionRelease], level: float = 0.95) -> tuple[Floats, Floats, Floats]:
         """Estimate, lower and upper ends of a t interval of every proportion, each of shape (categories,), by `combine_syntheses`."""
-        shares = np.stack([mechanism._shares_of(release) for mechanism, release in self._matched(releases)])
+        if [release.mechanism for release in releases] != [each.describe() for each in self.mechanisms]:
+            raise ValueError(f"releases must be one of each of the {len(self.mechanisms)} mechanisms, in their order")
+        shares = np.stack([release.shares for release in releases])
         inner = np.clip(shares, 0.0, 1.0)
         return combine_syntheses(shares, inner * (1.0 - inner) / self.mechanisms[0].n, level)
-
-    def log_likelihood(self, releases: Sequence[Release], counts: npt.ArrayLike) -> Floats:
-        """Log-density of all releases given counts, shape (..., categories): the noise of each is independent."""
-        each = [mechanism.log_likelihood(release, counts) for mechanism, release in self._matched(releases)]
-        return np.asarray(np.sum(each, axis=0))
-
-    def _matched(self, releases: Sequence[Release]) -> list[tuple[ProportionMechanism, Release]]:
-        if len(releases) != len(self.mechanisms):
-            raise ValueError(f"releases must be one for each of {len(self.mechanisms)} mechanisms, got {len(releases)}")
-        return list(zip(self.mechanisms, releases, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class ProportionPosterior:
-    """A mixture of Dirichlet laws of the proportions, one for each table of counts.
-
-    `counts`, shape (tables, categories), are all tables of n records, `weights` their posterior probabilities; `prior`, shape
-    (categories,), has the parameters of the Dirichlet prior.
-    """
-
-    counts: npt.NDArray[np.int64]
-    weights: Floats
-    prior: Floats
-
-    @property
-    def mean(self) -> Floats:
-        """Posterior means of the proportions, shape (categories,)."""
-        size = self.prior.sum() + self.counts[0].sum()
-        return np.asarray((self.prior + self.weights @ self.counts) / size)
-
-    def cdf(self, values: npt.ArrayLike, category: int | list[int]) -> Floats:
-        """Probability that the proportion of a category, or the sum of several, is at most each value."""
-        return self._cdf_of(category)(np.asarray(values, dtype=np.float64))
-
-    def interval(self, category: int | list[int], level: float = 0.95) -> tuple[float, float]:
-        """Equal-tailed interval of the proportion of a category, or of the sum of several."""
-        tail = 0.5 - 0.5 * _validate.probability(level, "level")
-        cdf, goal = self._cdf_of(category), np.array([tail, 1.0 - tail])
-        low, high = np.zeros(2), np.ones(2)
-        for _ in range(60):  # bisection to 1e-18
-            middle = 0.5 * (low + high)
-            below = cdf(middle) < goal
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return float(low[0]), float(high[1])
-
-    def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Draw proportions, shape (size, categories)."""
-        which = rng.choice(len(self.weights), size=size, p=self.weights)
-        gamma = rng.standard_gamma(self.prior + self.counts[which])
-        return np.asarray(gamma / gamma.sum(axis=-1, keepdims=True))
-
-    def _cdf_of(self, category: int | list[int]) -> Callable[[Floats], Floats]:
-        """That of a mixture of Beta laws; tables with the same counts in the categories go together."""
-        chosen = np.unique(np.atleast_1d(np.asarray(category, dtype=np.int64)))
-        x = self.counts[:, chosen].sum(axis=-1)
-        weights = np.bincount(x, weights=self.weights, minlength=int(self.counts[0].sum()) + 1)
-        count, n = np.arange(len(weights), dtype=np.float64), float(self.counts[0].sum())
-        inside = float(self.prior[chosen].sum())
-        a, b = inside + count, float(self.prior.sum()) - inside + n - count
-        return lambda values: np.asarray(betainc(a, b, np.clip(values, 0.0, 1.0)[..., None]) @ weights)
-
-
-def posterior_of_proportions(source: Any, release: Any, prior: npt.ArrayLike = 1.0) -> ProportionPosterior:
-    """Condition a Dirichlet prior on what was published, exactly: all tables of n records are enumerated.
-
-    The records are a sample from the population. For more tables than two million use a PyMC model.
-
-    Parameters
-    ----------
-    source, release : ProportionMechanism or MultipleSynthesis; Release or sequence of Release
-        The mechanism, and its release, or that of each of several.
-    prior : float or array_like, shape (categories,)
-        Parameters of the Dirichlet prior.
-
-    Examples
-    --------
-    >>> mechanism = RescaledProportions(0.5, 30, ["a", "b", "c"])
-    >>> release = mechanism.release([3, 12, 15], rng=np.random.default_rng(2))
-    >>> posterior = posterior_of_proportions(mechanism, release)
-    >>> len(posterior.weights), round(float(posterior.mean.sum()), 12)
-    (496, 1.0)
-    """
-    first = source.mechanisms[0] if hasattr(source, "mechanisms") else source
-    n, categories = _validate.positive_integer(first.n, "n"), len(first.names)
-    alpha = np.array(_validate.finite_array(prior, "prior"), dtype=np.float64)
-    if alpha.shape not in ((), (categories,)) or not np.all(alpha > 0.0):
-        raise ValueError(
-            f"prior must be greater than 0, one number or one for each of {categories} categories, got {prior!r}"
-        )
-    alpha = np.array(np.broadcast_to(alpha, (categories,)))
-    places = n + categories - 1
-    count = math.comb(places, categories - 1)
-    if count > _MOST:
-        raise NotImplementedError(
-            f"there are {count} tables of {n} records in {categories} categories, more than {_MOST} to enumerate: write a PyMC "
-            "model with the distributions of bayesdp instead"
-        )
-    # A table is n stars in a row with a bar after each category but the last.
-    bars = np.array(list(combinations(range(places), categories - 1)), dtype=np.int64)
-    tables = np.diff(bars, axis=1, prepend=-1, append=places) - 1
-    log_prior = np.sum(gammaln(alpha + tables) - gammaln(tables + 1.0), axis=-1)
-    at_once = np.split(tables, range(20_000, len(tables), 20_000))
-    logs = log_prior + np.concatenate([source.log_likelihood(release, part) for part in at_once])
-    if not np.isfinite(logsumexp(logs)):
-        raise ValueError("release must be possible for a table of the mechanism, but it has no density for any of them")
-    weights = np.exp(logs - logsumexp(logs))
-    return ProportionPosterior(tables, weights / weights.sum(), alpha)

@@ -1,8 +1,7 @@
-"""Covariance matrices as Liu (2019, Section 4.1) publishes them, element by element, and with noise of one radius for all elements.
+"""Covariance matrices as Liu (2019, Section 4.1) publishes them, element by element.
 
-`CovarianceMatrix` publishes variances within public bounds, then covariances within those that the released variances leave;
-`JointCovariance` adds noise of the law `BoxNorm` (Hardt and Talwar, 2010) to all elements at once. Their releases know the matrix, its
-correlations and its repair.
+`CovarianceMatrix` publishes variances within public bounds, then covariances within those that the released variances leave; its
+`CovarianceRelease` knows the matrix, its correlations and its repair.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -22,7 +20,6 @@ import numpy.typing as npt
 
 from bayesdp import _validate, noise, privacy
 from bayesdp._text import printable
-from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.bounded.statistic_release import checked_names
 from bayesdp.mechanisms.bounded.statistics import (
     CONVENTIONS,
@@ -35,9 +32,6 @@ from bayesdp.mechanisms.bounded.statistics import (
 )
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated import alike
-from bayesdp.noise import NoiseLaw
-from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
-from bayesdp.noise.namespace import special
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
@@ -46,7 +40,7 @@ from bayesdp.privacy.words import Statement
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
-__all__ = ["BoxNorm", "CovarianceMatrix", "CovarianceRelease", "JointCovariance", "JointCovarianceRelease"]
+__all__ = ["CovarianceMatrix", "CovarianceRelease"]
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -55,88 +49,6 @@ type Path = str | os.PathLike[str]
 LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
 MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
 """Law and mechanism of each rule by which noisy elements are kept within their bounds."""
-
-
-@dataclass(frozen=True, eq=False)
-class BoxNorm(NoiseLaw):
-    r"""Noise of a vector with density ``exp(-max_i |z_i| / b_i) / (d! prod_i 2 b_i)``: K-norm noise whose ball is a box.
-
-    All d entries share one radius, a gamma variable of shape d + 1; divided by it and by their scales, they are independent and
-    uniform within -1 and 1 (Hardt and Talwar, 2010). Two vectors are told apart with a loss of at most their largest difference in
-    scales, ``max_i |x_i - y_i| / b_i``. A release that keeps that below epsilon adds up nothing over the entries.
-
-    ========  ==========================================================
-    Support   real vectors
-    Mean      0
-    Variance  ``b_i**2 (d + 1) (d + 2) / 3``
-    ========  ==========================================================
-
-    Parameters
-    ----------
-    b : float or array_like, shape (statistics,)
-        Scale of each entry, in the unit of the statistic, from 2**-400 to 2**46.
-
-    See Also
-    --------
-    bayesdp.papers.models.BoxNorm : the same law as a PyMC distribution.
-    bayesdp.papers.covariance_cone.JointCovariance : the mechanism that adds this noise; it takes privacy parameters.
-    KNorm : the ball of any vertices, for tables whose invariants are kept.
-
-    Examples
-    --------
-    >>> law = BoxNorm([1.0, 2.0])
-    >>> print(f"{law.logp([3.0, 1.0], [0.0, 0.0]):.6f} {-3.0 - math.log(2 * 2 * 4):.6f}")
-    -5.772589 -5.772589
-    """
-
-    b: float | Floats
-
-    name = "box-norm"
-    support = "vectors"
-    family = "polytope"
-    integer = False
-    full_support = True
-    kernel_parameters = ("b",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "b", positive_scale(self.b, "b"))
-
-    @staticmethod
-    def log_kernel(xp: Any, value: Any, mu: Any, b: Any) -> Any:
-        """Log-density of vectors of the same length d, shape (..., d); see `bayesdp.noise.namespace` for xp."""
-        farthest = xp.max(xp.abs(value - mu) / b, axis=-1)
-        return -farthest - xp.sum(xp.log(2.0 * b), axis=-1) - special(xp).gammaln(1.0 * value.shape[-1] + 1.0)
-
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Log-density of all entries together; see `NoiseLaw.logp`."""
-        y, mu = values_and_location(values, location)
-        scales = broadcast_scale(self.b, y.shape, "b")
-        return float(self.log_kernel(np, y.reshape(-1), mu.reshape(-1), scales.reshape(-1)))
-
-    def _least_losses(self, shape: tuple[int, ...]) -> dict[str, tuple[float, float]]:
-        """The largest difference in scales: of one of a length in a norm, the least where all entries differ by equally many."""
-        scales = np.broadcast_to(np.asarray(self.b), shape).reshape(-1)
-        norms = {"l1": float(scales.sum()), "l2": float(np.linalg.norm(scales)), "linf": float(scales.max())}
-        return {norm: (math.inf, unit) for norm, unit in norms.items()}
-
-    def draw(self, rng: _validate.Seed, shape: tuple[int, ...], size: int | None = None, invariants: Invariants | None = None,
-             location: npt.ArrayLike | None = None) -> Floats:  # fmt: skip
-        """Draw noise, or noisy vectors around a location, exactly. See `NoiseLaw.draw`."""
-        generator = _validate.generator_of(rng)
-        centre, scales = located(location, shape), broadcast_scale(self.b, shape, "b")
-        lead = () if size is None else (count_of(size),)
-        radius = generator.standard_gamma(math.prod(shape) + 1.0, lead + (1,) * len(shape))
-        return np.asarray(centre + scales * radius * generator.uniform(-1.0, 1.0, (*lead, *shape)))
-
-    def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats:
-        """Variance of each entry; see `NoiseLaw.variance`."""
-        size = math.prod(shape)
-        return broadcast_scale(self.b, shape, "b") ** 2 * (size + 1.0) * (size + 2.0) / 3.0
-
-    def refusal(self, values: npt.ArrayLike) -> str:
-        """Why values are no vector; see `NoiseLaw.refusal`."""
-        shape = np.shape(values)
-        return "" if len(shape) == 1 else f"values of the law {self.name!r} must be one vector, got shape {shape}"
 
 
 def _upper_triangle(matrix: npt.ArrayLike) -> Floats:
@@ -197,18 +109,52 @@ def _checked_covariance(covariance: Any, names: Sequence[str], largest: Floats, 
     return truth
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class MatrixRelease(Release):
-    """A `Release` of the elements of the upper triangle of a noisy covariance matrix, labelled ``a:a``, ``a:b`` and so on."""
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class CovarianceRelease(Release):
+    """A `Release` of a noisy covariance matrix: the elements of its upper triangle, labelled ``a:a``, ``a:b`` and so on.
 
-    of_mechanism: ClassVar[str]
+    `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model.
+
+    Parameters
+    ----------
+    matrix, scales : array_like, shape (variables, variables)
+        Symmetric, every correlation within -1 and 1, but eigenvalues may be negative; and the scale of the noise on each element, 0
+        where the released variances leave no covariance but 0.
+    largest : array_like, shape (variables,)
+        Upper bounds of the variances.
+    n, names : int, sequence of str
+        Number of records, and names of the variables.
+    rule : {"boundary-inflated", "truncated"}
+    mechanism : mapping, optional
+        Description of the mechanism; where it is not known, that it published a covariance matrix of n records.
+    guarantee, simulated
+        As for `bayesdp.Release`.
+
+    Examples
+    --------
+    >>> release = CovarianceRelease([[1.0, 0.4], [0.4, 2.0]], [[0.1, 0.2], [0.2, 0.3]], [9.0, 9.0], 200, ["height", "weight"])
+    >>> float(release.values.sel(element="height:weight"))
+    0.4
+    """
+
+    def __init__(self, matrix: Any = None, scales: Any = None, largest: Any = None, n: Any = None, names: Any = None,
+                 rule: str = "boundary-inflated", guarantee: StatisticGuarantee | None = None, simulated: bool = False,
+                 mechanism: Mapping[str, Any] | None = None, **fields: Any) -> None:  # fmt: skip
+        if fields:  # of a Release, which `dataclasses.replace` gives in place of the matrix and what belongs to it
+            super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
+            return
+        measured = _measured(matrix, scales, largest, names, rule)
+        known = mechanism
+        if known is None:
+            known = {"mechanism": CovarianceMatrix.name, "n": _validate.positive_integer(n, "n")}
+        super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         known = (self.mechanism or {}).get("mechanism")
-        if known != self.of_mechanism or self.about != "statistics":
+        if known != CovarianceMatrix.name or self.about != "statistics":
             raise ValueError(
-                f"a {type(self).__name__} needs a mechanism {self.of_mechanism!r}, got {known!r}: it says of how many records the "
+                f"a CovarianceRelease needs a mechanism {CovarianceMatrix.name!r}, got {known!r}: it says of how many records the "
                 "matrix is; for others there is Release"
             )
         self.check_stated()
@@ -259,9 +205,9 @@ class MatrixRelease(Release):
         return cls.of(Release.from_csv(folder, noise=noise, max_cells=max_cells))
 
     def log_likelihood(self, covariance: npt.ArrayLike) -> Floats:
-        """Log-density of the released elements given sample covariance matrices, with respect to Lebesgue measure.
+        """Log-density of the released elements given sample covariance matrices.
 
-        Where there are bounds, for covariances those that the released variances leave, plus point masses at them.
+        With respect to Lebesgue measure, plus point masses at bounds; those of a covariance are what the released variances leave.
 
         Parameters
         ----------
@@ -272,62 +218,17 @@ class MatrixRelease(Release):
         size = len(self.names)
         if truth.shape[-2:] != (size, size):
             raise ValueError(f"covariance must have shape (..., {size}, {size}), got {truth.shape}")
-        elements = _upper_triangle(truth)[..., ~self._hidden]
-        return self._log_density(np.broadcast_to(self.measurements[0].values[~self._hidden], elements.shape), elements)
-
-    def _log_density(self, released: Floats, elements: Floats) -> Floats:
-        """Of the elements that were released, given the confidential ones."""
-        raise NotImplementedError
+        there = ~self._hidden
+        elements, law = _upper_triangle(truth)[..., there], self._law
+        released = np.broadcast_to(self.measurements[0].values[there], elements.shape)
+        of_each = LAWS[self.rule](law.scale[there], (law.lower[there], law.upper[there])).log_each(released, elements)
+        return np.asarray(of_each.sum(-1))
 
     @property
     def is_positive_definite(self) -> bool:
         """Whether all eigenvalues are positive, to rounding."""
         values = np.linalg.eigvalsh(self.matrix)
         return bool(values[0] > 1e-14 * max(values[-1], 0.0) and values[-1] > 0.0)
-
-
-@dataclass(frozen=True, eq=False, init=False, repr=False)
-class CovarianceRelease(MatrixRelease):
-    """A `Release` of a noisy covariance matrix: the elements of its upper triangle, labelled ``a:a``, ``a:b`` and so on.
-
-    `bayesdp.observe` takes it together with the sample covariance matrix as a function of the parameters of your model;
-    `bayesdp.papers.models.observe_covariance` has the model of Gaussian records.
-
-    Parameters
-    ----------
-    matrix, scales : array_like, shape (variables, variables)
-        Symmetric, every correlation within -1 and 1, but eigenvalues may be negative; and the scale of the noise on each element, 0
-        where the released variances leave no covariance but 0.
-    largest : array_like, shape (variables,)
-        Upper bounds of the variances.
-    n, names : int, sequence of str
-        Number of records, and names of the variables.
-    rule : {"boundary-inflated", "truncated"}
-    mechanism : mapping, optional
-        Description of the mechanism; where it is not known, that it published a covariance matrix of n records.
-    guarantee, simulated
-        As for `bayesdp.Release`.
-
-    Examples
-    --------
-    >>> release = CovarianceRelease([[1.0, 0.4], [0.4, 2.0]], [[0.1, 0.2], [0.2, 0.3]], [9.0, 9.0], 200, ["height", "weight"])
-    >>> float(release.values.sel(element="height:weight"))
-    0.4
-    """
-
-    of_mechanism = "covariance-matrix"
-
-    def __init__(self, matrix: Any = None, scales: Any = None, largest: Any = None, n: Any = None, names: Any = None,
-                 rule: str = "boundary-inflated", guarantee: StatisticGuarantee | None = None, simulated: bool = False,
-                 mechanism: Mapping[str, Any] | None = None, **fields: Any) -> None:  # fmt: skip
-        if fields:  # of a Release, which `dataclasses.replace` gives in place of the matrix and what belongs to it
-            super().__init__(mechanism=mechanism, guarantee=guarantee, simulated=simulated, **fields)
-            return
-        measured = _measured(matrix, scales, largest, names, rule)
-        known = mechanism
-        if known is None:
-            known = {"mechanism": self.of_mechanism, "n": _validate.positive_integer(n, "n")}
-        super().__init__(measured.query.frame, (measured,), (), known, guarantee, simulated, "statistics")
 
     @property
     def rule(self) -> str:
@@ -389,10 +290,6 @@ class CovarianceRelease(MatrixRelease):
             raise ValueError(f"no positive definite matrix was found with threshold {threshold!r}; take a larger one")
         return np.asarray(found)
 
-    def _log_density(self, released: Floats, elements: Floats) -> Floats:
-        scale, low, high = (side[~self._hidden] for side in (self._law.scale, self._law.lower, self._law.upper))
-        return np.asarray(LAWS[self.rule](scale, (low, high)).log_each(released, elements).sum(-1))
-
     def bounds(self, i: int, j: int) -> tuple[float, float]:
         """Bounds of an element: public for a variance, from the released variances for a covariance."""
         edge = math.sqrt(self.matrix[i, i]) * math.sqrt(self.matrix[j, j])
@@ -442,106 +339,15 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
     return Measured(Identity(element_frame(known)), values, law, unmeasured=hidden)
 
 
-def _published_elements(name: str, query: Identity, law: NoiseLaw, guarantee: StatisticGuarantee) -> Any:
-    """What follows from a mechanism for a covariance matrix, given what it has released: of its elements, named by their labels."""
-    labels, epsilon = tuple(map(str, query.frame.labels[0])), float(guarantee.parameters["epsilon"])
-    told: dict[str, Any] = {"names": labels, "true_epsilon": epsilon, "leaves_out": True}
-    return SimpleNamespace(name=name, query=query, law=law, guarantee=guarantee, **told)
-
-
-def _guaranteed(epsilon: float, size: float, norm: str, **told: Any) -> StatisticGuarantee:
+def _guaranteed(epsilon: float, l1: float, **told: Any) -> StatisticGuarantee:
     """Of data sets of which one record is another."""
     loss = PureDP(epsilon)
-    row = privacy.PairLoss(Neighbours("substitution", "data"), size, norm, loss)
-    return StatisticGuarantee("pure", LossAt(loss, size), norm, (row,), **told)
+    row = privacy.PairLoss(Neighbours("substitution", "data"), l1, "l1", loss)
+    return StatisticGuarantee("pure", LossAt(loss, l1), "l1", (row,), **told)
 
 
 @dataclass(frozen=True)
-class _MatrixMechanism[R: MatrixRelease](DescribedMechanism):
-    """What publishes a covariance matrix of n records within public bounds."""
-
-    epsilon: float
-    n: int
-    data_bounds: Any
-    names: Any = None
-
-    def __post_init__(self) -> None:
-        put, given = object.__setattr__, self.data_bounds
-        put(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
-        put(self, "n", _validate.positive_integer(self.n, "n"))
-        if not hasattr(given, "__len__") or len(given) < 1:
-            raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {given!r}")
-        put(self, "data_bounds", tuple(tuple(pair) for pair in given))  # what they are is checked by the sensitivities
-        put(self, "names", checked_names(self.names, (len(given),)))
-        element_frame(self.names)  # that its elements can be named
-
-    @cached_property
-    def _sensitivities(self) -> dict[tuple[int, int], privacy.Sensitivity]:
-        """Sensitivity of each element of the upper triangle, row by row, under substitution of one record."""
-        bounds = self.data_bounds
-        return {
-            (i, j): privacy.covariance_sensitivity(self.n, bounds[i], bounds[j])
-            if i < j
-            else privacy.variance_sensitivity(self.n, bounds[i])
-            for i, j in zip(*(side.tolist() for side in np.triu_indices(len(bounds))), strict=True)
-        }
-
-    @property
-    def largest(self) -> Floats:
-        """The largest variance of data within the bounds, shape (variables,)."""
-        upper: Any = [self._sensitivities[i, i].bounds[1] for i in range(len(self.names))]
-        return np.array(upper, dtype=np.float64)
-
-    @property
-    def guarantee(self) -> StatisticGuarantee:
-        """What the mechanism protects: the same for all data and all noise, as a loss that varied would tell something itself."""
-        return self._guarantee()
-
-    @abstractmethod
-    def _stated(self) -> tuple[float, float, str, tuple[Statement, ...]]:
-        """The loss, length and norm of the largest change, and reservations."""
-
-    def _guarantee(self, drawn: tuple[Statement, ...] = (), simulated: bool = False) -> StatisticGuarantee:
-        epsilon, size, norm, more = self._stated()
-        caveats = (privacy.FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *more)
-        return _guaranteed(epsilon, size, norm, simulated=simulated, caveats=caveats)
-
-    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> R:
-        """Publish a sample covariance matrix (divisor n - 1).
-
-        Released elements are multiples of a power of two that is at most a millionth of the element's scale.
-
-        Parameters
-        ----------
-        covariance : array_like, shape (variables, variables)
-            Confidential.
-        rng : int, numpy.random.Generator or None
-            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
-
-        Raises
-        ------
-        ValueError
-            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds can have.
-        """
-        generator, simulated = _validate.random_generator(rng), rng is not None
-        truth = _checked_covariance(covariance, self.names, self.largest, self.n)
-        guarantee = self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated)
-        return self._published(truth, generator, guarantee)
-
-    @abstractmethod
-    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> R:
-        """The release of a checked matrix."""
-
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
-        stated = {item.name: getattr(self, item.name) for item in fields(self)}
-        pairs = [[float(side) for side in pair] for pair in self.data_bounds]
-        listed = {name: [*value] for name, value in stated.items() if name in ("names", "parts")}
-        return {"mechanism": self.name, **stated, "data_bounds": pairs, **listed}
-
-
-@dataclass(frozen=True)
-class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
+class CovarianceMatrix(DescribedMechanism):
     """Publish a covariance matrix: variances within public bounds, then covariances within those of the released variances.
 
     Liu (2019), Section 4.1 and Table 1. The bounds of a covariance are computed from released values and cost nothing. They need not
@@ -570,6 +376,10 @@ class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
     True
     """
 
+    epsilon: float
+    n: int
+    data_bounds: Any
+    names: Any = None
     rule: str = field(default="boundary-inflated", kw_only=True)
     parts: Any = field(default=None, kw_only=True)
     convention: str = field(default="exact", kw_only=True)
@@ -577,16 +387,40 @@ class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
     name: ClassVar[str] = "covariance-matrix"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        put, given = object.__setattr__, self.data_bounds
+        put(self, "epsilon", _validate.positive_real(self.epsilon, "epsilon"))
+        put(self, "n", _validate.positive_integer(self.n, "n"))
+        if not hasattr(given, "__len__") or len(given) < 1:
+            raise TypeError(f"data_bounds must be a pair of bounds for each variable, got {given!r}")
+        put(self, "data_bounds", tuple(tuple(pair) for pair in given))  # what they are is checked by the sensitivities
+        put(self, "names", checked_names(self.names, (len(given),)))
+        elements = element_frame(self.names).size
         _validate.choice(self.rule, tuple(LAWS), "rule")
         _validate.choice(self.convention, CONVENTIONS, "convention")
-        elements = len(self._sensitivities)
+        _ = self._sensitivities
         if self.parts is not None and len(self.parts) != elements:
             raise ValueError(
                 f"parts must be one for each of {elements} elements of the upper triangle, got {len(self.parts)}"
             )
         parts = privacy.split_budget(self.epsilon, elements if self.parts is None else list(self.parts))
-        object.__setattr__(self, "parts", parts)
+        put(self, "parts", parts)
+
+    @cached_property
+    def _sensitivities(self) -> dict[tuple[int, int], privacy.Sensitivity]:
+        """Sensitivity of each element of the upper triangle, row by row, under substitution of one record."""
+        bounds = self.data_bounds
+        return {
+            (i, j): privacy.covariance_sensitivity(self.n, bounds[i], bounds[j])
+            if i < j
+            else privacy.variance_sensitivity(self.n, bounds[i])
+            for i, j in zip(*(side.tolist() for side in np.triu_indices(len(bounds))), strict=True)
+        }
+
+    @property
+    def largest(self) -> Floats:
+        """The largest variance of data within the bounds, shape (variables,)."""
+        upper: Any = [self._sensitivities[i, i].bounds[1] for i in range(len(self.names))]
+        return np.array(upper, dtype=np.float64)
 
     @property
     def true_epsilon(self) -> float:
@@ -599,6 +433,17 @@ class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
             return self.epsilon
         return math.fsum(self._element(pair, known.bounds).true_epsilon for pair, known in self._sensitivities.items())
 
+    @property
+    def guarantee(self) -> StatisticGuarantee:
+        """What the mechanism protects: the same for all data and all noise, as a loss that varied would tell something itself."""
+        return self._guarantee()
+
+    def _guarantee(self, drawn: tuple[Statement, ...] = (), simulated: bool = False) -> StatisticGuarantee:
+        paper = (PaperElements(self.true_epsilon),) if self.convention == "paper" else ()
+        caveats = (privacy.FLOATING_POINT_CAVEAT, *drawn, PUBLIC_BOUNDS, *paper, Fixed("elements added up"))
+        l1 = math.fsum(known.l1 for known in self._sensitivities.values())
+        return _guaranteed(self.true_epsilon, l1, simulated=simulated, caveats=caveats)
+
     def _element(self, pair: tuple[int, int], bounds: Any) -> LaplaceStatistics:
         part = dict(zip(self._sensitivities, self.parts, strict=True))[pair]
         return MECHANISMS[self.rule](part, self._sensitivities[pair], bounds, convention=self.convention)
@@ -609,33 +454,44 @@ class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
         edge = self.largest[i] if i == j else math.sqrt(variances[i]) * math.sqrt(variances[j])
         return self._element(pair, (0.0 if i == j else -edge, edge)) if edge else None
 
-    def law_given(self, variances: npt.ArrayLike) -> tuple[noise.BoundedLaw, Mask]:
-        """The law of the upper triangle, row by row, given the released variances, and which elements it is not meant for.
+    def release(self, covariance: npt.ArrayLike, rng: _validate.Seed = None) -> CovarianceRelease:
+        """Publish a sample covariance matrix (divisor n - 1).
 
-        These are covariances of a variable whose released variance is 0: they are 0 without noise.
+        Released elements are multiples of a power of two that is at most a millionth of the element's scale.
+
+        Parameters
+        ----------
+        covariance : array_like, shape (variables, variables)
+            Confidential.
+        rng : int, numpy.random.Generator or None
+            Without one, a generator as in `TruncatedLaplace.release`: do that to publish.
+
+        Raises
+        ------
+        ValueError
+            If the matrix is not symmetric and positive semidefinite, or a variance is larger than data within the bounds can have.
         """
-        released = np.asarray(_validate.finite_array(variances, "variances"), dtype=np.float64)
-        elements = [self._given(pair, released) for pair in self._sensitivities]
-        scales = np.array([0.0 if element is None else element.scale for element in elements])
-        return _element_law(self.rule, scales, released, self.largest)
-
-    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> CovarianceRelease:
+        generator, simulated = _validate.random_generator(rng), rng is not None
+        truth = _checked_covariance(covariance, self.names, self.largest, self.n)
         matrix, scales = np.zeros_like(truth), np.zeros_like(truth)
         for i, j in sorted(self._sensitivities, key=lambda pair: pair[0] != pair[1]):  # variances first
             mechanism = self._given((i, j), np.diag(matrix))
             if mechanism is None:
                 continue  # a released variance of 0: the covariance is 0, and nothing is spent
             # The same law as for the covariance itself under truncation; see bayesdp.noise.TruncatedLaplace.
-            drawn = np.asarray(mechanism.law.draw(rng, (), location=float(truth[i, j])), dtype=np.float64)
+            drawn = np.asarray(mechanism.law.draw(generator, (), location=float(truth[i, j])), dtype=np.float64)
             matrix[i, j] = matrix[j, i] = float(mechanism._rounded(drawn))
             scales[i, j] = scales[j, i] = mechanism.scale
-        told = (self.names, self.rule, guarantee, guarantee.simulated, self.describe())
+        guarantee = self._guarantee(() if simulated else (GENERATOR_CAVEAT,), simulated)
+        told = (self.names, self.rule, guarantee, simulated, self.describe())
         return CovarianceRelease(matrix, scales, self.largest, self.n, *told)
 
-    def _stated(self) -> tuple[float, float, str, tuple[Statement, ...]]:
-        l1 = math.fsum(known.l1 for known in self._sensitivities.values())
-        paper = (PaperElements(self.true_epsilon),) if self.convention == "paper" else ()
-        return self.true_epsilon, l1, "l1", (*paper, Fixed("elements added up"))
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        stated = {item.name: getattr(self, item.name) for item in fields(self)}
+        pairs = [[float(side) for side in pair] for pair in self.data_bounds]
+        listed = {name: [*value] for name, value in stated.items() if name in ("names", "parts")}
+        return {"mechanism": self.name, **stated, "data_bounds": pairs, **listed}
 
     @classmethod
     def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
@@ -648,29 +504,38 @@ class CovarianceMatrix(_MatrixMechanism[CovarianceRelease]):
             )
         variances = np.diag(_as_matrix(np.where(measured.unmeasured, 0.0, measured.values)))
         if set(description) == {"mechanism", "n"}:
-            law, hidden, guarantee = _from_scales(
-                _validate.positive_integer(description["n"], "n"), released, variances, stated
-            )
+            n = _validate.positive_integer(description["n"], "n")
+            scales, largest, rule, guarantee = _from_scales(n, released, variances, stated)
         else:
-            mechanism = cls.from_description(description)
-            if mechanism.names != variables:
+            own = cls.from_description(description)
+            if own.names != variables:
                 raise ValueError(
-                    f"its variables are {_validate.shown(mechanism.names)}, but released are those of {_validate.shown(variables)}"
+                    f"its variables are {_validate.shown(own.names)}, but released are those of {_validate.shown(variables)}"
                 )
-            (law, hidden), guarantee = mechanism.law_given(variances), mechanism.guarantee
+            elements = [own._given(pair, variances) for pair in own._sensitivities]
+            scales = np.array([0.0 if element is None else element.scale for element in elements])
+            largest, rule, guarantee = own.largest, own.rule, own.guarantee
+        law, hidden = _element_law(rule, scales, variances, largest)
         odd = np.flatnonzero(hidden != measured.unmeasured)
         if odd.size:
             raise ValueError(
                 f"{measured.query.answer_name(int(odd[0]))} must be {'left out' if hidden[odd[0]] else 'published'}: covariances of "
                 "a variable whose released variance is 0 are left out, and no others"
             )
-        return _published_elements(cls.name, Identity(measured.query.frame), law, guarantee)
+        query = Identity(measured.query.frame)
+        told: dict[str, Any] = {
+            "names": tuple(map(str, query.frame.labels[0])),
+            "leaves_out": True,
+            "guarantee": guarantee,
+        }
+        told["true_epsilon"] = float(guarantee.parameters["epsilon"])
+        return SimpleNamespace(name=cls.name, query=query, law=law, **told)
 
 
 def _from_scales(
     n: int, released: Any, variances: Floats, stated: Guarantee | None
-) -> tuple[noise.BoundedLaw, Mask, StatisticGuarantee]:
-    """What follows from the number of records and the scales."""
+) -> tuple[Floats, Floats, str, StatisticGuarantee]:
+    """Scales, upper bounds of the variances, rule and guarantee, from the number of records and the scales."""
     # The upper bounds of the variances and the number of records fix the sensitivities, and these with the scales the loss of each
     # element. A covariance whose bounds are both 0 got no noise, but had a part of the budget, which is not known: then the
     # guarantee may state more.
@@ -696,121 +561,5 @@ def _from_scales(
     least, most = (math.fsum(loss(k, widths[k]) for k in np.flatnonzero(~hidden).tolist()) for widths in (near, far))
     claim = least if stated is None else stated.parameters.get("epsilon", math.nan)
     true = claim if alike(claim, most) or (hidden.any() and claim >= least) else least
-    made = _guaranteed(true, math.fsum(l1s), "l1")
-    return law, hidden, made if stated is None else replace(made, person=stated.person)
-
-
-_GRID_BITS = 20
-
-
-@dataclass(frozen=True)
-class JointCovariance(_MatrixMechanism["JointCovarianceRelease"]):
-    """Publish a covariance matrix with noise of one radius for all elements: about half of the epsilon for the same error.
-
-    One record changes the element of variables with ranges R and R' by ``R R' / n`` at most (Liu, 2019, Table 1), and can change all
-    by that much at once. Noise whose density falls with the largest of these changes, `bayesdp.papers.covariance_cone.BoxNorm` with
-    scales ``R R' / (n epsilon)``, hides it with a loss of exactly epsilon (Hardt and Talwar, 2010). Its mean squared error is
-    ``(d + 1) (d + 2) / (6 d**2)`` times that of equal parts for d elements, before bounds.
-
-    Elements are published as they come out: a variance may be negative, and the matrix need not be positive semidefinite. To keep
-    them within bounds would hide from the likelihood how far outside they were. That the confidential matrix is positive semidefinite
-    is used by the posterior, whose model has no other matrices: `bayesdp.papers.models.observe_covariance`, for Gaussian records.
-
-    Parameters
-    ----------
-    epsilon, data_bounds, names
-        As for `CovarianceMatrix`.
-    n : int
-        Public number of records, at least 2. As it is public, nothing can be stated about adding or removing a record.
-
-    Examples
-    --------
-    >>> mechanism = JointCovariance(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"])
-    >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
-    >>> release.guarantee.parameters["epsilon"]
-    1.0
-    >>> release.matrix.shape
-    (2, 2)
-    """
-
-    name: ClassVar[str] = "joint-covariance"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.law  # that its elements have scales
-
-    @property
-    def query(self) -> Identity:
-        """The elements of the upper triangle, row by row."""
-        return Identity(element_frame(self.names))
-
-    @cached_property
-    def sensitivities(self) -> Floats:
-        """The largest change of each element by one record, shape (variables, variables)."""
-        return _as_matrix([known.l1 for known in self._sensitivities.values()])
-
-    @cached_property
-    def law(self) -> BoxNorm:
-        """The law of the released elements around the confidential ones."""
-        return BoxNorm(_upper_triangle(self.sensitivities) / self.epsilon)
-
-    @property
-    def error(self) -> float:
-        """Expected squared Frobenius error of the matrix."""
-        return float(_as_matrix(self.law.variance((len(self._sensitivities),))).sum())
-
-    def _published(self, truth: Floats, rng: Any, guarantee: StatisticGuarantee) -> JointCovarianceRelease:
-        elements, scales = _upper_triangle(truth), np.asarray(self.law.b)
-        grid = np.ldexp(1.0, np.frexp(scales)[1] - 1 - _GRID_BITS)
-        values = np.rint(self.law.draw(rng, elements.shape, location=elements) / grid) * grid
-        measured, told = (Measured(self.query, values, self.law),), (self.describe(), guarantee, guarantee.simulated)
-        return JointCovarianceRelease(self.query.frame, measured, (), *told, "statistics")
-
-    def _stated(self) -> tuple[float, float, str, tuple[Statement, ...]]:
-        return self.epsilon, float(self.sensitivities.max()), "linf", ()
-
-    @classmethod
-    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
-        made = cls.from_description(description)
-        return _published_elements(made.name, made.query, made.law, made.guarantee)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class JointCovarianceRelease(MatrixRelease):
-    """A `Release` of a noisy covariance matrix, as `bayesdp.papers.covariance_cone.JointCovariance` publishes it.
-
-    Observed as a `CovarianceRelease` is; models have positive semidefinite matrices only, if they write them as ``chol @ chol.T`` or
-    by variances and correlations.
-
-    Examples
-    --------
-    >>> mechanism = JointCovariance(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"])
-    >>> release = mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=np.random.default_rng(3))
-    >>> bool(release.values.sel(element="height:weight") == release.matrix[0, 1])
-    True
-    """
-
-    of_mechanism = "joint-covariance"
-
-    def repaired(self, smallest: float = 0.0) -> Floats:
-        """The positive semidefinite matrix nearest to the released one, or that itself: post-processing.
-
-        Nearest in the Frobenius norm with each variable in units of its range (Higham, 1988, Computing a nearest symmetric positive
-        semidefinite matrix): negative eigenvalues become `smallest`. For estimates only: the likelihood needs no repair.
-
-        Parameters
-        ----------
-        smallest : float
-            Least eigenvalue in these units, times n and epsilon: one that is 1 stands for the scale of the noise.
-        """
-        least = _validate.nonnegative_real(smallest, "smallest")
-        # The scale of an element is the product of those of both variables.
-        units = np.sqrt(np.diag(self.scales))
-        values, vectors = np.linalg.eigh(self.matrix / np.outer(units, units))
-        if values[0] >= least:
-            return np.array(self.matrix)
-        found = (vectors * np.maximum(values, least)) @ vectors.T * np.outer(units, units)
-        return np.asarray(0.5 * (found + found.T))
-
-    def _log_density(self, released: Floats, elements: Floats) -> Floats:
-        return np.asarray(BoxNorm.log_kernel(np, released, elements, _upper_triangle(self.scales)))
+    made = _guaranteed(true, math.fsum(l1s))
+    return scales, largest, rule, made if stated is None else replace(made, person=stated.person)

@@ -5,9 +5,9 @@
 - Proposition 26, projection of any additive noise: `semi_project`;
 - Lemma 34, whether a test is private: `private_test`;
 - Section 6, the census of 2020: `census_analysis`, and query by query `census_queries`;
-- Section 7, an adversary who knows some records: `side_information`, `side_information_curve`;
+- Section 7, an adversary who knows some records: `side_information`;
 - conversions of Renyi differential privacy, ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x' (Mironov, 2017), which is r =
-  rho alpha for rho-zCDP (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_delta`, `renyi_to_rho`.
+  rho alpha for rho-zCDP (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_rho`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from bayesdp import _validate
-from bayesdp._validate import integer_array, positive_integer, shown
+from bayesdp._validate import integer_array, positive_integer
 from bayesdp.datasets.nmf.allocation import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
@@ -51,10 +51,9 @@ from bayesdp.sensitivities.differences import Features, conforming_pairs, record
 from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, distances_of_tables, listed_tables, semi_adjacency
 
 __all__ = [
-    "CensusQuery", "CensusRow", "Comparison", "PrivateTest", "SemiProjectedMechanism", "SideInformation",
-    "SideInformationCurve", "census_analysis", "census_queries", "compare", "full_characterization",
-    "margin_guarantee", "private_test", "renyi_to_delta", "renyi_to_epsilon", "renyi_to_rho",
-    "semi_guarantee", "semi_project", "side_information", "side_information_curve",
+    "CensusQuery", "CensusRow", "Comparison", "PrivateTest", "SemiProjectedMechanism", "SideInformation", "census_analysis",
+    "census_queries", "compare", "full_characterization", "margin_guarantee", "private_test", "renyi_to_epsilon", "renyi_to_rho",
+    "semi_guarantee", "semi_project", "side_information",
 ]  # fmt: skip
 
 
@@ -130,8 +129,7 @@ class CensusQuery:
     """The loss of one query at one level of geography, both ``"all"`` in the last row; made by `census_queries`.
 
     `rho` is the zCDP loss as stated, of one record that changes alone, and `semi_rho` the largest between tables that agree on the
-    totals of the states and differ in up to `a` records; `epsilon` and `semi_epsilon` are those at the delta that was asked for, by
-    the tight conversion. `group_rho` is ``a**2 rho``, as Section 6 has it for all queries together.
+    totals of the states and differ in up to `a` records. `group_rho` is ``a**2 rho``, as Section 6 has it for all queries together.
     """
 
     level: str
@@ -140,15 +138,13 @@ class CensusQuery:
     semi_rho: float
     group_rho: float
     a: int
-    epsilon: float
-    semi_epsilon: float
 
     def __str__(self) -> str:
         changed = f"with state totals at a = {self.a}: {self.semi_rho:.6f} (a**2 rho: {self.group_rho:.6f})"
         return f"{self.level}, {self.query}: rho = {self.rho:.6f}, {changed}"
 
 
-def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False) -> tuple[CensusQuery, ...]:
+def census_queries(a: int = 2, *, undivided: bool = False) -> tuple[CensusQuery, ...]:
     """The loss of every measured query and level of the 2020 redistricting file (persons), all last, with exact state totals.
 
     Section 6 multiplies the loss of all queries, 2.56, by ``a**2 = 4``. Query by query (`datasets.nmf.allocation`) the factor is
@@ -159,7 +155,7 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
 
     Parameters
     ----------
-    a, delta : int, float
+    a : int
         Distance of the tables, in substituted records; 2 is the semi-adjacent parameter of the totals of the states.
     undivided : bool, default False
         The losses of records in states that are one unit, for which the exact total leaves nothing of the noisy one. By default
@@ -175,25 +171,21 @@ def census_queries(a: int = 2, delta: float = 1e-10, *, undivided: bool = False)
     >>> print(rows[-1])
     all, all: rho = 2.556226, with state totals at a = 2: 6.916909 (a**2 rho: 10.224902)
     """
-    steps, slack = _validate.positive_integer(a, "a"), _validate.probability(delta, "delta")
+    steps = _validate.positive_integer(a, "a")
     known = ("State", "total") if _validate.boolean(undivided, "undivided") else None
     stated = {(level, query): RHO * share_of(level, query) for level in LEVELS for query in QUERIES}
     losses = {unit: (rho, Fraction(0) if unit == known else steps**2 * rho) for unit, rho in stated.items() if rho}
     total = tuple(sum(side, Fraction(0)) for side in zip(*losses.values(), strict=True))
-    rows = []
-    for (level, query), (rho, semi) in (*losses.items(), (("all", "all"), total)):
-        epsilon, semi_epsilon = (rho_to_epsilon(float(loss), slack) if loss else 0.0 for loss in (rho, semi))
-        group = float(steps**2 * rho)
-        rows.append(CensusQuery(level, query, float(rho), float(semi), group, steps, epsilon, semi_epsilon))
-    return tuple(rows)
+    return tuple(
+        CensusQuery(level, query, float(rho), float(semi), float(steps**2 * rho), steps)
+        for (level, query), (rho, semi) in (*losses.items(), (("all", "all"), total))
+    )
 
 
-_CONVERSIONS = ("tight", "mironov")
-_CURVE = ("alpha must be finite and greater than 1", "divergence must be zero or greater")
-
-
-def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: float, method: str = "tight") -> float:
+def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: float) -> float:
     """Convert Renyi differential privacy, at one order or several, to the epsilon of (epsilon, delta): the smallest of all orders.
+
+    ``r + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1)`` (Canonne, Kamath and Steinke, 2020, Proposition 12).
 
     Parameters
     ----------
@@ -201,46 +193,17 @@ def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: flo
         Orders greater than 1, and a bound on the Renyi divergence at each order, zero or greater.
     delta : float
         Strictly between 0 and 1.
-    method : {"tight", "mironov"}
-        ``r + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1)`` (Canonne, Kamath and Steinke, 2020, Proposition 12), or
-        ``r + log(1/delta) / (alpha - 1)`` (Mironov, 2017, Proposition 3), which is never smaller.
 
     Examples
     --------
     >>> orders = np.linspace(1.5, 30.0, 20_000)
     >>> print(f"{renyi_to_epsilon(orders, 2.56 * orders, 1e-10):.4f}")  # the zCDP conversion, found on a grid
     17.1583
-    >>> print(f"{renyi_to_epsilon(orders, 2.56 * orders, 1e-10, method='mironov'):.4f}")
-    17.9153
     """
     order, bound = _curve(alpha, divergence)
     log_delta = math.log(_validate.probability(delta, "delta"))
-    if _validate.choice(method, _CONVERSIONS, "method") == "mironov":
-        found = bound - log_delta / (order - 1.0)
-    else:
-        found = bound + np.log1p(-1.0 / order) - (log_delta + np.log(order)) / (order - 1.0)
+    found = bound + np.log1p(-1.0 / order) - (log_delta + np.log(order)) / (order - 1.0)
     return max(0.0, float(np.min(found)))
-
-
-def renyi_to_delta(alpha: npt.ArrayLike, divergence: npt.ArrayLike, epsilon: float, method: str = "tight") -> float:
-    """Convert Renyi differential privacy, at one order or several, to the delta of (epsilon, delta): the smallest of all orders.
-
-    Parameters
-    ----------
-    alpha, divergence, epsilon, method
-        As in `renyi_to_epsilon`; epsilon is zero or greater.
-
-    Examples
-    --------
-    >>> print(f"{renyi_to_delta(4.0, 2.0, 3.0):.6f} {renyi_to_delta(4.0, 2.0, 3.0, method='mironov'):.6f}")
-    0.005251 0.049787
-    """
-    order, bound = _curve(alpha, divergence)
-    budget = _validate.nonnegative_real(epsilon, "epsilon")
-    log_delta = (order - 1.0) * (bound - budget)
-    if _validate.choice(method, _CONVERSIONS, "method") == "tight":
-        log_delta = log_delta + (order - 1.0) * np.log1p(-1.0 / order) - np.log(order)
-    return math.exp(min(0.0, float(np.min(log_delta))))
 
 
 def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
@@ -264,8 +227,10 @@ def _curve(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> tuple[Floats, Flo
         raise ValueError(
             f"alpha and divergence must list the same orders, at least one, but hold {order.size} and {bound.size}"
         )
-    known = (order > 1.0) & np.isfinite(order), bound >= 0.0
-    for values, valid, rule in zip((order, bound), known, _CURVE, strict=True):
+    for values, valid, rule in (
+        (order, (order > 1.0) & np.isfinite(order), "alpha must be finite and greater than 1"),
+        (bound, bound >= 0.0, "divergence must be zero or greater"),
+    ):
         if not valid.all():
             raise ValueError(f"{rule}, but entry {valid.argmin()} is {float(values[valid.argmin()])!r}")
     return order, bound
@@ -415,14 +380,11 @@ def _levels(f: TradeOff, g: TradeOff) -> Floats:
     return np.unique(np.concatenate([a, found]))
 
 
-def full_characterization(
-    tradeoff: TradeOff, table: Table, other: Table, neighbours: str = "substitution", *, exact: Exacts | None = None
-) -> TradeOff:
+def full_characterization(tradeoff: TradeOff, table: Table, other: Table, neighbours: str = "substitution") -> TradeOff:
     """How well an f-DP mechanism hides which of two tables it was given (Proposition 11): at least ``f`` as often as they are apart.
 
     A mechanism that is f-DP for tables one record apart has ``T(M(x), M(x')) >= f^{o d(x, x')}`` for tables d(x, x') records
-    apart, and ``1 - alpha`` for equal ones. The steps between them need not keep the exact answers, so that these do not enter the
-    bound; they say which pairs are still in question.
+    apart, and ``1 - alpha`` for equal ones. The steps between them need not keep exact answers, which do not enter the bound.
 
     Parameters
     ----------
@@ -432,8 +394,6 @@ def full_characterization(
         Two tables that could be the confidential one. The bound is printed from them: use hypothetical ones.
     neighbours : {"substitution", "add-remove"}
         The metric.
-    exact : Fiber, or iterable of Exact, optional
-        If given, both tables must have these answers.
 
     Examples
     --------
@@ -443,11 +403,6 @@ def full_characterization(
     """
     _checked(tradeoff)
     distance = record_distance(table, other, neighbours)
-    if exact is not None:
-        fiber = _fiber(exact)
-        for counts, name in ((table, "table"), (other, "other")):
-            if not fiber.contains(integer_array(counts, name)):
-                raise ValueError(f"{name} does not have the answers of exact: Proposition 11 is about tables that have")
     if distance is None:
         raise ValueError(
             "no number of substitutions leads from table to other, because their totals differ; neighbours='add-remove' is the "
@@ -622,12 +577,6 @@ class SideInformation:
     limit: int = 1000
 
     @property
-    def nearest(self) -> Ints:
-        """For each of `cells`, the fewest records that change if a record there says any other cell; -1 if it can say none."""
-        others = np.where(self.distances > 0, self.distances, np.iinfo(np.int64).max).min(axis=1)
-        return np.where(others == np.iinfo(np.int64).max, IMPOSSIBLE, others)
-
-    @property
     def _alternatives(self) -> Ints:
         """For each of `cells`, how many others a record there can say with at most a records changed."""
         return ((self.distances > 0) & (self.distances <= self.adjacency)).sum(axis=1)
@@ -655,24 +604,6 @@ class SideInformation:
         if self.parameter.upper is None:
             raise ValueError(f"the loss is not known: {self.parameter}")
         return group_loss(loss, self.parameter.upper) if self.parameter.upper else None
-
-    def _knowing(self, known: Ints) -> SideInformation:
-        """What is left once so many records of each cell are known as well, shape (*table)."""
-        fiber, rest = self.residual, np.zeros(self.residual.frame.size, dtype=np.int64)
-        if known.shape != fiber.frame.shape:
-            raise ValueError(f"known must have shape {fiber.frame.shape}, got {known.shape}")
-        rest[self.cells] = self.counts
-        rest -= known.reshape(-1)
-        if np.any(rest < 0):
-            raise ValueError("known must not have more records than the table in any cell")
-        if not np.any(rest):
-            raise ValueError("known must leave at least one record of the table unknown")
-        answers = (fiber.equalities, fiber.bounds_below, fiber.bounds_above)
-        left = [tuple((query, values - query.apply(known)) for query, values in parts) for parts in answers]
-        residual = Fiber(fiber.frame, *left)
-        cells, distances = _distances(residual, rest, self.limit)
-        numbers = (self.known + int(known.sum()), int(rest.sum()), self.adjacency)
-        return SideInformation(*numbers, residual, rest[cells], cells, distances, self.claimable, self.limit)
 
 
 def side_information(
@@ -710,19 +641,12 @@ def side_information(
     2 0.0 0.333 {'epsilon': 1.0}
     1 1.0 0.0 None
     """
-    start = _nothing_known(exact, table, adjacency, limit)
-    return start._knowing(integer_array(known, "known", start.residual.frame.exact_cell_name, minimum=0))
-
-
-def _nothing_known(exact: Exacts, table: npt.ArrayLike, adjacency: int | None, limit: int) -> SideInformation:
-    """Check the arguments of `side_information`, and work out what records can say as long as none is known."""
     fiber = _fiber(exact)
-    counts = integer_array(table, "table", fiber.frame.exact_cell_name, minimum=0, confidential=True)
+    name, shape = fiber.frame.exact_cell_name, fiber.frame.shape
+    counts = integer_array(table, "table", name, minimum=0, confidential=True)
     if not fiber.contains(counts):
-        raise ValueError(f"table must have shape {fiber.frame.shape} and the answers of exact")
-    flat = counts.reshape(-1)
-    cells, distances = _distances(fiber, flat, limit)
-    claimable = np.any(distances != IMPOSSIBLE, axis=0)
+        raise ValueError(f"table must have shape {shape} and the answers of exact")
+    claimable = np.any(_distances(fiber, counts.reshape(-1), limit)[1] != IMPOSSIBLE, axis=0)
     if int(claimable.sum()) < 2:
         raise ValueError("exact leaves every record one possible cell, so that there is nothing to protect")
     if adjacency is None:
@@ -730,8 +654,20 @@ def _nothing_known(exact: Exacts, table: npt.ArrayLike, adjacency: int | None, l
         if parameter.upper is None:
             raise ValueError(f"adjacency must be given: {parameter}")
         adjacency = parameter.upper
-    numbers = (0, int(flat.sum()), positive_integer(adjacency, "adjacency"))
-    return SideInformation(*numbers, fiber, flat[cells], cells, distances, claimable, limit)
+    told = integer_array(known, "known", name, minimum=0)
+    if told.shape != shape:
+        raise ValueError(f"known must have shape {shape}, got {told.shape}")
+    rest = (counts - told).reshape(-1)
+    if np.any(rest < 0):
+        raise ValueError("known must not have more records than the table in any cell")
+    if not np.any(rest):
+        raise ValueError("known must leave at least one record of the table unknown")
+    answers = (fiber.equalities, fiber.bounds_below, fiber.bounds_above)
+    left = [tuple((query, values - query.apply(told)) for query, values in parts) for parts in answers]
+    residual = Fiber(fiber.frame, *left)
+    cells, distances = _distances(residual, rest, limit)
+    numbers = (int(told.sum()), int(rest.sum()), positive_integer(adjacency, "adjacency"))
+    return SideInformation(*numbers, residual, rest[cells], cells, distances, claimable, limit)
 
 
 def _distances(fiber: Fiber, table: Ints, limit: int) -> tuple[Ints, Ints]:
@@ -746,78 +682,6 @@ def _distances(fiber: Fiber, table: Ints, limit: int) -> tuple[Ints, Ints]:
     if len(np.unique(tables.sum(axis=1))) > 1:
         raise ValueError("exact must fix the number of records, so that databases can be compared person by person")
     return distances_of_tables(table, tables)
-
-
-@dataclass(frozen=True, eq=False)
-class SideInformationCurve:
-    """How a guarantee decays with the number of known records. Made by `side_information_curve`; depends on the table.
-
-    `unprotected`, `claims` and the upper bound of `parameter`, of shape (orders, k), are as in `SideInformation`, for the k numbers
-    `known` of all `records`.
-    """
-
-    known: Ints
-    records: int
-    adjacency: int
-    unprotected: Floats
-    claims: Floats
-    parameter: Ints
-
-    def losses(self, loss: Mapping[str, float]) -> Floats:
-        """The first parameter of a loss at the distances `parameter`, shape (orders, k); NaN where nothing is left to protect."""
-        name = next(iter(loss))
-        at = {a: group_loss(loss, a)[name] if a else np.nan for a in map(int, np.unique(self.parameter))}
-        found: Floats = np.vectorize(at.__getitem__, otypes=[np.float64])(self.parameter)
-        return found
-
-
-def side_information_curve(exact: Exacts, table: npt.ArrayLike, known: Iterable[int] | None = None, *, orders: int = 20,
-                           rng: np.random.Generator | int | None = None, adjacency: int | None = None,
-                           limit: int = 1000) -> SideInformationCurve:  # fmt: skip
-    """How a guarantee decays as an adversary comes to know more records, in random orders.
-
-    Parameters
-    ----------
-    exact, table, adjacency, limit
-        As for `side_information`.
-    known : iterable of int, optional
-        Numbers of known records, each less than all; by default about thirteen, from none to all but one.
-    orders, rng : int; numpy.random.Generator, int or None
-        Random orders in which records become known, all equally probable, and their generator.
-
-    Examples
-    --------
-    >>> import bayesdp as bdp
-    >>> margins = bdp.Margins({"sex": ["F", "M"], "admitted": ["no", "yes"]}, ["sex"], ["admitted"])
-    >>> table = [[4, 1], [2, 3]]
-    >>> curve = side_information_curve([bdp.Exact(margins, margins.apply(table))], table, [0, 4, 9], orders=50, rng=1)
-    >>> curve.unprotected.mean(axis=0).tolist(), (curve.claims.mean(axis=0) > [0.99, 0.8, -1]).tolist()
-    ([0.0, 0.0, 1.0], [True, True, True])
-    """
-    start = _nothing_known(exact, table, adjacency, limit)
-    records, shape = start.remaining, start.residual.frame.shape
-    if known is None:
-        numbers = np.unique(np.linspace(0, records - 1, 13).astype(np.int64))
-    else:
-        numbers = integer_array(list(known), "known", minimum=0)
-        if numbers.ndim != 1 or not numbers.size or np.any(numbers >= records):
-            raise ValueError(
-                f"known must hold numbers from 0 to {records - 1}, one less than all records, got {shown(numbers.tolist())}"
-            )
-    positive_integer(orders, "orders")
-    source = np.random.default_rng(rng)
-    people = np.repeat(start.cells, start.counts)
-    found = []
-    for _ in range(orders):
-        order = source.permutation(people)
-        for count in numbers:
-            found.append(start._knowing(np.bincount(order[:count], minlength=math.prod(shape)).reshape(shape)))
-    upper = [left.parameter.upper for left in found]
-    if None in upper:
-        raise NotImplementedError(f"the loss is not known: {found[upper.index(None)].parameter}")
-    columns = ([left.unprotected for left in found], [left.claims for left in found], upper)
-    curves = [np.array(column).reshape(orders, len(numbers)) for column in columns]
-    return SideInformationCurve(numbers, records, start.adjacency, *curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -841,8 +705,7 @@ class SemiProjectedMechanism(FrameworkMechanism):
 
 
 def semi_project(noise: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
-                 adjacency: int | None = None, unbiased: bool | None = None,
-                 grid: float = GRID) -> SemiProjectedMechanism:  # fmt: skip
+                 adjacency: int | None = None, grid: float = GRID) -> SemiProjectedMechanism:  # fmt: skip
     r"""Project any additive noise onto what the invariants leave free, and state what that protects within Semi-DP (Proposition 26).
 
     If ``W x + e`` has a loss for tables that share the invariants and are at most `adjacency` records apart, then ``W x + P e`` has
@@ -851,7 +714,7 @@ def semi_project(noise: Callable[..., Any] | NoiseLaw, query: Query, invariants:
 
     Parameters
     ----------
-    noise, query, invariants, unbiased, grid
+    noise, query, invariants, grid
         As for `bayesdp.papers.subspace.project`, of additive noise.
     loss : mapping
         What the unprojected noise loses for tables that share the invariants and are at most `adjacency` substituted records apart:
@@ -875,12 +738,11 @@ def semi_project(noise: Callable[..., Any] | NoiseLaw, query: Query, invariants:
     >>> float(np.abs(drawn.sum(axis=0)).max()), mechanism.guarantee.pairs[0].loss
     (0.0, PureDP(epsilon=1.0))
     """
-    how: dict[str, Any] = {"additive": True, "unbiased": unbiased, "grid": grid}
-    kept = FrameworkMechanism(noise, query, invariants, loss, **how).invariants
+    kept = FrameworkMechanism(noise, query, invariants, loss, additive=True, grid=grid).invariants
     bound = safe_adjacency(kept) if adjacency is None else adjacency
     if bound is None:
         raise ValueError(
             "adjacency must be given for these invariants: see bayesdp.privacy.semi_adjacency, which computes it from the exact "
             "answers"
         )
-    return SemiProjectedMechanism(noise, query, kept, loss, adjacency=bound, **how)
+    return SemiProjectedMechanism(noise, query, kept, loss, adjacency=bound, additive=True, grid=grid)

@@ -287,7 +287,6 @@ class FrameworkMechanism:
     invariants: Any
     loss: Any
     additive: bool = field(default=False, kw_only=True)
-    unbiased: bool | None = field(default=None, kw_only=True)
     neighbours: str = field(default="substitution", kw_only=True)
     grid: float = field(default=GRID, kw_only=True)
     takes: str = field(default="answers", kw_only=True)
@@ -300,8 +299,6 @@ class FrameworkMechanism:
             object.__setattr__(self, "invariants", Invariants(self.invariants, asked.frame))
         object.__setattr__(self, "loss", checked_loss(self.loss))
         _validate.boolean(self.additive, "additive")
-        if self.unbiased is not None:
-            _validate.boolean(self.unbiased, "unbiased")
         _validate.choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
         _validate.choice(self.takes, ("answers", "table"), "takes")
         grid = _validate.positive_real(self.grid, "grid")
@@ -327,8 +324,6 @@ class FrameworkMechanism:
         if not law.independent:
             kept = f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, {_OR}"
             raise ValueError(f"{law!r} {kept}")
-        if self.unbiased is None:
-            object.__setattr__(self, "unbiased", True)  # its laws are symmetric about zero
 
     @property
     def _noise_shape(self) -> tuple[int, ...]:
@@ -497,8 +492,8 @@ class ExtendedMechanism(FrameworkMechanism):
 
 
 def project(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
-            additive: bool = False, unbiased: bool | None = None, takes: str = "answers",
-            neighbours: str = "substitution", grid: float = GRID) -> FrameworkMechanism:  # fmt: skip
+            additive: bool = False, takes: str = "answers", neighbours: str = "substitution",
+            grid: float = GRID) -> FrameworkMechanism:  # fmt: skip
     r"""Make any private mechanism keep the invariants, by projecting what it adds to the answers.
 
     With answers ``A(x)``, a private mechanism ``M`` and the space ``N`` that the invariants leave free,
@@ -518,8 +513,6 @@ def project(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: 
     loss : mapping
         What `mechanism` loses for neighbouring tables: ``{"epsilon": 1.0}``, ``{"epsilon": 1.0, "delta": 1e-6}``,
         ``{"rho": 0.1}`` or ``{"mu": 0.5}``. It is taken on your word.
-    unbiased : bool, optional
-        Your statement that the noise of `mechanism` has mean zero at every table. Known for noise laws.
     neighbours : {"substitution", "add-remove"}
         Neighbouring tables that `loss` is for: one record changes its cell, or one comes or goes.
     grid : float
@@ -534,18 +527,17 @@ def project(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: 
     >>> def student(rng, size):
     ...     return 3.0 * rng.standard_t(5, size=(size, 3))
     >>> cells, total = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]}), bdp.Totals({"county": ["Alpha", "Beta", "Gamma"]})
-    >>> mechanism = project(student, cells, total, loss={"epsilon": 1.0, "delta": 1e-6}, additive=True, unbiased=True)
+    >>> mechanism = project(student, cells, total, loss={"epsilon": 1.0, "delta": 1e-6}, additive=True)
     >>> released = mechanism.release_values([20, 10, 5], rng=np.random.default_rng(1))
     >>> float(released.values.sum())
     35.0
     """
-    how: dict[str, Any] = {"additive": additive, "unbiased": unbiased, "neighbours": neighbours, "grid": grid}
-    return FrameworkMechanism(mechanism, query, invariants, loss, takes=takes, **how)
+    how: dict[str, Any] = {"additive": additive, "takes": takes, "neighbours": neighbours, "grid": grid}
+    return FrameworkMechanism(mechanism, query, invariants, loss, **how)
 
 
 def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: Any, *, loss: Mapping[str, float],
-           additive: bool = False, unbiased: bool | None = None, neighbours: str = "substitution",
-           grid: float = GRID) -> ExtendedMechanism:  # fmt: skip
+           additive: bool = False, neighbours: str = "substitution", grid: float = GRID) -> ExtendedMechanism:  # fmt: skip
     r"""Make a private mechanism for the free coordinates of the answers one for the answers, which keeps the invariants.
 
     With an orthonormal basis ``Q`` of the space that the invariants leave free, the mechanism sees ``c = Q^T A(x)`` only
@@ -558,7 +550,7 @@ def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: A
         ``(coordinates, rng) -> noisy coordinates`` of shape ``(n,)``, with n the `dimension` of ``invariants.through(query)``; with
         ``additive=True`` a noise law of independent integers, or ``(rng, size) -> noise`` of shape ``(size, n)``. Mind that the
         sensitivity is that of the coordinates: `bayesdp.privacy.projected_sensitivity`.
-    query, invariants, additive, unbiased, neighbours, grid
+    query, invariants, additive, neighbours, grid
         As in `project`.
 
     Examples
@@ -572,7 +564,7 @@ def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: A
     >>> float(released.values.sum()), mechanism.coordinate_rule
     (35.0, 'helmert-1')
     """
-    how: dict[str, Any] = {"additive": additive, "unbiased": unbiased, "neighbours": neighbours, "grid": grid}
+    how: dict[str, Any] = {"additive": additive, "neighbours": neighbours, "grid": grid}
     return ExtendedMechanism(mechanism, query, invariants, loss, **how)
 
 

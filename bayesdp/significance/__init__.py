@@ -16,14 +16,15 @@ from bayesdp.significance._families import ConfidenceInterval
 from bayesdp.significance.binomial import BinomialResult, binomial_test
 from bayesdp.significance.independence import IndependenceResult, independence_test_from_releases
 from bayesdp.significance.odds_ratio import (
+    CommonOddsRatioResult,
     OddsRatioResult,
+    common_odds_ratio_test,
     odds_ratio_test,
     odds_ratio_test_from_release,
     odds_ratio_test_from_releases,
 )
 from bayesdp.significance.posterior import PosteriorOddsRatio, posterior_odds_ratio
 from bayesdp.significance.rules import Rule, umpu_odds_ratio, unbiased_odds_ratio
-from bayesdp.significance.stratified import CommonOddsRatioResult, common_odds_ratio_test
 
 __all__ = [
     "BinomialResult", "CommonOddsRatioResult", "ConfidenceInterval", "IndependenceResult", "OddsRatioResult", "PosteriorOddsRatio",

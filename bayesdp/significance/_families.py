@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp._docs import documented, sections_of, with_sections
+from bayesdp._docs import documented, with_shared_parameters
 from bayesdp.noise.base import Floats
 from bayesdp.significance._noise import Noise
 
@@ -126,11 +126,11 @@ class Hypergeometric(Family):
     r2: int
     c1: int
 
-    @cached_property
+    @property
     def low(self) -> int:  # type: ignore[override]
         return max(0, self.c1 - self.r2)
 
-    @cached_property
+    @property
     def high(self) -> int:  # type: ignore[override]
         return min(self.r1, self.c1)
 
@@ -158,9 +158,11 @@ class Binomial(Family):
 
     n: int
 
-    low = 0
+    @property
+    def low(self) -> int:  # type: ignore[override]
+        return 0
 
-    @cached_property
+    @property
     def high(self) -> int:  # type: ignore[override]
         return self.n
 
@@ -174,11 +176,11 @@ class FamilySum(CountLaws):
 
     parts: tuple[Family, ...]
 
-    @cached_property
+    @property
     def low(self) -> int:  # type: ignore[override]
         return sum(part.low for part in self.parts)
 
-    @cached_property
+    @property
     def high(self) -> int:  # type: ignore[override]
         return sum(part.high for part in self.parts)
 
@@ -190,11 +192,10 @@ class FamilySum(CountLaws):
 
 
 ALTERNATIVES: Final = ("greater", "less", "two-sided")
-_COMMON = 1e-12  # tails above it keep their digits without the smallest masses
 _UNIFORM = 1e-6  # what rounding of the statistic may do to a p-value
 _WIDEST = 600.0  # log odds beyond which all mass is at the end, as in the families
 FOR_LEVELS = 1e-30
-"""Masses below this share of the largest have no say in p-values that are compared with 1 - level >= 1e-16."""
+"""Masses below this share of the largest have no say in p-values that are compared with 1 - level >= 1e-16, many times over."""
 
 
 documented_test = documented(
@@ -234,19 +235,15 @@ def checked_null(alternative: str, null: float) -> float:
     return _validate.positive_real(null, "null")
 
 
-def elementwise(function: Callable[[float], float], values: Floats) -> Any:
-    """A function of one number at each of an array of them; a float at an array without dimensions."""
-    found = np.array([function(value) for value in values.reshape(-1).tolist()])
-    return found.reshape(values.shape) if values.ndim else float(found[0])
-
-
 def at_odds_ratios(function: Callable[[float], float], odds_ratio: npt.ArrayLike) -> Any:
     """A function of the log odds ratio at one odds ratio (a float) or an array of them (an array of that shape)."""
     ratios = np.asarray(odds_ratio, dtype=np.float64)
     if np.any(~(ratios >= 0.0)):
         raise ValueError(f"odds_ratio must be at least 0, got {odds_ratio!r}")
     with np.errstate(divide="ignore"):
-        return elementwise(function, np.asarray(np.log(ratios)))
+        logs = np.asarray(np.log(ratios))
+    found = np.array([function(log_odds) for log_odds in logs.reshape(-1).tolist()])
+    return found.reshape(logs.shape) if logs.ndim else float(found[0])
 
 
 @dataclass(frozen=True)
@@ -270,17 +267,9 @@ class NoisyCount:
     def pvalue(self, log_odds: float, alternative: str) -> float:
         """p-value; two-sided is twice the smaller one, exact because the noise is continuous."""
         self._check_resolution(log_odds)
-        if alternative == "greater":
-            return self._precise(self.greater, log_odds)
-        if alternative == "less":
-            return self._precise(self.less, log_odds)
-        return min(1.0, 2.0 * min(self._precise(self.greater, log_odds), self._precise(self.less, log_odds)))
-
-    def _precise(self, tail: Callable[[float, float], float], log_odds: float) -> float:
-        """A tail probability with all its digits."""
-        # `FOR_LEVELS` leaves out less than 1e-30 of each of some millions of masses: too little to matter for a tail above 1e-12.
-        rough = tail(log_odds, FOR_LEVELS)
-        return rough if rough > _COMMON else tail(log_odds, NEGLIGIBLE)
+        if alternative != "two-sided":
+            return self.greater(log_odds) if alternative == "greater" else self.less(log_odds)
+        return min(1.0, 2.0 * min(self.greater(log_odds), self.less(log_odds)))
 
     def _check_resolution(self, log_odds: float) -> None:
         """Refuse noise so narrow that the statistic, a binary64 number, cannot carry it: its p-value would not be uniform.
@@ -362,10 +351,7 @@ class Tested(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        sections, shared = sections_of(cls.__doc__), sections_of(Tested.__doc__)
-        if "Parameters" in sections:
-            parameters = f"{shared['Parameters']}\n{sections['Parameters']}"
-            cls.__doc__ = with_sections("", {**sections, "Parameters": parameters})
+        cls.__doc__ = with_shared_parameters(cls)
 
     @property
     @abstractmethod

@@ -1,15 +1,15 @@
-"""The noise that a test knows, and the laws of weighted sums of independent noise.
+"""The noise that a test knows, and the laws of weighted sums of independent noise of one kind.
 
 All of it is whole-number noise plus a U(-1/2, 1/2), normal, a sum of Laplace variables of one scale, or something else with a
 distribution function. Sums of the first kind are convolutions of masses, all terms positive, so that tails keep their digits;
-normal and Laplace variables have closed forms; and whole-number noise plus *one* continuous law is a finite mixture.
+normal and Laplace variables have closed forms.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, Protocol
 
@@ -28,7 +28,6 @@ _TAILS = (1e-100, 1e-30)
 """Masses of whole-number noise below the first share of the largest are left out; below the second, where the sum is long."""
 _MOST_PRODUCTS = 2e9
 """Of a convolution: about two seconds."""
-_CHUNK = 4_000_000
 
 
 class Noise(Protocol):
@@ -118,30 +117,6 @@ def discrete_gaussian(scale: float) -> WholeNoise:
         return WholeNoise(np.exp(law.log_mass(np.arange(math.ceil(_REACH * scale) + 2))), f"{law!r} plus a uniform")
 
 
-@dataclass(frozen=True, eq=False)
-class MixedNoise:
-    """Symmetric whole-number noise plus independent continuous noise."""
-
-    mass: Floats = field(repr=False)  # P(j) for j = -k, ..., k; what is beyond is negligible
-    noise: Noise
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MixedNoise) and self.noise == other.noise and np.array_equal(self.mass, other.mass)
-
-    def __hash__(self) -> int:
-        return hash(self.mass.tobytes())
-
-    def cdf(self, x: npt.ArrayLike) -> Any:
-        at = np.asarray(x, dtype=np.float64)
-        flat = at.reshape(-1)
-        shifts = np.arange(self.mass.size) - self.mass.size // 2
-        rows = max(1, _CHUNK // self.mass.size)
-        found = [
-            np.asarray(self.noise.cdf(flat[k : k + rows, None] - shifts)) @ self.mass for k in range(0, flat.size, rows)
-        ]
-        return np.concatenate([*found, np.empty(0)]).reshape(at.shape)
-
-
 def is_whole(noise: Noise) -> bool:
     """Whether noise is whole-number noise plus an independent U(-1/2, 1/2): discrete noise, and Tulap noise with delta = 0."""
     # Tulap noise with delta > 0 ends within a unit cell, where it is no such sum.
@@ -149,21 +124,13 @@ def is_whole(noise: Noise) -> bool:
 
 
 def noise_of_sum(noises: Sequence[Noise], weights: Sequence[float]) -> Noise:
-    """The law of `sum w_k N_k` of independent noise; two continuous laws are normal, or Laplace of one weighted scale."""
-    # Whole-number noise counts without its uniforms, to whole weights; one U(-1/2, 1/2) is added if all noise is of that kind.
+    """The law of `sum w_k N_k` of independent noise; whole-number noise, to whole weights, with one uniform in place of all."""
+    if all(map(is_whole, noises)):
+        mass = _convolved([(noise, round(weight)) for noise, weight in zip(noises, weights, strict=True)])
+        return WholeNoise(mass[mass.size // 2 :])
     parts = list(zip(noises, weights, strict=True))
-    whole = [(noise, round(weight)) for noise, weight in parts if is_whole(noise)]
-    rest = [(noise, weight) for noise, weight in parts if not is_whole(noise)]
-    if not whole:
-        return _continuous(rest)
-    mass = _convolved(whole)
-    return MixedNoise(mass, _continuous(rest)) if rest else WholeNoise(mass[mass.size // 2 :])
-
-
-def _continuous(parts: Sequence[tuple[Noise, float]]) -> Noise:
     if len(parts) == 1:
-        noise, weight = parts[0]
-        return noise if weight == 1.0 else WiderNoise(noise, weight)
+        return noises[0] if weights[0] == 1.0 else WiderNoise(noises[0], weights[0])
     normal = [weight / noise.mu for noise, weight in parts if isinstance(noise, GaussianNoise)]
     if len(normal) == len(parts):
         return GaussianNoise(1.0 / math.hypot(*normal))
@@ -172,8 +139,8 @@ def _continuous(parts: Sequence[tuple[Noise, float]]) -> Noise:
         return LaplaceNoise(laplace[0][0], sum(terms for _, terms in laplace))
     names = ", ".join(f"{noise!r} times {weight:.6g}" for noise, weight in parts)
     raise NotImplementedError(
-        f"no exact law is known here of the sum of {names}: continuous noise adds up if it is all normal, or Laplace noise of "
-        "one scale. Fit a model of all releases instead and look at the posterior"
+        f"no exact law is known here of the sum of {names}: noise adds up if it is all of whole numbers, all normal, or Laplace noise "
+        "of one scale. Fit a model of all releases instead and look at the posterior"
     )
 
 
@@ -208,13 +175,7 @@ def _spread(half: Floats, weight: int) -> Floats:
     return found
 
 
-def variance(noise: Any) -> float:
-    """Variance of noise, that of whole-number noise without its uniform."""
-    if isinstance(noise, LaplaceNoise):
-        return 2.0 * noise.terms * noise.b**2
-    if isinstance(noise, WiderNoise):
-        return noise.factor**2 * variance(noise.noise)
-    if is_whole(noise):
-        mass = _whole_masses(noise, _TAILS[0])
-        return max(2.0 * float(mass @ np.arange(mass.size) ** 2.0), 1e-300)
-    return float(noise.var())
+def whole_variance(noise: Noise) -> float:
+    """Variance of whole-number noise without its uniform."""
+    mass = _whole_masses(noise, _TAILS[0])
+    return max(2.0 * float(mass @ np.arange(mass.size) ** 2.0), 1e-300)

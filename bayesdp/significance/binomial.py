@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -24,7 +22,6 @@ from bayesdp.significance._families import (
     NoisyCount,
     Tested,
     documented_test,
-    elementwise,
     finite_statistic,
 )
 from bayesdp.significance.corners import in_words
@@ -87,19 +84,6 @@ class BinomialResult(Tested):
             if above(inner) > 0.0:
                 return float(brentq(above, inner, grid[i - 1], xtol=1e-15)) if i else outside
         return estimate
-
-    def confidence_distribution(self, p: npt.ArrayLike) -> Any:
-        """One-sided p-value ("greater") as a function of the null proportion: a distribution function of the proportion.
-
-        Parameters
-        ----------
-        p : float or array_like
-            Between 0 and 1, ends included. The result has its shape, and rises.
-        """
-        values = np.asarray(p, dtype=np.float64)
-        if np.any(~((values >= 0.0) & (values <= 1.0))):
-            raise ValueError(f"p must be between 0 and 1, got {p!r}")
-        return elementwise(self._count.greater, _log_odds(values))
 
 
 @documented_test

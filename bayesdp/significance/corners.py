@@ -22,12 +22,11 @@ from bayesdp.measurements import Measured
 from bayesdp.noise.base import Ints
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff, approximate_dp, gaussian_dp
-from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.significance._families import Hypergeometric, NoisyCount, margins
-from bayesdp.significance._noise import LaplaceNoise, Noise, WiderNoise, discrete_gaussian, is_whole
+from bayesdp.significance._noise import LaplaceNoise, Noise, WiderNoise, discrete_gaussian
 
-_MOVE = np.array([[1, -1], [-1, 1]])
+MOVE = np.array([[1, -1], [-1, 1]])
 
 
 def in_words(tradeoff: TradeOff) -> str:
@@ -89,7 +88,7 @@ def _tulap(law: laws.Tulap) -> CornerNoise:
 def _rate(law: laws.NoiseLaw, invariants: Invariants) -> float:
     """The loss of one move, ``epsilon ||(1, -1, -1, 1)||``: every norm is linear along a line, whatever its unit ball."""
     zero = np.zeros((2, 2), dtype=np.int64)
-    return law.logp(zero, zero, invariants) - law.logp(_MOVE, zero, invariants)
+    return law.logp(zero, zero, invariants) - law.logp(MOVE, zero, invariants)
 
 
 def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
@@ -97,10 +96,8 @@ def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
     return _laplace(1.0 / _rate(law, invariants))
 
 
-def _table_gaussian(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    variance = law.variance((2, 2), invariants)
-    assert variance is not None
-    return _normal(math.sqrt(float(variance.reshape(-1)[0])))
+def _table_gaussian(law: Any, invariants: Invariants) -> CornerNoise:
+    return _normal(math.sqrt(law.variance((2, 2), invariants).flat[0]))
 
 
 _OF_TABLE: dict[type[laws.NoiseLaw], Callable[[Any, Invariants], CornerNoise]] = {
@@ -130,35 +127,31 @@ _OF_CELL: dict[type[laws.NoiseLaw], Callable[[Any], CornerNoise]] = {
 """The noise of one cell that was published alone, the margins being exact (paper 003, Theorem 37)."""
 
 
-def _known(table: dict[type[laws.NoiseLaw], Any], law: laws.NoiseLaw, refusal: str) -> Any:
-    """What a table has for a law; `refusal` where it has none."""
+def _known(table: dict[type[laws.NoiseLaw], Any], law: laws.NoiseLaw, what: str) -> Any:
+    """What a table has for a law."""
     for kind, made in table.items():
         if isinstance(law, kind):
             return made
     raise NotImplementedError(
-        f"{refusal}; laws with one are {', '.join(kind.name for kind in table)}. Fit a model instead and look at the "
-        "posterior odds ratio"
+        f"there is no test of {what} released with the law {law.name!r}; laws with one are "
+        f"{', '.join(kind.name for kind in table)}. Fit a model instead and look at the posterior odds ratio"
     )
+
+
+def noise_of_table(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
+    """The noise of the corner of a table that was published with both margins."""
+    made: CornerNoise = _known(_OF_TABLE, law, "a table")(law, invariants)
+    return made
 
 
 @dataclass(frozen=True)
 class NoisyCorner:
-    """The noisy corner, its law given the exact margins, the noise, and its labels."""
+    """The noisy corner, the law of the corner given the exact margins, the noise, and its labels."""
 
     published: float
     family: Hypergeometric
     noise: CornerNoise
     cell: str
-
-    def without_uniform(self) -> tuple[float, float | None]:
-        """The corner without the uniform of whole-number noise, and that uniform if it was published (Tulap noise).
-
-        The integer part of such noise is independent of its uniform, which says nothing of the table.
-        """
-        if not is_whole(self.noise.noise) or self.noise.integer:
-            return self.published, None
-        nearest = math.floor(self.published + 0.5)
-        return float(nearest), self.published - nearest
 
 
 def joined(releases: Release | Iterable[Release]) -> Release:
@@ -171,88 +164,57 @@ def joined(releases: Release | Iterable[Release]) -> Release:
 
 def noisy_corner(release: Release, cell: Mapping[str, Any] | None = None) -> NoisyCorner:
     """Take the corner, its noise and the margins from a release; arguments and errors as `odds_ratio_test_from_release`."""
-    check_table(release)
-    if len(release.measurements) == 1:
-        [measured] = release.measurements
-        if measured.query.is_identity:
-            return _corner_of_table(release, measured, cell)
-        cells = _single_cells(measured.query)
-        if cells is not None and cells.size == 1:
-            return _corner_of_cell(release, measured, 0, int(cells[0]), cell)
-    several = "; odds_ratio_test_from_releases takes several" if len(release.measurements) > 1 else ""
-    raise ValueError(
-        "the test needs a release with one noisy measurement, of the cells or of one cell alone, and this one has "
-        f"{shown(release.measurements) if release.measurements else 'none'}{several}"
-    )
+    found = noisy_corners(release, cell)
+    if len(found) > 1:
+        named = ", ".join(dict.fromkeys(repr(measured.law.name) for measured in release.measurements))
+        raise NotImplementedError(
+            f"there is no test of one corner in a release with the law {named} that has {len(found)}, as noise that is independent in "
+            "each cell leaves: a release of one cell alone has a test, and odds_ratio_test_from_releases combines several corners"
+        )
+    return found[0]
 
 
 def noisy_corners(release: Release, cell: Mapping[str, Any] | None) -> list[NoisyCorner]:
-    """The noisy corners that all measurements of a release amount to."""
-    check_table(release)
-    found: list[NoisyCorner] = []
-    for measured in release.measurements:
-        if measured.query.is_identity and not measured.law.independent:
-            found.append(_corner_of_table(release, measured, cell))
-            continue
-        cells = _single_cells(measured.query)
-        if cells is None or (cells.size > 1 and not measured.law.independent):
-            raise ValueError(
-                f"the test needs noisy measurements of the cells or of single cells, and one is {measured!r}: fit a model instead"
-            )
-        published = np.flatnonzero(~measured.unmeasured.reshape(-1)).tolist()
-        found += [_corner_of_cell(release, measured, k, int(cells[k]), cell) for k in published]
-    if not found:
-        raise ValueError("the test needs noisy measurements of the cells, and the releases have none")
-    return found
-
-
-def _single_cells(query: Query) -> Ints | None:
-    """The cell that each answer is, of a query that asks for single cells."""
-    rows = query.matrix
-    alone = np.all(np.diff(rows.indptr) == 1) and np.all(rows.data == 1)
-    return np.asarray(rows.indices, dtype=np.int64) if alone else None
-
-
-def _corner_of_table(release: Release, measured: Measured, cell: Mapping[str, Any] | None) -> NoisyCorner:
-    """The noisy corner of a published table, whose noise changes no margin."""
-    law, under = measured.law, measured.invariants or release.invariants
-    if not law.independent and not leaves_only(under, [_MOVE]):
-        raise ValueError(
-            f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
-        )
-    why = "the law of its corner is not known here"
-    if law.independent:
-        why = (
-            "its noise is independent in each cell, so that all four noisy counts are informative and no one number "
-            "carries their noise (a release of one cell alone has a test, and odds_ratio_test_from_releases combines the cells)"
-        )
-    made = _known(_OF_TABLE, law, f"there is no test of a release with the law {law.name!r}: {why}")
-    row, column = corner_position(release.frame, cell)
-    return NoisyCorner(
-        float(measured.values[row, column]),
-        family_of(release.fiber.find_point(), row, column),
-        made(law, under),
-        release.frame.exact_cell_name(2 * row + column),
-    )
-
-
-def _corner_of_cell(
-    release: Release, measured: Measured, answer: int, place: int, cell: Mapping[str, Any] | None
-) -> NoisyCorner:
-    """The noisy corner worked out from one noisy cell, by its place.
+    """The noisy corners that all measurements of a release amount to.
 
     Two tables with the same margins differ by a multiple of (+1, -1, -1, +1), so that one cell gives the corner:
     ``x11 = p11 + s (x - p)``, with p a table of these margins, s the product of the signs of both cells. The noise is symmetric.
     """
-    law = measured.law.of_answer(answer, measured.values.shape)
-    made = _known(_OF_CELL, law, f"there is no test of a cell released with the law {law.name!r}")
+    check_table(release)
     row, column = corner_position(release.frame, cell)
-    point = release.fiber.find_point()
-    sign = _MOVE[row, column] * int(_MOVE.reshape(-1)[place])
-    value = float(measured.values.reshape(-1)[answer])
-    published = float(point[row, column] + sign * (value - point.reshape(-1)[place]))
-    label = release.frame.exact_cell_name(2 * row + column)
-    return NoisyCorner(published, family_of(point, row, column), made(law), label)
+    corner, point, signs = 2 * row + column, release.fiber.find_point(), MOVE.reshape(-1)
+    family, label = family_of(point, row, column), release.frame.exact_cell_name(corner)
+    found: list[NoisyCorner] = []
+    for measured in release.measurements:
+        for place, value, noise in _noisy_cells(measured, release, corner):
+            moved = signs[corner] * signs[place] * (value - float(point.flat[place]))
+            published = value if place == corner else float(point.flat[corner] + moved)
+            found.append(NoisyCorner(published, family, noise, label))
+    if not found:
+        raise ValueError("the test needs noisy measurements of the cells, and the release has none")
+    return found
+
+
+def _noisy_cells(measured: Measured, release: Release, corner: int) -> list[tuple[int, float, CornerNoise]]:
+    """Place, value and noise of cells that carry the noise of a measurement: one of a table whose noise changes no margin."""
+    law, values = measured.law, measured.values.reshape(-1)
+    if measured.query.is_identity and not law.independent:
+        under = measured.invariants or release.invariants
+        if not leaves_only(under, [MOVE]):
+            raise ValueError(
+                f"the noise of {measured!r} was drawn under other invariants than both margins: the noisy cells break exact margins"
+            )
+        return [(corner, float(values[corner]), noise_of_table(law, under))]
+    rows = measured.query.matrix
+    if not (np.all(np.diff(rows.indptr) == 1) and np.all(rows.data == 1)) or (
+        rows.shape[0] > 1 and not law.independent
+    ):
+        raise ValueError(
+            f"the test needs noisy measurements of the cells or of single cells, and one is {measured!r}: fit a model instead"
+        )
+    made = _known(_OF_CELL, law, "a cell")
+    published = np.flatnonzero(~measured.unmeasured.reshape(-1)).tolist()
+    return [(int(rows.indices[k]), float(values[k]), made(law.of_answer(k, measured.values.shape))) for k in published]
 
 
 def family_of(point: Ints, row: int, column: int) -> Hypergeometric:
@@ -308,12 +270,16 @@ def check_table(release: Any) -> None:
             f"the test is about a 2 x 2 table, and this release is about one of {sizes} ({printable(', '.join(release.frame.dims))}); "
             "release the 2 x 2 margin of interest, or fit a model"
         )
-    if bounds := [part for part in release.exact if part.sign != "="]:
-        raise ValueError(f"the test needs exact margins and nothing else, and this release has bounds: {shown(bounds)}")
-    if not leaves_only(release.invariants, [_MOVE]):
+    check_margins(release, release.frame.dims, [MOVE])
+
+
+def check_margins(release: Release, dims: Sequence[str], moves: Sequence[Ints] | Ints) -> None:
+    """Refuse a release whose exact part is anything but both margins, under which these moves are free."""
+    bounds = any(part.sign != "=" for part in release.exact)
+    if bounds or not leaves_only(release.invariants, moves):
         raise ValueError(
-            f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
-            f"this release leaves {release.invariants.dimension} dimensions free, and it must leave one, (+1, -1, -1, +1)"
+            f"the test needs both margins ({printable(' and '.join(dims))}) to be exact and no more: the exact part of this release "
+            f"leaves {release.invariants.dimension} dimensions free{' and has bounds' * bounds}, and margins leave {len(moves)}"
         )
 
 

@@ -12,11 +12,9 @@ from scipy.stats import random_table
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp._validate import Seed, generator_of
-from bayesdp.measurements import Measured
 from bayesdp.noise.base import Floats
 from bayesdp.release import Release
-from bayesdp.significance.corners import joined, leaves_only
+from bayesdp.significance.corners import check_margins, joined
 
 _TIE = 1e-9
 """Statistics this close, relative to their size, count as equal: for the null hypothesis, so that rounding cannot help a rejection."""
@@ -34,10 +32,8 @@ class IndependenceResult:
         margins under independence, W that of the noise.
     pvalue : float
         ``(1 + exceeding) / (1 + draws)``. At most alpha with probability at most alpha, for every alpha and any margins.
-    exceeding : int
-        Draws whose statistic was as large as that of the release.
-    draws : int
-        Tables drawn with these margins under independence, and noise drawn of the published laws.
+    exceeding, draws : int
+        Draws whose statistic was as large as that of the release, of all draws of tables and noise.
     degrees : int
         Free dimensions, (rows - 1) (columns - 1) less those of empty rows and columns.
     """
@@ -60,7 +56,7 @@ class IndependenceResult:
 
 
 def independence_test_from_releases(
-    releases: Release | Iterable[Release], *, draws: int = 9999, rng: Seed = None
+    releases: Release | Iterable[Release], *, draws: int = 9999, rng: _validate.Seed = None
 ) -> IndependenceResult:
     """Test independence of the rows and columns of a released table whose both margins are exact.
 
@@ -75,7 +71,7 @@ def independence_test_from_releases(
     Parameters
     ----------
     releases : Release or iterable of Release
-        Of one two-way table, each with noisy cells and both margins exact. Several are combined by precision.
+        Of one two-way table, each with noisy cells and both margins exact; of several the mean, weighted by precision.
     draws : int, default 9999
         At least 99. The standard error of the p-value is ``sqrt(p (1 - p) / draws)`` around the one of infinitely many.
     rng : int, numpy.random.Generator or None
@@ -85,10 +81,6 @@ def independence_test_from_releases(
     ------
     NotImplementedError
         If noise depends on the cell (within bounds) or is drawn by a chain that only comes near its law.
-
-    See Also
-    --------
-    odds_ratio_test_from_release : one-sided and with a confidence interval, for 2 x 2 tables.
 
     Examples
     --------
@@ -103,21 +95,24 @@ def independence_test_from_releases(
         raise ValueError(f"draws must be at least 99, got {draws!r}")
     joint = joined(releases)
     _check(joint)
-    generator = generator_of(rng)
+    generator = _validate.generator_of(rng)
     point = joint.fiber.find_point()
     rows, columns = point.sum(axis=1), point.sum(axis=0)
     expected, basis, spread = _null(rows, columns)
     degrees = basis.shape[1]
-    noisy = np.stack([np.asarray(part.values, dtype=np.float64) for part in joint.measurements])
     if degrees == 0:
         return IndependenceResult(0.0, 1.0, many, many, 0)
-    covariance = [_covariance(part, joint, basis, generator) for part in joint.measurements]
+    # From draws of their own: which weights the statistic has is a matter of power; its law is the simulated one for any.
+    pilot = _noise(joint, _PILOT, generator)
+    precision = 1.0 / np.maximum(np.var(pilot, axis=(1, 2, 3)), 1e-300)  # noise may be so small that none was drawn
+    weights = precision / precision.sum()
+    covariance: Any = np.cov((np.tensordot(weights, pilot, 1).reshape(_PILOT, -1) @ basis).T)
+    inverse = np.linalg.pinv(spread + covariance.reshape(degrees, degrees), hermitian=True)
     tables = random_table(rows, columns).rvs(many, random_state=generator).astype(np.float64)
-    drawn = np.stack(
-        [tables + _noise(part, joint, many, generator) for part in joint.measurements], axis=1
-    )  # (draws, measurements, rows, columns)
-    every = np.concatenate([noisy[None], drawn]) - expected
-    values = _statistics(every.reshape(many + 1, len(noisy), -1) @ basis, spread, covariance)
+    drawn = tables + np.tensordot(weights, _noise(joint, many, generator), 1)
+    noisy = np.tensordot(weights, [np.asarray(part.values, dtype=np.float64) for part in joint.measurements], 1)
+    distances = (np.concatenate([noisy[None], drawn]) - expected).reshape(many + 1, -1) @ basis
+    values = np.einsum("ti,ij,tj->t", distances, inverse, distances)
     exceeding = int(np.sum(values[1:] >= values[0] - _TIE * abs(values[0])))
     return IndependenceResult(float(values[0]), (1 + exceeding) / (1 + many), exceeding, many, degrees)
 
@@ -127,14 +122,8 @@ def _check(release: Release) -> None:
         raise ValueError(
             f"the test is about a two-way table, and this release has the dimensions {printable(', '.join(release.frame.dims))}"
         )
-    r, c = release.frame.shape
-    bounds = [part for part in release.exact if part.sign != "="]
-    free = release.invariants.dimension
-    if bounds or not leaves_only(release.invariants, _moves(r, c)):
-        raise ValueError(
-            f"the test needs both margins ({printable(' and '.join(release.frame.dims))}) to be exact and no more: the exact part of "
-            f"this release leaves {free} dimensions free{' and has bounds' if bounds else ''}, and margins leave {(r - 1) * (c - 1)}"
-        )
+    by_row, by_column = (np.eye(n, dtype=np.int64)[0] - np.eye(n, dtype=np.int64)[1:] for n in release.frame.shape)
+    check_margins(release, release.frame.dims, [np.outer(one, other) for one in by_row for other in by_column])
     if not release.measurements:
         raise ValueError("the test needs noisy measurements of the cells, and the releases have none")
     for part in release.measurements:
@@ -142,22 +131,16 @@ def _check(release: Release) -> None:
             raise ValueError(
                 f"the test needs noisy measurements of all cells, and one is {part!r}: fit a model instead"
             )
-        if not part.law.additive:
-            raise NotImplementedError(
-                f"the noise of the law {part.law.name!r} depends on the confidential cells: this test does not know it. Fit a model"
+        sampler = part.law.sampler(part.invariants or release.invariants) if part.law.additive else None
+        if not part.law.additive or (sampler is not None and not sampler.exact):
+            why = (
+                f"can be drawn here only by a chain ({sampler.name})"
+                if sampler
+                else "depends on the confidential cells"
             )
-        sampler = part.law.sampler(part.invariants or release.invariants)
-        if sampler is not None and not sampler.exact:
             raise NotImplementedError(
-                f"noise of the law {part.law.name!r} can be drawn here only by a chain ({sampler.name}), whose draws come near the "
-                "law: the size of the test would not be exact. Fit a model"
+                f"the noise of the law {part.law.name!r} {why}: the size of the test would not be exact. Fit a model"
             )
-
-
-def _moves(r: int, c: int) -> list[npt.NDArray[np.int64]]:
-    """A basis of what margins leave free."""
-    by_row, by_column = (np.eye(n, dtype=np.int64)[0] - np.eye(n, dtype=np.int64)[1:] for n in (r, c))
-    return [np.outer(one, other) for one in by_row for other in by_column]
 
 
 def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
@@ -165,12 +148,10 @@ def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[
 
     ``cov(x_ij, x_kl) = r_i (n [i = k] - r_k) c_j (n [j = l] - c_l) / (n**2 (n - 1))``.
     """
-    n = float(rows.sum())
-    if n < 2.0:
-        return np.outer(rows, columns) / max(n, 1.0), np.zeros((rows.size * columns.size, 0)), np.zeros((0, 0))
+    n = max(float(rows.sum()), 1.0)
     by_row, by_column = (np.diag(totals / n) - np.outer(totals, totals) / n**2 for totals in (rows, columns))
-    covariance = np.kron(by_row, by_column) * (n * n / (n - 1.0))
     directions = np.asarray(np.kron(_contrasts(rows), _contrasts(columns)), dtype=np.float64)
+    covariance = np.kron(by_row, by_column) * (n * n / max(n - 1.0, 1.0))
     return np.outer(rows, columns) / n, directions, directions.T @ covariance @ directions
 
 
@@ -183,25 +164,8 @@ def _contrasts(totals: npt.NDArray[np.int64]) -> Floats:
     return found
 
 
-def _noise(part: Measured, release: Release, size: int, rng: np.random.Generator) -> Floats:
-    under = part.invariants or release.invariants
-    return np.asarray(part.law.draw(rng, release.frame.shape, size, under), dtype=np.float64)
-
-
-def _covariance(part: Measured, release: Release, basis: Floats, rng: np.random.Generator) -> Floats:
-    """Covariance of the noise along the basis, from draws of their own: public, and independent of release and reference."""
-    # Which weights the statistic has is a matter of power; its law is the simulated one for any.
-    found: Any = np.cov((_noise(part, release, _PILOT, rng).reshape(_PILOT, -1) @ basis).T)
-    return np.asarray(found, dtype=np.float64).reshape(basis.shape[1], basis.shape[1])
-
-
-def _statistics(distances: Floats, spread: Floats, covariances: list[Floats]) -> Floats:
-    """``d' (V + W)^-1 d`` of the mean d by precision, W its covariance; distances of shape (tables, measurements, dimensions)."""
-    if len(covariances) == 1:
-        mean, noise = distances[:, 0], covariances[0]
-    else:
-        precisions = [np.linalg.pinv(covariance, hermitian=True) for covariance in covariances]
-        noise = np.linalg.pinv(np.sum(precisions, axis=0), hermitian=True)
-        mean = sum(distances[:, k] @ precision for k, precision in enumerate(precisions)) @ noise
-    inverse = np.linalg.pinv(spread + noise, hermitian=True)
-    return np.asarray(np.einsum("ti,ij,tj->t", mean, inverse, mean))
+def _noise(release: Release, size: int, rng: np.random.Generator) -> Floats:
+    """Draws of the noise of each measurement, shape (measurements, size, rows, columns)."""
+    shape, kept = release.frame.shape, release.invariants
+    drawn = [part.law.draw(rng, shape, size, part.invariants or kept) for part in release.measurements]
+    return np.asarray(drawn, dtype=np.float64)

@@ -1,18 +1,30 @@
-"""Tests of the odds ratio of 2 x 2 tables whose margins are exact (paper 003, Section 5.3), from published numbers alone."""
+"""Tests of the odds ratio of 2 x 2 tables whose margins are exact (paper 003, Section 5.3), from published numbers alone.
+
+Of one noisy corner, of several of one table, and of one in each of several strata that have an odds ratio in common.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayesdp._validate import Seed, generator_of
+import numpy as np
+
+from bayesdp._text import printable
+from bayesdp._validate import Seed, generator_of, shown
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.noise import LatticeGaussian, LatticeLaplace, ProjectedGaussian, ProjectedLaplace, SubspaceNorm
 from bayesdp.privacy.canonical import GaussianNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.privacy.tradeoffs.laws import gaussian_dp
+from bayesdp.queries import Margins
 from bayesdp.release import Release
 from bayesdp.significance._families import (
+    FamilySum,
     Hypergeometric,
     Inverted,
     NoisyCount,
@@ -21,8 +33,21 @@ from bayesdp.significance._families import (
     finite_statistic,
     margins,
 )
-from bayesdp.significance._noise import LaplaceNoise, Noise, WiderNoise, is_whole, noise_of_sum, variance
-from bayesdp.significance.corners import CornerNoise, NoisyCorner, canonical, joined, noisy_corner, noisy_corners
+from bayesdp.significance._noise import Noise, WholeNoise, WiderNoise, is_whole, noise_of_sum, whole_variance
+from bayesdp.significance.corners import (
+    MOVE,
+    CornerNoise,
+    NoisyCorner,
+    canonical,
+    check_margins,
+    corner_position,
+    family_of,
+    joined,
+    leaves_only,
+    noise_of_table,
+    noisy_corner,
+    noisy_corners,
+)
 from bayesdp.significance.rules import Rule, rule_of
 
 _LARGEST = 8
@@ -234,12 +259,12 @@ def odds_ratio_test_from_releases(
 ) -> OddsRatioResult:
     """Test the odds ratio from all noisy corners of one 2 x 2 table with both margins exact.
 
-    Given the margins every release says ``x11 + N_k``, with independent noise. The statistic is their mean with weights that
-    are close to the inverse variances of the noise, and its law is worked out exactly: masses of whole-number noise are
+    Given the margins every release says ``x11 + N_k``, with independent noise of one kind. The statistic is their mean with weights
+    that are close to the inverse variances of the noise, and its law is worked out exactly: masses of whole-number noise are
     convolved (with whole weights up to 8; a release that would have less than 1/16 of the largest weight is left out), normal
-    noise is normal again, Laplace noise gets weights that make all scales one, and whole-number noise plus one continuous law is a
-    mixture. So the size is exact, whatever the margins. It is not said to be the most powerful test, except where all noise is
-    normal: then the mean is canonical for the composition, ``sqrt(sum mu**2)``-GDP. The `tradeoff` of the result names the weights.
+    noise is normal again, and so is Laplace noise of one scale a sum with a closed form. So the size is exact, whatever the margins.
+    It is not said to be the most powerful test, except where all noise is normal: then the mean is canonical for the composition,
+    ``sqrt(sum mu**2)``-GDP. The `tradeoff` of the result names the weights.
 
     A release of the four cells with independent noise counts as four noisy corners.
 
@@ -268,7 +293,7 @@ def odds_ratio_test_from_releases(
     """
     joint = joined(releases)
     corners = noisy_corners(joint, cell)
-    if len(corners) == 1 and len(joint.measurements) == 1:
+    if len(corners) == 1:
         return odds_ratio_test_from_release(joint, alternative, null, cell=cell, rng=rng)
     weights = _weights([corner.noise.noise for corner in corners])
     used = [corner for corner, weight in zip(corners, weights, strict=True) if weight > 0.0]
@@ -288,46 +313,206 @@ def odds_ratio_test_from_releases(
     return _result(published + (uniform or 0.0), corners[0].family, of_mean, alternative, null, **labels)
 
 
+@dataclass(frozen=True)
+class CommonOddsRatioResult(Inverted):
+    """What noisy corners of several 2 x 2 tables with exact margins say about the odds ratio that all have.
+
+    The statistic is the sum of the noisy corners, and of `uniform`.
+
+    Parameters
+    ----------
+    strata : tuple of str
+        Labels of the strata.
+    margins : tuple of (int, int, int)
+        Totals of the two rows and of the first column, for each stratum.
+    cell : str
+        Labels of the corner in the first stratum.
+    noise : Noise
+        Law of the noise of the sum.
+    uniform : float or None
+        The U(-1/2, 1/2) that makes whole-number noise continuous. Drawn once and kept, as in `OddsRatioResult`.
+    """
+
+    strata: tuple[str, ...]
+    margins: tuple[tuple[int, int, int], ...]
+    cell: str
+    noise: Noise
+    uniform: float | None = None
+
+    @property
+    def _count(self) -> NoisyCount:
+        family = FamilySum(tuple(Hypergeometric(*totals) for totals in self.margins))
+        return NoisyCount(self.statistic, family, self.noise)
+
+    @property
+    def claim(self) -> str:
+        """What the test is, in a sentence."""
+        if self.determined:
+            return "no test of the odds ratio: the margins determine the table of every stratum"
+        sides = "twice the smaller one-sided p-value, " if self.alternative == "two-sided" else ""
+        return (
+            f"{sides}exact size given the margins of all {len(self.strata)} strata, if the odds ratio is the same in each; strata "
+            "with opposite odds ratios may cancel out"
+        )
+
+
+@documented_test
+def common_odds_ratio_test(
+    releases: Release | Mapping[str, Release],
+    alternative: str = "greater",
+    null: float = 1.0,
+    *,
+    strata: str | None = None,
+    cell: Mapping[str, Any] | None = None,
+    rng: Seed = None,
+) -> CommonOddsRatioResult:
+    """Test the odds ratio that several 2 x 2 tables have in common, given the margins of each.
+
+    The sum of the corners is sufficient for a common odds ratio (Birch, 1964): without noise, this is the exact conditional
+    test of which the Mantel-Haenszel test is the large-sample form. The sum of the noisy corners is tested against its law:
+    the convolution of one noncentral hypergeometric law a stratum and of the noise. Size and confidence intervals are exact
+    for any margins and any number of strata. A stratum with much noise counts as one with little; where that differs widely,
+    leave it out (before looking at its numbers).
+
+    Parameters
+    ----------
+    releases : Release or mapping of Release
+        One release of a table with dims (rows, columns, strata), in any order, of 2 x 2 x K cells whose margins are exact in each
+        stratum and nothing else is; or a release of a 2 x 2 table for each stratum, as `odds_ratio_test_from_release` takes.
+        Of one release, noise must be independent between strata: lattice Laplace and norm noise with l1, lattice Gaussian,
+        projected Gaussian, projected Laplace. Of several, it must be of one kind, as for `odds_ratio_test_from_releases`.
+    strata : str, optional
+        Dimension of the strata; needed for one release.
+    cell : mapping, optional
+        Label of the other two dimensions: the cell that is x11, the first labels by default.
+
+    Raises
+    ------
+    NotImplementedError
+        If the law of a corner or of the sum is not known here.
+
+    References
+    ----------
+    Birch (1964), The detection of partial association, I: the 2 x 2 case; Gart (1970); paper 003, Theorem 37, for one stratum.
+
+    Examples
+    --------
+    Berkeley by department: men are not admitted more often, although they are over all departments.
+
+    >>> import bayesdp as bdp
+    >>> table = bdp.datasets.berkeley_admissions()
+    >>> both = bdp.Margins(table, ["sex", "department"], ["admission", "department"])
+    >>> release = bdp.LatticeLaplace(both, epsilon=0.25).release(table, rng=1973)
+    >>> result = common_odds_ratio_test(release, "two-sided", strata="department", rng=1)
+    >>> low, high = result.confidence_interval(0.95)
+    >>> print(f"p = {result.pvalue:.2f}, odds ratio {result.estimate:.2f}, {low:.2f} to {high:.2f}")
+    p = 0.18, odds ratio 0.89, 0.76 to 1.05
+    """
+    ratio = checked_null(alternative, null)
+    corners = _of_mapping(releases, strata, cell) if isinstance(releases, Mapping) else _of_one(releases, strata, cell)
+    published, noise, uniform = sum_of_corners(list(corners.values()), [1.0] * len(corners), rng)
+    statistic = published + (uniform or 0.0)
+    families = tuple(corner.family for corner in corners.values())
+    return CommonOddsRatioResult(
+        statistic=statistic,
+        pvalue=NoisyCount(statistic, FamilySum(families), noise).pvalue(math.log(ratio), alternative),
+        alternative=alternative,
+        null=ratio,
+        strata=tuple(map(str, corners)),
+        margins=tuple((family.r1, family.r2, family.c1) for family in families),
+        cell=next(iter(corners.values())).cell,
+        noise=noise,
+        uniform=uniform,
+    )
+
+
+def _of_mapping(
+    releases: Mapping[Any, Any], strata: str | None, cell: Mapping[str, Any] | None
+) -> dict[Any, NoisyCorner]:
+    """The noisy corner of each stratum's own release."""
+    if strata is not None:
+        raise ValueError(f"strata={strata!r} is for one release; the keys of a mapping are the strata")
+    if not releases:
+        raise ValueError("releases must have at least one stratum, got none")
+    for (other, one), (label, two) in itertools.combinations(releases.items(), 2):
+        equal = isinstance(one, Release) and isinstance(two, Release) and one == two
+        if one is two or (equal and not all(part.law.integer for part in one.measurements)):
+            raise ValueError(f"strata {other!r} and {label!r} have the same release: each needs noise of its own")
+    found = {}
+    for label, release in releases.items():
+        try:
+            found[label] = noisy_corner(release, cell)
+        except (ValueError, NotImplementedError) as error:
+            raise type(error)(f"stratum {printable(str(label))}: {error}") from error
+    return found
+
+
+def _of_one(release: Any, strata: str | None, cell: Mapping[str, Any] | None) -> dict[Any, NoisyCorner]:
+    """The noisy corner of each stratum, of a release whose noise is independent between them."""
+    if not isinstance(release, Release):
+        raise TypeError(f"releases must be a Release or a mapping of them, got {type(release).__name__}")
+    frame = release.frame
+    if strata not in frame.dims:
+        raise ValueError(f"strata must be a dimension of the table, one of {shown(frame.dims)}, got {strata!r}")
+    axis = frame.dims.index(strata)
+    dims = [dim for dim in frame.dims if dim != strata]
+    if len(dims) != 2 or any(len(frame.labels_of(dim)) != 2 for dim in dims):
+        sizes = " x ".join(str(length) for length in frame.shape)
+        raise ValueError(f"the table must be 2 x 2 in each stratum, and this one is {sizes} with strata {strata!r}")
+    labels = frame.labels[axis]
+    # The moves have no cell in common, so that whole tables which are combinations of them are whole combinations.
+    moves = np.stack([np.multiply.outer(unit, MOVE) for unit in np.eye(len(labels), dtype=np.int64)])
+    moves = np.moveaxis(moves, 1, axis + 1)
+    check_margins(release, [*dims, f"in each {strata}"], moves)
+    if len(release.measurements) != 1 or not release.measurements[0].query.is_identity:
+        raise ValueError(
+            "the test needs a release with one noisy measurement, of the cells, and this one has "
+            f"{shown(release.measurements) if release.measurements else 'none'}"
+        )
+    measured = release.measurements[0]
+    if not leaves_only(measured.invariants or release.invariants, moves):
+        raise ValueError(f"the noise of {measured!r} was drawn under other invariants than the margins of each stratum")
+    law = measured.law
+    by_norm = isinstance(law, (LatticeLaplace, SubspaceNorm)) and law.norm == "l1"
+    if not by_norm and not isinstance(law, (LatticeGaussian, ProjectedGaussian, ProjectedLaplace)):
+        raise NotImplementedError(
+            f"there is no test of a common odds ratio from a release with the law {law.name!r}: its noise is "
+            f"{'independent in each cell' if law.independent else 'not known to be independent between strata'}, so that the law of "
+            "the sum is not known here. Release each stratum by itself and give a mapping, or fit a model"
+        )
+    square = Frame.of({dim: list(frame.labels_of(dim)) for dim in dims})
+    row, column = corner_position(square, cell)
+    noise = noise_of_table(law, Invariants(Margins(square, [dims[0]], [dims[1]])))
+    values, points = (np.moveaxis(np.asarray(own), axis, 0) for own in (measured.values, release.fiber.find_point()))
+    name = square.exact_cell_name(2 * row + column)
+    return {
+        label: NoisyCorner(float(values[k][row, column]), family_of(points[k], row, column), noise, name)
+        for k, label in enumerate(labels)
+    }
+
+
 def sum_of_corners(
     corners: Sequence[NoisyCorner], weights: Sequence[float], rng: Seed
 ) -> tuple[float, Noise, float | None]:
     """Weighted sum of noisy corners without uniforms; its noise; and the uniform to add, published or drawn, where that is needed."""
-    parts = [corner.without_uniform() for corner in corners]
-    noises = [corner.noise.noise for corner in corners]
-    uniform = None
-    if all(is_whole(noise) for noise in noises):
-        uniform = next((given for _, given in parts if given is not None), None)
-        uniform = _drawn_uniform(rng) if uniform is None else uniform
-    total = math.fsum(weight * number for (number, _), weight in zip(parts, weights, strict=True))
-    return total, noise_of_sum(noises, weights), uniform
+    noise = noise_of_sum([corner.noise.noise for corner in corners], weights)
+    numbers, uniform = [corner.published for corner in corners], None
+    if isinstance(noise, WholeNoise):
+        # Published Tulap noise has a uniform, of which its whole part is independent, and which says nothing of the table.
+        whole = [corner.published if corner.noise.integer else math.floor(corner.published + 0.5) for corner in corners]
+        brought = [
+            number - place
+            for number, place, corner in zip(numbers, whole, corners, strict=True)
+            if not corner.noise.integer
+        ]
+        numbers, uniform = whole, brought[0] if brought else _drawn_uniform(rng)
+    return math.fsum(weight * number for number, weight in zip(numbers, weights, strict=True)), noise, uniform
 
 
 def _weights(noises: list[Noise]) -> list[float]:
-    """Near the inverse variances: whole for whole-number noise, and such that Laplace noise has one scale."""
-    precision = [1.0 / variance(noise) for noise in noises]
-    whole = [k for k, noise in enumerate(noises) if is_whole(noise)]
-    rounded: dict[int, float] = {}
-    scale = 1.0
-    if whole:
-        largest = max(precision[k] for k in whole)
-        steps = {k: round(_LARGEST * precision[k] / largest) for k in whole}
-        common = math.gcd(*steps.values())
-        rounded = {k: float(step // common) for k, step in steps.items()}
-        scale = sum(rounded.values()) / sum(precision[k] for k in whole if rounded[k])
-    laplace = _laplace_weights({k: noise for k, noise in enumerate(noises) if isinstance(noise, LaplaceNoise)})
-    return [rounded[k] if k in rounded else scale * laplace.get(k, precision[k]) for k in range(len(noises))]
-
-
-def _laplace_weights(parts: dict[int, LaplaceNoise]) -> dict[int, float]:
-    """Weights c / b of scales b, for the most precise of the sums of the first 1, 2, ... that are narrowest; 0 for the others."""
-    # c is such that the weights add up to the precision of their mean.
-    order = sorted(parts, key=lambda k: variance(parts[k]))
-    found = {k: 0.0 for k in order}
-    best = 0.0
-    for many in range(1, len(order) + 1):
-        inverse = sum(1.0 / parts[k].b for k in order[:many])
-        precision = inverse**2 / (2.0 * sum(parts[k].terms for k in order[:many]))
-        if precision > best * (1.0 + 1e-12):
-            best = precision
-            found = {k: precision / inverse / parts[k].b if k in order[:many] else 0.0 for k in order}
-    return found
+    """The inverse variances of normal noise; whole numbers near them of whole-number noise; equal ones of other noise."""
+    if not all(map(is_whole, noises)):
+        return [noise.mu**2 if isinstance(noise, GaussianNoise) else 1.0 for noise in noises]
+    precision = [1.0 / whole_variance(noise) for noise in noises]
+    steps = [round(_LARGEST * own / max(precision)) for own in precision]
+    return [float(step // math.gcd(*steps)) for step in steps]

@@ -86,11 +86,6 @@ class Rule:
         return self.form in ("umpu-two-sided", "noisy-two-sided")
 
     @property
-    def determined(self) -> bool:
-        """Whether the margins leave a single table: the power is then the size, whatever the odds ratio."""
-        return self.family.determined
-
-    @property
     def threshold(self) -> float:
         """m(t) of paper 003, Theorem 37; for two-sided forms the distance from `centre`."""
         return self.half_width if self.two_sided else self.anchor + self.offset
@@ -142,23 +137,10 @@ class Rule:
         """
         u = _validate.finite_array(statistic, "statistic") - float(self.anchor) - self.offset
         if self.form == "umpu-two-sided":
-            raise ValueError("the two-sided UMPU test needs the data: no noisy corner decides it; see decide()")
+            raise ValueError("the two-sided UMPU test needs the data: no noisy corner decides it; see probability()")
         if self.form == "noisy-two-sided":
             return bool(abs(u) > self.half_width)
         return bool(u >= 0.0 if self.form == "greater" else u <= 0.0)
-
-    def decide(self, corner: int, rng: _validate.Seed = None) -> bool:
-        """Draw the decision from the confidential corner: the one bit that the test publishes.
-
-        Parameters
-        ----------
-        corner : int
-            Confidential x11.
-        rng : int, numpy.random.Generator or None
-            None takes the operating system's entropy. Draw once: every further bit costs as much privacy again.
-        """
-        chance = self.probability(_validate.nonnegative_integer(corner, "corner"))
-        return bool(_validate.generator_of(rng).random() < chance)
 
 
 def rejection(form: Form, noise: Noise, at: Floats, half_width: float) -> Floats:
@@ -246,8 +228,8 @@ def umpu_odds_ratio(
     One-sided, ``phi(x) = F(x - m)`` with m such that the size is alpha (paper 003, Theorem 37). Two-sided,
     ``phi(x) = F(|x - k| - m)``, k and m such that the size is alpha and the power is least at the null: the form that Awan
     and Slavkovic (2018) prove for binomial data. docs/TWO-SIDED-TEST.md proves it for the odds ratio and every symmetric
-    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins. Its
-    `Rule.decide` draws the one bit that the test publishes.
+    trade-off function; the tests compare its power with that of the best test, by linear programming, on small margins. The one bit
+    that the test publishes is drawn once, with the `Rule.probability` of the confidential corner.
 
     Examples
     --------

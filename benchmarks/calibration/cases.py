@@ -21,7 +21,6 @@ from bayesdp.calibration.sbc import sbc, verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact
-from bayesdp.papers import covariance_cone
 from bayesdp.queries import Margins, Query, Totals
 from bayesdp.release import Release
 from benchmarks.calibration.perturbed import Perturbation
@@ -108,18 +107,6 @@ def _median(x: Any) -> Any:
     return 1.0 * (1.0 + x[:, 0].sum() < half) + 1.0 * (1.0 + x[:, :2].sum() < half)
 
 
-_RECORDS = np.array([[i, score] for i in range(2) for score in SCORES])
-"""Row and score of each cell."""
-
-
-def _covariance(x: Any) -> Any:
-    """Of row and score; with a divisor that is no larger than that of the mechanism's n records allows."""
-    weights = x.reshape((6, 1)) / (1.0 + x.sum())
-    means = (weights * _RECORDS).sum(axis=0)
-    squares = (weights[:, :, None] * _RECORDS[:, :, None] * _RECORDS[:, None, :]).sum(axis=0)
-    return squares - means[:, None] * means[None, :]
-
-
 _UNIT, _RANGE = (0.0, 1.0), (0.0, 2.0)
 
 STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
@@ -134,7 +121,6 @@ STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     ),
     "truncated Gaussian": (_share, mechanisms.TruncatedGaussian(0.04, _UNIT, rho=0.08)),
     "boundary-inflated Gaussian, variance": (_variance, mechanisms.BoundaryInflatedGaussian(0.08, _UNIT, rho=0.08)),
-    "joint covariance": (_covariance, covariance_cone.JointCovariance(2.0, 40, [_UNIT, _RANGE], ["row", "score"])),
 }
 """Statistics of the table within public bounds, each with a mechanism that publishes it; the invariants are published beside it."""
 

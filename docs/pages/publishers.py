@@ -46,6 +46,5 @@ PUBLISHERS: dict[str, str] = {
     "unknown-perturbation": "Offices that perturb counts by cell keys and keep their table of probabilities: the Australian Bureau of "
     "Statistics (2016 Census DataPacks).",
     "transition-table": "Any office whose table of probabilities is public.",
-    "box-norm": _NONE + "Noise of a vector of statistics that is published as a whole.",
 }
 """A sentence or two for each law. "No agency that we know of" is what it says: nobody has told us."""

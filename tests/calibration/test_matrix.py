@@ -28,7 +28,7 @@ SMALL = [
 def test_every_noise_law_of_the_library_is_in_the_matrix():
     made = [case._made for case in CASES if case.mechanism not in STATISTICS]
     laws = {mechanism.law.name for mechanism in made}
-    in_statistics = {"truncated-laplace", "boundary-inflated-laplace", "box-norm"}
+    in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
     in_statistics |= {"truncated-gaussian", "boundary-inflated-gaussian"}
     assert in_statistics <= {mechanism.law.name for _, mechanism in STATISTICS.values()}
     # No mechanism draws these two, which have a calibration of their own (tests/inference/test_plain_laws.py); and canonical

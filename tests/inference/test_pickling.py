@@ -23,7 +23,7 @@ from pytensor.compile.mode import Mode
 import bayesdp as bdp
 from bayesdp import distributions, noise, steps
 from bayesdp.noise.base import law_names
-from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.papers import bounded_statistics
 from bayesdp.privacy import tradeoff
 from tests.inference.oracle import GRID, LINE
 from tests.noise.contract.examples import example_of
@@ -96,13 +96,8 @@ def counts(name: str) -> pm.Model:
 
 
 SHARES = bounded_statistics.RescaledLaplace(0.1, "truncated")
-VECTOR = covariance_cone.BoxNorm([0.5, 1.0, 2.0])
 
-for _name in (
-    set(law_names().split(", "))
-    - {type(law).name for law, _ in (TRIPLE | PAIRED).values()}
-    - {SHARES.name, VECTOR.name}
-):
+for _name in set(law_names().split(", ")) - {type(law).name for law, _ in (TRIPLE | PAIRED).values()} - {SHARES.name}:
     _law = example_of(_name).law
     TRIPLE[_name] = _law, _law.draw(1, (3,), None, bdp.Invariants(bdp.Totals(LINE)), [3, 2, 3])
 
@@ -114,16 +109,6 @@ def shares(name: str) -> pm.Model:
     )
     with pm.Model(coords=release.coords) as model:
         bdp.observe(release, pm.Dirichlet("x", np.ones(3), dims=release.dims))
-    return model
-
-
-def vector(name: str) -> pm.Model:
-    """The law of a vector of statistics, of which counts know nothing."""
-    release = bdp.Release.from_published(
-        LINE, [bdp.Measured(bdp.Identity(LINE), [0.2, -0.3, 1.5], VECTOR)], about="statistics"
-    )
-    with pm.Model(coords=release.coords) as model:
-        bdp.observe(release, pm.Normal("x", dims=release.dims))
     return model
 
 
@@ -165,7 +150,6 @@ def terms(model: pm.Model) -> list[float]:
     [
         *((counts, name) for name in TRIPLE | PAIRED),
         (shares, "rescaled-laplace"),
-        (vector, "box-norm"),
         (flat, "discrete-gaussian"),
         (continuous, "discrete-laplace"),
         (continuous, "projected-laplace"),

@@ -199,14 +199,10 @@ def test_no_statistic_shows_in_an_error(name: str) -> None:
             assert not shows_secret(said), (statistic, said)
 
 
-@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated", "joint"])
+@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
 def test_no_covariance_shows_in_an_error(rule: str) -> None:
     bounds, names = [(-1e3, 1e3), (-1e3, 1e3)], ["height", "weight"]
-    mechanism: covariance_cone.CovarianceMatrix | covariance_cone.JointCovariance
-    if rule == "joint":
-        mechanism = covariance_cone.JointCovariance(1.0, 200, bounds, names)
-    else:
-        mechanism = covariance_cone.CovarianceMatrix(1.0, 200, bounds, names, rule=rule)
+    mechanism = covariance_cone.CovarianceMatrix(1.0, 200, bounds, names, rule=rule)
     v = float(BASE) / 100
     for wrong in (
         [[np.nan, v], [v, v]],

@@ -23,7 +23,7 @@ from bayesdp.noise import (
     law_names,
     parse_law,
 )
-from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.papers import bounded_statistics
 
 LAWS = [
     DiscreteLaplace(b=4.0),
@@ -39,8 +39,6 @@ LAWS = [
     LatticeGaussian(sigma=2.0),
     ProjectedGaussian(sigma=2.0),
     noise.SubspaceNorm(epsilon=0.25),
-    covariance_cone.BoxNorm(b=4.0),
-    covariance_cone.BoxNorm(b=[1.0, 2.5]),
     noise.SubspaceNorm(epsilon=0.25, norm="linf"),
 ]
 
@@ -79,8 +77,7 @@ def test_names_are_listed() -> None:
     public = (getattr(noise, name) for name in noise.__all__)
     named = [own.name for own in public if isinstance(own, type) and issubclass(own, NoiseLaw) and "name" in vars(own)]
     assert len(named) >= 22
-    papers = [bounded_statistics.RescaledLaplace.name, covariance_cone.BoxNorm.name]
-    assert law_names() == ", ".join(sorted([*named, *papers]))
+    assert law_names() == ", ".join(sorted([*named, bounded_statistics.RescaledLaplace.name]))
 
 
 @pytest.mark.parametrize(

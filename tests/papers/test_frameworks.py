@@ -184,7 +184,7 @@ def test_projected_gaussian_noise_has_the_law_of_the_projected_gaussian(make_rng
 def test_additive_noise_keeps_its_mean_and_has_the_projected_covariance(
     noise, variance, kurtosis, invariants, make_rng
 ):
-    made = project(noise, CELLS, invariants, loss=PURE, additive=True, unbiased=True)
+    made = project(noise, CELLS, invariants, loss=PURE, additive=True)
     draws = made.noise(make_rng(7), 40_000).reshape(-1, 8)
     expected = variance * dense_projection(CELLS, [invariants])
     assert np.max(np.abs(draws.mean(axis=0)) / np.sqrt(np.diag(expected) / len(draws))) < 6
@@ -304,16 +304,9 @@ def test_real_noise_of_a_plain_law_is_projected(law, make_rng):
     # The county totals have no noise; two cells of a county have half the difference of two draws, of half the variance.
     made = project(law, CELLS, COUNTIES, loss=PURE, additive=True)
     noise = made.noise(make_rng(1), 20_000)
-    assert made.unbiased is True
     assert np.all(noise.sum(axis=2) == 0.0)
     # The standard error of a variance is 2% at most here (kurtosis of the Laplace difference): five of them.
     np.testing.assert_allclose(noise.var(axis=0), float(law.variance(())) / 2, rtol=0.1)
-
-
-def test_unbiasedness_is_known_for_laws_and_else_a_statement():
-    assert project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True).unbiased is True
-    assert project(multiplicative, CELLS, COUNTIES, loss=PURE).unbiased is None
-    assert project(multiplicative, CELLS, COUNTIES, loss=PURE, unbiased=False).unbiased is False
 
 
 @pytest.mark.parametrize("framework", [project, extend])
@@ -335,7 +328,6 @@ def test_unbiasedness_is_known_for_laws_and_else_a_statement():
         ({"neighbours": "all"}, ValueError, "neighbours must be one of"),
         ({"grid": 0.3}, ValueError, "grid must be a power of two"),
         ({"grid": 2.0}, ValueError, "grid must be a power of two of at most 1"),
-        ({"unbiased": 1}, TypeError, "unbiased must be True or False"),
     ],
 )
 def test_bad_arguments_are_refused(framework, changes, error, message):

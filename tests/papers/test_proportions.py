@@ -126,14 +126,12 @@ def test_release(kind: Any) -> None:
     assert release.simulated
     assert "simulated: " in repr(release)
     assert release == mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
-    assert (release.noisy is None) == (kind is bounded_statistics.RescaledProportions)
     assert (
         "post-processing" in str(release.guarantee)
         or "costs nothing" in " ".join(str(release.guarantee).split())
         or ("cost nothing" in " ".join(str(release.guarantee).split()))
     )
-    if release.noisy is not None:
-        assert np.allclose(mechanism.shares(release.noisy.values), release.shares)
+    assert np.allclose(mechanism.shares(release.measurements[0].values), release.shares)
     assert not mechanism.release([10, 20, 30, 40]).simulated
 
 
@@ -161,23 +159,20 @@ def test_several_releases() -> None:
     assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
     releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
     assert len({release.shares.tobytes() for release in releases}) == 3
-    tables = np.array([[5, 10, 15, 20], [20, 15, 10, 5]])
-    each = [own.log_likelihood(r, tables) for own, r in zip(several.mechanisms, releases, strict=True)]
-    assert np.allclose(several.log_likelihood(releases, tables), sum(each))
     shares = np.stack([release.shares for release in releases])
     inner = np.clip(shares, 0, 1)
     assert np.allclose(several.combine(releases, 0.9), combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
+    with pytest.raises(ValueError, match="one of each of the 3 mechanisms, in their order"):
+        several.combine(releases[::-1])
 
 
 def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
     mechanism = bounded_statistics.UniversalHistogram(1.0, 20, NAMES)
     release = mechanism.release([2, 4, 6, 8], rng=np.random.default_rng(6))
     noise = stats.laplace(loc=np.array([6, 14, 2, 4, 6, 8]) / 20, scale=4 / 20)
-    values = release.noisy.values
+    values = release.measurements[0].values
     each = np.where(values == 0, noise.logcdf(0), np.where(values == 1, noise.logsf(1), noise.logpdf(values)))
     assert mechanism.log_likelihood(release, [2, 4, 6, 8]) == pytest.approx(each.sum(), rel=1e-12)
-    with pytest.raises(NotImplementedError, match="law of the shares of 'universal-histogram' alone"):
-        bounded_statistics.ProportionRelease(release.shares, release.names, mechanism=mechanism.describe())
 
 
 @pytest.mark.parametrize(
@@ -230,7 +225,6 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
             "same records",
         ),
         (lambda: bounded_statistics.MultipleSynthesis([1, 2]), TypeError, "mechanisms for proportions"),
-        (lambda: bounded_statistics.ProportionRelease([0.5, 0.4], ("a", "b")), ValueError, "add up to 1"),
     ],
 )
 def test_bad_input(build: Any, error: type[Exception], message: str) -> None:

@@ -12,10 +12,10 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import bayesdp as bdp
-from bayesdp.papers import bounded_statistics
-from bayesdp.papers.bounded_statistics import RescaledLaplace, posterior_of_proportions
-from bayesdp.papers.models import rescaled_logp
+from bayesdp.papers import bounded_statistics, models
+from bayesdp.papers.bounded_statistics import RescaledLaplace
 from tests.inference.oracle import LINE, assert_posterior, sample
+from tests.papers.test_proportions_as_releases import enumerated, tables_of
 
 CASES = [
     ("boundary-inflated", [0.2, 0.3, 0.5]),
@@ -31,7 +31,7 @@ def test_the_same_density_as_the_law(rule: str, shares: Any) -> None:
     mu = pt.vector("mu")
     for b in (0.02, 0.7):
         law = RescaledLaplace(b, rule)
-        both = rescaled_logp(law, shares, mu)
+        both = pm.logp(models.RescaledLaplace.dist(mu=mu, b=b, rule=rule), np.array(shares))
         compiled = pytensor.function([mu], [both, pt.grad(both, mu)], mode="FAST_COMPILE")
         for point in ([0.15, 0.32, 0.53], [0.0, 0.3, 0.7], [1.0, 0.0, 0.0]):
             found, gradient = compiled(np.array(point))
@@ -41,20 +41,15 @@ def test_the_same_density_as_the_law(rule: str, shares: Any) -> None:
                 assert np.allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
 
 
-def test_impossible_shares() -> None:
-    with pytest.raises(ValueError, match="that the law can give"):
-        rescaled_logp(RescaledLaplace(0.1, "truncated"), [0.0, 1.0], pt.vector("mu"))
-
-
 @pytest.mark.slow  # the compiler takes most of it
 def test_posterior_of_counts_by_the_step_method() -> None:
     """The fiber step with the shares as another term of the model, against enumeration; errors as in the oracle."""
     mechanism = bounded_statistics.RescaledProportions(2.0, 10, LINE["county"])
     published = mechanism.release([1, 3, 6], rng=np.random.default_rng(4))
-    exact = posterior_of_proportions(mechanism, published)
+    tables = tables_of(10, 3)
     release = bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), 10)])
     with pm.Model(coords=release.coords) as model:
         x = bdp.ConfidentialCounts("x", pm.DirichletMultinomial.dist(10, np.ones(3)), dims=release.dims)
         bdp.observe(release, x)
         bdp.observe(published, x / 10.0)
-    assert_posterior(sample(model, draws=1500), exact.counts, exact.weights)
+    assert_posterior(sample(model, draws=1500), tables, enumerated(mechanism, published, tables))

@@ -7,8 +7,7 @@ import pytest
 
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import Exact
-from bayesdp.papers.models import draw_side_information as draw
-from bayesdp.papers.semi_dp import side_information, side_information_curve
+from bayesdp.papers.semi_dp import side_information
 from bayesdp.privacy import semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from tests.sensitivities.databases import conforming, distances_from
@@ -76,43 +75,16 @@ def test_nothing_known_is_the_semi_adjacent_parameter() -> None:
     assert own.adjacency == semi_adjacency(exact).worst
 
 
-def test_the_curve_is_the_mean_of_its_orders() -> None:
-    table = np.array([[4, 1], [2, 3], [0, 2]])
-    exact = exact_of(table, KINDS["both margins"][1])
-    curve = side_information_curve(exact, table, [0, 3, 10, 11], orders=4, rng=7)
-    rng = np.random.default_rng(7)
-    people = np.repeat(np.arange(6), table.reshape(-1))
-    for row in range(4):
-        order = rng.permutation(people)
-        for column, k in enumerate((0, 3, 10, 11)):
-            own = side_information(exact, table, np.bincount(order[:k], minlength=6).reshape(3, 2))
-            assert curve.unprotected[row, column] == own.unprotected
-            assert curve.claims[row, column] == own.claims
-            assert curve.parameter[row, column] == own.parameter.upper
-    assert np.all(curve.unprotected[:, 0] == 0.0)
-    assert np.all(curve.unprotected[:, -1] == 1.0)
-    assert np.all(np.diff(curve.claims.mean(axis=0)) <= 0)
-    losses = curve.losses({"epsilon": 0.5})
-    assert np.array_equal(np.isnan(losses), curve.parameter == 0)
-    assert np.nanmax(losses) == 1.5
-    picture = draw(curve, {"epsilon": 0.5})
-    assert [axes.get_ylabel() for axes in picture.axes] == ["share", "ε of the rest"]
-    drawn = picture.axes[0].lines[1].get_ydata()
-    assert np.allclose(drawn, curve.unprotected.mean(axis=0))
-    with pytest.raises(TypeError, match="curve must be a SideInformationCurve"):
-        draw(table, {"epsilon": 0.5})
-
-
 def test_a_table_of_real_size() -> None:
     rng = np.random.default_rng(1)
     frame = {"r": list(range(20)), "c": list(range(15)), "s": [0, 1]}
     table = rng.poisson(0.5, size=(20, 15, 2))
     margins = Margins(frame, ["r", "s"], ["c", "s"])
-    curve = side_information_curve(exact_of(table, (margins,)), table, orders=1, rng=1)
-    assert curve.unprotected[0, 0] == 0.0
-    assert curve.claims[0, 0] == 1.0
-    assert curve.unprotected[0, -1] == 1.0
-    assert curve.claims[0, -1] == 0.0
+    exact, last = exact_of(table, (margins,)), np.zeros_like(table)
+    last[tuple(np.argwhere(table)[0])] = 1
+    nothing, all_but_one = (side_information(exact, table, known) for known in (0 * table, table - last))
+    assert (nothing.unprotected, nothing.claims) == (0.0, 1.0)
+    assert (all_but_one.unprotected, all_but_one.claims) == (1.0, 0.0)
 
 
 def test_bad_input() -> None:
@@ -128,8 +100,6 @@ def test_bad_input() -> None:
         side_information(exact, table, [0, 0])
     with pytest.raises(ValueError, match="table must have shape"):
         side_information(exact, table + 1, zero)
-    with pytest.raises(ValueError, match="known must hold numbers from 0 to 4"):
-        side_information_curve(exact, table, [5])
     alone = np.array([[3, 0], [0, 0]])
     with pytest.raises(ValueError, match="nothing to protect"):
         side_information(exact_of(alone, (Margins(pair, ["r"], ["c"]),)), alone, zero)

@@ -9,13 +9,12 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from bayesdp.papers.semi_dp import census_analysis, renyi_to_delta, renyi_to_epsilon, renyi_to_rho
+from bayesdp.papers.semi_dp import census_analysis, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy import (
     approximate_dp,
     gaussian_delta,
     gaussian_dp,
     laplace_dp,
-    rho_to_delta,
     rho_to_epsilon,
     tradeoff,
     tradeoff_delta,
@@ -66,10 +65,6 @@ def test_zcdp_is_renyi_at_all_orders() -> None:
     orders = 1.0 + np.logspace(-3, 3, 200_001)
     for rho, delta in ((2.56, 1e-10), (0.05, 1e-6)):
         assert renyi_to_epsilon(orders, rho * orders, delta) == pytest.approx(rho_to_epsilon(rho, delta), rel=1e-7)
-        bun_steinke = rho_to_epsilon(rho, delta, method="bun-steinke")
-        assert renyi_to_epsilon(orders, rho * orders, delta, method="mironov") == pytest.approx(bun_steinke, rel=1e-7)
-        epsilon = 3.0
-        assert renyi_to_delta(orders, rho * orders, epsilon) == pytest.approx(rho_to_delta(rho, epsilon), rel=1e-6)
     assert renyi_to_rho(orders, 0.3 * orders) == pytest.approx(0.3)
 
 
@@ -81,10 +76,9 @@ def test_renyi_bound_holds_for_laplace_noise() -> None:
 
     orders = [1.5, 2.0, 4.0, 16.0]
     curve = [divergence(a) for a in orders]
-    exact = tradeoff_delta(LAPLACE, 0.5)
-    assert exact == pytest.approx(1 - math.exp(-0.25), rel=1e-9)  # 1 - exp((epsilon - 1) / 2)
-    tight, mironov = (renyi_to_delta(orders, curve, 0.5, method=m) for m in ("tight", "mironov"))
-    assert exact <= tight < mironov
+    delta = tradeoff_delta(LAPLACE, 0.5)
+    assert delta == pytest.approx(1 - math.exp(-0.25), rel=1e-9)  # 1 - exp((epsilon - 1) / 2)
+    assert 0.5 <= renyi_to_epsilon(orders, curve, delta) < 1.0
 
 
 def test_the_paper_s_census_numbers() -> None:

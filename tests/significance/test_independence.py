@@ -162,7 +162,7 @@ def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
     law, rows = bdp.noise.ProjectedGaussian(2.0), bdp.Invariants(bdp.Margins(TABLE, ["a"]))
     part = bdp.Measured(bdp.Identity(TABLE), TABLE.values + 0.0, law, invariants=rows)
     joint = bdp.Release(bdp.Frame.of(TABLE), (part,), tuple(EXACT))
-    noise = _noise(part, joint, 4000, np.random.default_rng(2))
+    [noise] = _noise(joint, 4000, np.random.default_rng(2))
     np.testing.assert_allclose(noise.sum(axis=2), 0.0, atol=1e-9)
     variance = law.variance((2, 3), rows)
     assert variance is not None

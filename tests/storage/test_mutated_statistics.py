@@ -67,9 +67,6 @@ COVARIANCES = {
     for rule in ("boundary-inflated", "truncated")
     for convention in ("exact", "paper")
 }  # fmt: skip
-COVARIANCES["joint covariance"] = lambda: covariance_cone.JointCovariance(
-    1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"]
-).release(SIGNED, rng=3)
 MADE = STATISTICS | PROPORTIONS | COVARIANCES
 
 WORDS = ("relation", "caveats")
@@ -156,7 +153,7 @@ def say_in(path: Any, changed: dict[str, Any]) -> None:
             file.attrs["simulated"] = int(value) if isinstance(value, bool) else json.dumps(value)
 
 
-@pytest.mark.parametrize("kind", ["a mean", "own bounds", "covariance, boundary-inflated, exact", "joint covariance"])
+@pytest.mark.parametrize("kind", ["a mean", "own bounds", "covariance, boundary-inflated, exact"])
 def test_every_field_of_a_file(kind: str, tmp_path: Any) -> None:
     release, path = MADE[kind](), tmp_path / "r.nc"
     release.to_netcdf(path)

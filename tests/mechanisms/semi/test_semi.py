@@ -309,7 +309,7 @@ def test_any_additive_noise_can_be_projected() -> None:
     def normal(rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.normal(size=(size, 3, 3))
 
-    given = semi_project(normal, Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=2, unbiased=True).guarantee
+    given = semi_project(normal, Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=2).guarantee
     assert (given.kind, given.parameters) == ("gdp", {"mu": 2.0, "sensitivity": 4.0})
     assert "drawn by the function that was handed in" in str(given)
     with pytest.raises(ValueError, match="adjacency must be an integer greater than 0"):

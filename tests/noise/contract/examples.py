@@ -14,7 +14,7 @@ import numpy.typing as npt
 import bayesdp as bdp
 from bayesdp import mechanisms, noise
 from bayesdp.noise.base import registered_law
-from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.papers import bounded_statistics
 from bayesdp.privacy import approximate_dp
 
 __all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example", "variants"]
@@ -215,7 +215,6 @@ for _example in (
         sampled=True,
     ),
     Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
-    Example(covariance_cone.BoxNorm([0.5, 1.0, 1.5]), 30),
     Example(noise.Censored(noise.DiscreteLaplace(2.0), below=2), 26, sampled=True),
     Example(noise.Censored(noise.DiscreteGaussian(2.5), below=-1, above=6), 12, variant="discrete-gaussian"),
     Example(noise.Censored(noise.Laplace(1.5), 0, 5), 20, variant="laplace"),

@@ -63,7 +63,7 @@ def _off_support(example: Example) -> list[Any]:
     law, found = example.law, []
     if law.integer:
         found.append(example.values + np.array([0.25, -0.25, 0.0]))
-    if not law.independent and law.support != "vectors":
+    if not law.independent:
         found.append(example.values + np.array([1, 0, 0]))
     for end, step in zip(law.limits, (-1, 1), strict=True):
         if np.isfinite(end).all():

@@ -82,8 +82,6 @@ def mass_of(example: Example) -> Mass:
     """By summation over integers or a lattice, or by quadrature over the line, a plane or the simplex."""
     if example.law.support == "simplex":
         return _simplex(example)
-    if example.law.support == "vectors":
-        return _cube(example)
     if example.law.independent:
         return _whole(example) if example.law.integer else _line(example)
     return _lattice(example) if example.law.integer else _plane(example)
@@ -157,34 +155,6 @@ def _simplex(example: Example) -> Mass:
     values = np.concatenate(points)
     mass = _mass(example, values) * np.concatenate(sizes)
     return Mass(values, mass, bin_of(values), 24 + 64, bin_of, example.tolerance)
-
-
-def _cube(example: Example) -> Mass:
-    """Gauss's rule of six nodes of the radius in 40 steps, and of 2 x 2 nodes in the quarters of the six faces of each box.
-
-    Bins are quarters of faces and ranges of the radius.
-    """
-    scales = np.broadcast_to(np.asarray(example.law.b), (3,))
-    edge = np.linspace(0.0, example.reach, 41)
-    nodes, weights = np.polynomial.legendre.leggauss(6)
-    half = 0.5 * (edge[1] - edge[0])
-    radius = (edge[:-1, None] + half * (1.0 + nodes)).reshape(-1)
-    pair = 0.5 * (1.0 + np.array([-1.0, 1.0]) / np.sqrt(3.0))
-    grid = np.stack(np.meshgrid([*-pair, *pair], [*-pair, *pair]), axis=-1).reshape(-1, 2)
-    faces = [np.insert(grid, axis, side, axis=-1) for axis in range(3) for side in (-1.0, 1.0)]
-    values = (radius[:, None, None] * np.concatenate(faces)).reshape(-1, 3) * scales + example.location
-    # Each node of the radius stands for a shell, each of a face for a quarter of a quarter: area 4 / 16.
-    sizes = np.repeat(np.tile(half * weights, 40) * radius**2, 6 * 16) * np.prod(scales) / 4.0
-    bands = edge[[0, 2, 4, 6, 8, 12, 40]]
-
-    def bin_of(found: Floats) -> Ints:
-        noise = (found - example.location) / scales
-        most = np.abs(noise).max(axis=1)
-        face = 8 * np.abs(noise).argmax(axis=1) + (noise > 0.0) @ [4, 2, 1]
-        band = np.searchsorted(bands, most, side="right") - 1
-        return np.where(band < 6, 24 * band + face, 24 * 6).astype(np.int64)
-
-    return Mass(values, _mass(example, values) * sizes, bin_of(values), 24 * 6, bin_of, example.tolerance)
 
 
 def _lattice(example: Example) -> Mass:
