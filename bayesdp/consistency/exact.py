@@ -24,10 +24,10 @@ from bayesdp._text import printable
 from bayesdp._validate import MAX_COUNT, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured, described
-from bayesdp.measurements.exact import has_negative_entry
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 from bayesdp.queries.parts import ONE
+from bayesdp.queries.query import has_negative_entry
 
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]

@@ -32,9 +32,9 @@ from bayesdp.consistency.differences import (
 )
 from bayesdp.consistency.exact import ExactPart, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
-from bayesdp.measurements.exact import has_negative_entry
 from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names
 from bayesdp.queries import SumPart
+from bayesdp.queries.query import has_negative_entry
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

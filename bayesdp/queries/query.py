@@ -19,7 +19,7 @@ import xarray as xr
 from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.frames import Frame, Label
-from bayesdp.queries.parts import ONE, MatrixPart, SumPart, largest_size, part_from_entries, unit_from_text
+from bayesdp.queries.parts import ONE, MatrixPart, SumPart, largest_size, part_from_entries, shown_unit, unit_from_text
 
 type Part = SumPart | MatrixPart
 
@@ -344,6 +344,32 @@ def sets_of_records(query: Query) -> npt.NDArray[np.bool_]:
         else:
             found.append(np.ones(part.rows, dtype=np.bool_))
     return np.concatenate(found)
+
+
+def has_negative_entry(query: Query) -> npt.NDArray[np.bool_]:
+    """For each answer, whether some cell counts negatively in it."""
+    found = []
+    for part in query.parts:
+        negative = np.zeros(part.rows, dtype=np.bool_)
+        if isinstance(part, MatrixPart):
+            entries = part.matrix.tocoo()
+            negative[entries.row[entries.data < 0]] = True
+        found.append(negative)
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *found])
+
+
+def described(query: Query) -> str:
+    """A query in a few words: how many answers, and what they are by."""
+    words = []
+    for part in query.parts:
+        if isinstance(part, MatrixPart):
+            unit = "" if part.unit == 1 else f" in units of {shown_unit(part.unit)}"
+            words.append(f"{part.rows} linear combination{'s' if part.rows > 1 else ''}{unit}")
+        elif part.keep:
+            words.append(f"{part.rows} answer{'s' if part.rows > 1 else ''} by {printable(' × '.join(part.keep))}")
+        else:
+            words.append("grand total")
+    return " and ".join(words)
 
 
 def checked_query(query: Any, frame: Frame | None = None, about: str = "the table of the invariants") -> Query:
