@@ -35,19 +35,6 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
     """All measurements and exact parts of several releases of one table, as one release without a guarantee.
 
     For the total guarantee see `bayesdp.compose`. Messages call them by `names`, for example of files; "release 1", ... by default.
-
-    Examples
-    --------
-    >>> from bayesdp.measurements import Exact
-    >>> from bayesdp.queries import Margins, Totals
-    >>> table = {"county": ["Alpha", "Beta"]}
-    >>> total = Release.from_published(table, exact=[Exact(Totals(table), 50)])
-    >>> cells = Release.from_published(table, exact=[Exact(Margins(table, ["county"]), [20, 31])])
-    >>> joint_release([total, cells], ["total.nc", "cells.nc"])
-    Traceback (most recent call last):
-        ...
-    ValueError: the releases do not fit together: total.nc and cells.nc: exact values contradict one another at total: the
-    published total is 50, but by county, county=Alpha + county=Beta is 51
     """
     called = list(names) if names is not None else [f"release {k}" for k in range(1, len(releases) + 1)]
     given: Any

@@ -36,26 +36,9 @@ type ExactPart = tuple[SumPart | MatrixPart, Ints]
 
 
 def check_consistent(exact: Iterable[Exact]) -> None:
-    """Check that no exact values contradict one another.
+    """Check that no exact values about one table contradict one another, as linear equations; the rows are named.
 
-    Only equalities are looked at, and only as linear equations: that counts are at least zero, and bounds, is
-    for the fiber to check.
-
-    Parameters
-    ----------
-    exact : iterable of Exact
-        About one table.
-
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins, Totals
-    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    >>> check_consistent([Exact(Margins(table, ["county"]), [20, 30]), Exact(Totals(table), 51)])
-    Traceback (most recent call last):
-        ...
-    ValueError: exact values contradict one another at total: by county, county=Alpha + county=Beta is 50, but
-    the published total is 51
+    That counts are at least zero, and bounds, is for the fiber to check.
     """
     parts = equalities(exact)
     sums = [(part, values) for part, values in parts if isinstance(part, SumPart)]
@@ -400,40 +383,12 @@ class CountedOnceWarning(UserWarning):
 def counted_once(
     measurements: Iterable[Measured], earlier: Iterable[Measured] = (), exact: Iterable[Exact] = ()
 ) -> tuple[tuple[Measured, ...], str | None]:
-    """Measurements in which no cell counts twice that has one perturbation.
+    """Measurements in which no cell counts twice that has one perturbation; and which cells are counted once, or None.
 
-    Offices that perturb by cell keys give a cell, that is the same records, the same perturbation in each table that it is
-    published in (`NoiseLaw.same_cell_same_value`): the second time it says nothing new. Two answers are the same cell if they are
-    the same linear combination of the table: a margin of an axis with one label, a table or a total published twice, a total whose
-    other cells are known to be empty. Where cells may be empty, the likelihood says what that means (`bayesdp.noise.base`).
-    Measurements with independent noise are left as they are, equal or not: these are two measurements.
-
-    Parameters
-    ----------
-    measurements : iterable of Measured
-    earlier : iterable of Measured
-        What is known already, about the same table.
-    exact : iterable of Exact
-        What is known of it exactly.
-
-    Returns
-    -------
-    measurements : tuple of Measured
-        Those given, with answers that are there before as unmeasured; those with no answer left are left out.
-    said : str or None
-        Which cells are counted once, in a sentence; None where there are none.
-
-
-    Examples
-    --------
-    Noise of the law below is independent, so that nothing is taken for a copy:
-
-    >>> from bayesdp.noise import DiscreteGaussian
-    >>> from bayesdp.queries import Totals
-    >>> total = Measured(Totals({"county": ["Alpha", "Beta"]}), 12, DiscreteGaussian(sigma=2.0))
-    >>> kept, said = counted_once([total, total])
-    >>> len(kept), said
-    (2, None)
+    Offices that perturb by cell keys give the same records the same perturbation in each table (`NoiseLaw.same_cell_same_value`):
+    the second time it says nothing new. Two answers are the same cell if they are the same linear combination: a margin of an axis with
+    one label, a table or total published twice, a total whose other cells are known by `exact` to be empty. Answers that are there
+    before, or in `earlier`, come back as unmeasured. Independent noise is left as it is: equal or not, these are two measurements.
     """
     first: dict[Key, tuple[float, Measured]] = {}
     measurements, earlier = list(measurements), list(earlier)

@@ -347,8 +347,7 @@ def signs_of_post_processing(
 ) -> str | None:
     """What about the published numbers the stated law does not explain, with advice; None where nothing was found.
 
-    For independent noise of the laws `DiscreteLaplace`, `DiscreteGaussian`, `Laplace` and `Gaussian`; noise that keeps exact
-    totals is checked against these by `check_noisy_keeps_invariants`. Looked for are
+    Looked for, under independent noise of a law with a scale, are
 
     * no negative number among many zeros, or among many numbers of at most one scale;
     * numbers that are all multiples of 2, 3, 5, 10 and so on;
@@ -357,28 +356,7 @@ def signs_of_post_processing(
     Each sign has a bound on its probability that holds for every true table of counts. It is reported where that bound is below
     `FALSE_ALARMS` divided by the number of signs looked for, so that all together have at most that rate of false alarms.
     Perturbed counts that add up are reported besides, as by `made_consistent`. A table that was changed in other ways, or is small or
-    far from zero, gives no sign: this does not show that the numbers follow their law.
-
-    Parameters
-    ----------
-    measurements : iterable of Measured
-    exact : iterable of Exact
-    groups : sequence, optional
-        The differences of a `bayesdp.check_law` of these, where it was made before.
-
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesdp.noise import DiscreteGaussian
-    >>> from bayesdp.queries import Identity
-    >>> county = Identity({"county": [f"c{i}" for i in range(60)]})
-    >>> noisy = DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0)
-    >>> signs_of_post_processing([Measured(county, noisy, DiscreteGaussian(5.0))]) is None
-    True
-    >>> clipped = Measured(county, np.maximum(noisy, 0), DiscreteGaussian(5.0))
-    >>> signs_of_post_processing([clipped]).split(" (probability")[0]
-    'none of the 60 noisy numbers (60 answers by county) is negative and 23 are exactly 0'
+    far from zero, gives no sign. `groups` are the differences of a `bayesdp.check_law` of these, where it was made before.
     """
     measurements, exact = list(measurements), list(exact)
     published = published_of(measurements)
@@ -432,31 +410,6 @@ def made_consistent(
     Perturbed counts (rounded, cell keys) add up now and then: the chance that all published sums of the finest numbers agree with
     these is worked out from the laws, and reported below one in a thousand. Counts whose remainders by a base are not equally likely,
     such as multiples of ten, are another matter: these may add up although each was rounded on its own.
-
-    Parameters
-    ----------
-    measurements, exact, groups
-        As for `signs_of_post_processing`.
-
-    Examples
-    --------
-    Twelve areas, whose totals are the sums of their noisy cells:
-
-    >>> import numpy as np
-    >>> from bayesdp.noise import DiscreteGaussian
-    >>> from bayesdp.queries import Identity, Margins
-    >>> table = {"area": list("abcdefghijkl"), "sex": ["f", "m"]}
-    >>> law = DiscreteGaussian(sigma=5.0)
-    >>> noisy = law.draw(np.random.default_rng(1), (12, 2), location=30)
-    >>> cells = Measured(Identity(table), noisy, law)
-    >>> made_consistent([cells, Measured(Margins(table, ["area"]), noisy.sum(axis=1), law)])
-    '24 answers by area × sex and 12 answers by area agree exactly on all 12 sums that both determine (chance at most 9e-17)'
-
-    Totals with noise of their own agree on some:
-
-    >>> totals = law.draw(np.random.default_rng(2), (12,), location=60)
-    >>> made_consistent([cells, Measured(Margins(table, ["area"]), totals, law)]) is None
-    True
     """
     measurements, exact = list(measurements), list(exact)
     groups = differences_of(answers_of(measurements, exact)[0])[0] if groups is None else groups

@@ -308,16 +308,7 @@ class Exact:
 
 
 def held_back(measured: Measured) -> list[str]:
-    """Phrases like "12 of them under 90", for answers of a law with thresholds; none for other laws.
-
-    Examples
-    --------
-    >>> from bayesdp.noise import Censored, Gaussian
-    >>> from bayesdp.queries import Identity
-    >>> cells = Identity({"county": ["Alpha", "Beta"]})
-    >>> held_back(Measured(cells, [9, 30.5], Censored(Gaussian(2.0), below=10)))
-    ['1 of them under 10']
-    """
+    """Phrases like "12 of them under 90", for answers of a law with thresholds; none for other laws."""
     counts = {
         why: int(np.sum(which & ~measured.unmeasured)) for why, which in measured.law.withheld(measured.values).items()
     }

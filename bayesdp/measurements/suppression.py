@@ -34,16 +34,7 @@ type Floats = npt.NDArray[np.float64]
 def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
     """The numbers that were published, in the order of the query, 0 where there are none, and where there are some.
 
-    `published` is a mapping from labels (of several dimensions, tuples) or names of answers to numbers; a Series with named levels, of
-    which rows may be missing; a DataArray, of which labels may be missing; or numbers of the query's shape. NaN, None and masked
-    numbers are missing.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Identity
-    >>> county = Identity({"county": ["Alpha", "Beta", "Gamma"]})
-    >>> published_answers(county, {"Gamma": 12, "county=Alpha": 95})
-    (array([95.,  0., 12.]), array([ True, False,  True]))
+    `published` has labels (of several dimensions, tuples) or names of answers, of which some may be missing, or the query's shape.
     """
     checked_query(query)
     if isinstance(published, np.ma.MaskedArray):
