@@ -237,26 +237,24 @@ class Streamed:
         level = probability(prob, "prob")
         cells, dims = self.tree[CELLS].to_dataset(), self.release.dims
         shares = cells["share"].values.astype(np.float64)
-        ends = [
-            np.flatnonzero(np.isclose(shares, tail, rtol=0, atol=1e-9)) for tail in ((1 - level) / 2, (1 + level) / 2)
-        ]
-        if not all(places.size for places in ends):
-            known = [
-                1 - 2 * share
-                for share in shares
-                if share < 0.5 and np.isclose(shares, 1 - share, rtol=0, atol=1e-9).any()
-            ]
+
+        def place(share: float) -> int | None:
+            return next((i for i, own in enumerate(shares) if abs(own - share) <= 1e-9), None)
+
+        tails = (1 - level) / 2, (1 + level) / 2
+        low, high = map(place, tails)
+        if low is None or high is None:
+            known = [f"{1 - 2 * share:.10g}" for share in shares if share < 0.5 and place(1 - share) is not None]
             raise ValueError(
-                f"prob={prob:.10g} needs the quantiles {(1 - level) / 2:.10g} and {(1 + level) / 2:.10g} of the cells, which were not "
-                f"kept; there are intervals for prob = {', '.join(f'{prob:.10g}' for prob in known) or 'none'}. Fit again with these "
-                "in `quantiles`"
+                f"prob={prob:.10g} needs the quantiles {tails[0]:.10g} and {tails[1]:.10g} of the cells, which were not kept; there "
+                f"are intervals for prob = {', '.join(known) or 'none'}. Fit again with these in `quantiles`"
             )
 
         def flat(values: xr.DataArray) -> Floats:
             return np.asarray(values.transpose(*dims).values, dtype=np.float64).reshape(-1)
 
         quantile = cells["quantile"]
-        lower, upper = (flat(quantile.isel(share=int(places[0]), drop=True)) for places in ends)
+        lower, upper = (flat(quantile.isel(share=at, drop=True)) for at in (low, high))
         return CellNumbers(
             flat(cells["mean"]), flat(cells["sd"]), lower, upper, flat(cells["ess"]), flat(cells["rhat"])
         )

@@ -386,9 +386,9 @@ def counted_once(
     """Measurements in which no cell counts twice that has one perturbation; and which cells are counted once, or None.
 
     Offices that perturb by cell keys give the same records the same perturbation in each table (`NoiseLaw.same_cell_same_value`):
-    the second time it says nothing new. Two answers are the same cell if they are the same linear combination: a margin of an axis with
-    one label, a table or total published twice, a total whose other cells are known by `exact` to be empty. Answers that are there
-    before, or in `earlier`, come back as unmeasured. Independent noise is left as it is: equal or not, these are two measurements.
+    the second time it says nothing new. Two answers are the same cell if they are the same linear combination: a margin of an axis
+    with one label, a table or total published twice, a total whose other cells are known by `exact` to be empty. Answers that are
+    there before, or in `earlier`, come back as unmeasured. Independent noise is left as it is: these are two measurements.
     """
     first: dict[Key, tuple[float, Measured]] = {}
     measurements, earlier = list(measurements), list(earlier)
