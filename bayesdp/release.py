@@ -23,7 +23,7 @@ from bayesdp.consistency import (
     check_consistent,
     check_noisy_keeps_invariants,
     check_not_made_consistent,
-    check_one_value,
+    counted_once,
     law_check,
     warn_if_post_processed,
 )
@@ -50,24 +50,20 @@ def _listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
     return found
 
 
-def _check_statistics(measurements: tuple[Measured, ...], exact: tuple[Exact, ...]) -> None:
-    """Statistics are any real numbers: nothing is exact about them, and no law keeps their totals."""
-    if exact:
+def _check_about(about: str, measurements: tuple[Measured, ...], exact: tuple[Exact, ...]) -> None:
+    """Statistics are any real numbers: nothing is exact about them, no law keeps their totals; shares and their like are no counts."""
+    if about == "statistics" and exact:
         raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(part) for part in exact], 2)}")
+    no_counts = {"simplex": "that of shares that add up to 1", "vectors": "noise of a vector of statistics"}
     for part in measurements:
-        if part.law.keeps_invariants:
+        if about == "statistics" and part.law.keeps_invariants:
             raise ValueError(
                 f"a release of statistics needs laws of independent noise, or laws within bounds, got {part.law.name!r}, which keeps "
                 "invariants of a table of counts"
             )
-
-
-def _check_counts(measurements: tuple[Measured, ...]) -> None:
-    """Shares are no counts: their law is around proportions."""
-    for part in measurements:
-        if part.law.support == "simplex":
+        if about == "counts" and part.law.support in no_counts:
             raise ValueError(
-                f"the law {part.law.name!r} is that of shares that add up to 1, which are no counts: state about='statistics'"
+                f"the law {part.law.name!r} is {no_counts[part.law.support]}, which are no counts: state about='statistics'"
             )
 
 
@@ -98,10 +94,6 @@ def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
 _SIMULATED = "simulated: the noise came from a seeded generator; this protects nobody"
 
 
-def _exact(part: Exact) -> str:
-    return repr(part).removeprefix("<Exact: ").removesuffix(">")
-
-
 def _lines(release: Release) -> list[tuple[str, str]]:
     """Headings and sentences: measurements, exact parts, the kind of guarantee."""
     lines = []
@@ -112,10 +104,9 @@ def _lines(release: Release) -> list[tuple[str, str]]:
         what = described(part.query) if release.about == "counts" else printable(", ".join(part.query.names[:3]))
         more = f" and {part.query.rows - 3} more" if release.about != "counts" and part.query.rows > 3 else ""
         lines.append(("measured", f"{what}{more}{missing}, law {part.law}"))
-    lines += [("exact", _exact(part)) for part in release.exact]
-    lines += [
-        ("protection", why) for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why
-    ]
+    lines += [("exact", repr(part).removeprefix("<Exact: ").removesuffix(">")) for part in release.exact]
+    told = dict.fromkeys(part.law.not_private for part in release.measurements)
+    lines += [("protection", why) for why in told if why]
     if release.guarantee is not None:
         lines.append(("guarantee", KINDS[release.guarantee.kind]))
     return lines
@@ -126,24 +117,6 @@ def _title(release: Release) -> str:
         return "Release of 1 statistic" if release.frame.size == 1 else f"Release of {release.frame.size} statistics"
     sizes = " × ".join(map(str, release.frame.shape))
     return f"Release of a table {printable(' × '.join(release.dims))} ({sizes} cells)"
-
-
-def _as_text(release: Release) -> str:
-    """A few lines: what is measured under which law, what is exact, whether the noise was simulated."""
-    rows = [f"  {heading}: {text}" for heading, text in _lines(release)]
-    rows += [f"  {_SIMULATED}"] if release.simulated else []
-    return "\n".join([f"<{_title(release)}", *rows]) + ">"
-
-
-def _as_html(release: Release) -> str:
-    """The lines of `_as_text` as a small HTML table; labels are escaped."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
-        f"<td style='text-align:left'>{html.escape(printable(text))}</td></tr>"
-        for heading, text in _lines(release)
-    )
-    remark = f"<p><strong>{html.escape(_SIMULATED)}</strong></p>" if release.simulated else ""
-    return f"<p><strong>{html.escape(_title(release))}</strong></p><table>{rows}</table>{remark}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,10 +184,7 @@ class Release:
         frame = Frame.of(self.frame)
         measurements = _listed(self.measurements, Measured, "measured")
         exact = _listed(self.exact, Exact, "exact")
-        if choice(self.about, ABOUT, "about") == "statistics":
-            _check_statistics(measurements, exact)
-        else:
-            _check_counts(measurements)
+        _check_about(choice(self.about, ABOUT, "about"), measurements, exact)
         if not measurements and not exact:
             raise ValueError("a release needs at least one measured or exact part")
         parts: list[Measured | Exact] = [*measurements, *exact]
@@ -246,7 +216,7 @@ class Release:
         check_consistent(exact)
         for part in measurements:
             check_noisy_keeps_invariants(part, exact)
-        check_one_value(measurements, exact)
+        counted_once(measurements, exact=exact)  # or no cell may have two values
 
     @classmethod
     def from_published(
@@ -402,7 +372,6 @@ class Release:
             raise ValueError(
                 "a release of statistics has no fiber: a fiber holds the tables of counts that agree with it"
             )
-
         return Fiber.of(self.exact, self.frame)
 
     def to_dataset(self) -> xr.Dataset:
@@ -561,7 +530,15 @@ class Release:
         return hash((self.frame, self.measurements, self.exact))
 
     def __repr__(self) -> str:
-        return _as_text(self)
+        rows = [f"  {heading}: {text}" for heading, text in _lines(self)]
+        rows += [f"  {_SIMULATED}"] if self.simulated else []
+        return "\n".join([f"<{_title(self)}", *rows]) + ">"
 
     def _repr_html_(self) -> str:
-        return _as_html(self)
+        cell = "style='text-align:left'"
+        rows = "".join(
+            f"<tr><th {cell}>{html.escape(heading)}</th><td {cell}>{html.escape(printable(text))}</td></tr>"
+            for heading, text in _lines(self)
+        )
+        remark = f"<p><strong>{html.escape(_SIMULATED)}</strong></p>" if self.simulated else ""
+        return f"<p><strong>{html.escape(_title(self))}</strong></p><table>{rows}</table>{remark}"

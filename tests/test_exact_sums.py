@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bayesdp.consistency import _of_table
+from bayesdp.consistency.exact import _of_table
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 

@@ -14,12 +14,20 @@
 from __future__ import annotations
 
 from bayesdp.composition._total import is_nested
-from bayesdp.composition.checked_posterior import check_posterior, converged_of
-from bayesdp.composition.composing import Composition, as_one, compose, loss_at_difference, posterior_release
-from bayesdp.composition.joint import check_law, joint_release
-from bayesdp.composition.of_posterior import (
+from bayesdp.composition.composing import (
+    Composition,
+    as_one,
+    check_law,
+    compose,
+    joint_release,
+    loss_at_difference,
+    posterior_release,
+)
+from bayesdp.composition.posteriors import (
     CELLS,
     Streamed,
+    check_posterior,
+    converged_of,
     determined_of,
     draws_of,
     is_streamed,
@@ -30,23 +38,7 @@ from bayesdp.composition.of_posterior import (
 from bayesdp.mechanisms.stated import LOSS_UNKNOWN
 
 __all__ = [
-    "CELLS",
-    "LOSS_UNKNOWN",
-    "Composition",
-    "Streamed",
-    "as_one",
-    "check_law",
-    "check_posterior",
-    "compose",
-    "converged_of",
-    "determined_of",
-    "draws_of",
-    "is_nested",
-    "is_streamed",
-    "joint_release",
-    "loss_at_difference",
-    "posterior_release",
-    "releases_of_posterior",
-    "releases_of_tables",
-    "tables_of_posterior",
-]
+    "CELLS", "LOSS_UNKNOWN", "Composition", "Streamed", "as_one", "check_law", "check_posterior", "compose", "converged_of",
+    "determined_of", "draws_of", "is_nested", "is_streamed", "joint_release", "loss_at_difference", "posterior_release",
+    "releases_of_posterior", "releases_of_tables", "tables_of_posterior",
+]  # fmt: skip

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,75 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import probability
+from bayesdp._validate import probability, shown
 from bayesdp.composition._total import common_kind, is_nested, needs_delta, parts_of, total, total_guarantee
-from bayesdp.composition.joint import joint_release
-from bayesdp.composition.of_posterior import releases_of_posterior
+from bayesdp.composition.posteriors import releases_of_posterior
+from bayesdp.consistency import LawCheck, check_consistent
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
+from bayesdp.measurements import Exact, Measured, described
 from bayesdp.mechanisms.stated import LOSS_UNKNOWN, composition_name
 from bayesdp.privacy import Difference, Guarantee, SemiAdjacency, semi_adjacency
 from bayesdp.privacy.losses import Loss
 from bayesdp.release import Release
 from bayesdp.sensitivities.kept import kept_differences
+
+_NEVER_BY_CHANCE = 4
+"""Two measurements with this number of answers that are all equal have the same noise; fewer may be equal by chance."""
+
+
+def joint_release(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
+    """All measurements and exact parts of several releases of one table, as one release without a guarantee.
+
+    For the total guarantee see `bayesdp.compose`. Messages call them by `names`, for example of files; "release 1", ... by default.
+    """
+    called = list(names) if names is not None else [f"release {k}" for k in range(1, len(releases) + 1)]
+    given: Any
+    for given, name in zip(releases, called, strict=True):
+        if not isinstance(given, Release):
+            raise TypeError(f"releases must be Release objects, but {name} is a {type(given).__name__}")
+    if len(releases) == 1:
+        return releases[0]
+    for release, name in zip(releases, called, strict=True):
+        if release.about != releases[0].about:
+            raise ValueError(
+                f"all releases must be about one table, but {called[0]} is about {releases[0].about} and {name} about {release.about}"
+            )
+    pairs = list(combinations(zip(releases, called, strict=True), 2))
+    for (one, first), (other, second) in pairs:
+        _check_same_table(one, first, other, second)
+        _check_not_twice(one, first, other, second)
+        try:
+            check_consistent(tuple(dict.fromkeys((*one.exact, *other.exact))))
+        except ValueError as error:
+            raise ValueError(f"the releases do not fit together: {first} and {second}: {error}") from error
+    try:
+        joint = _joined(releases)
+        joint.check_feasible()
+    except ValueError as error:
+        raise ValueError(f"the releases do not fit together: {error}") from error
+    owners = [k for k, release in enumerate(releases) for _ in release.measurements]
+    exact = dict[Exact, int]()
+    for k, release in enumerate(releases):
+        for part in release.exact:
+            exact.setdefault(part, k)
+    owners += reversed(exact.values())  # sources that are exact are negative numbers: from the end
+    told = joint.law_check.contradiction(lambda one, other: owners[one] != owners[other])
+    if told is not None:
+        first, second = (called[owners[source]] for source in told.sources)
+        raise ValueError(
+            f"the releases do not fit together: {first} and {second} contradict each other by their laws: {told.told}. They are taken "
+            "as one table at one time; fit tables of different times or populations each by itself, or correct a law"
+        )
+    return joint
+
+
+def _joined(releases: Sequence[Release]) -> Release:
+    exact = tuple(dict.fromkeys(part for release in releases for part in release.exact))
+    measurements = _renamed([part for release in releases for part in release.measurements])
+    simulated = any(release.simulated for release in releases)
+    return Release(releases[0].frame, measurements, exact, simulated=simulated, about=releases[0].about)
+
 
 _WIDTH = 100
 _NAMED = 10
@@ -67,16 +126,6 @@ class Composition:
         """The total loss for pairs of tables that agree on all invariants; None where a release states no loss."""
         return self.release.guarantee
 
-    @property
-    def rank(self) -> int:
-        """The rank of the joint invariants."""
-        return self.invariants.rank
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The rank of the invariants of each release."""
-        return tuple(release.invariants.rank for release in self.releases)
-
     @cached_property
     def semi_adjacency(self) -> SemiAdjacency:
         """How many records change when one does and all exact answers stay: in both conventions, or why that is not known.
@@ -86,32 +135,10 @@ class Composition:
         return semi_adjacency(self.fiber)
 
     @cached_property
-    def narrowed(self) -> npt.NDArray[np.bool_]:
-        """Cells whose range of possible counts the combination makes smaller than each release alone, shape ``(*table)``."""
-        lower, upper = _limits(self.release)
-        alone = [_limits(release) for release in self.releases]
-        return np.asarray(
-            (lower > np.max([low for low, _ in alone], axis=0)) | (upper < np.min([high for _, high in alone], axis=0))
-        )
-
-    @cached_property
     def newly_determined(self) -> npt.NDArray[np.bool_]:
         """Cells with one possible count only, which no release determines alone, shape ``(*table)``."""
         alone = np.any([release.fiber.determined() for release in self.releases], axis=0)
         return np.asarray(self.fiber.determined() & ~alone)
-
-    @property
-    def determined_cells(self) -> tuple[str, ...]:
-        """Labels of the cells with one possible count only: nothing protects them."""
-        return self._labels(self.fiber.determined())
-
-    @property
-    def newly_determined_cells(self) -> tuple[str, ...]:
-        """Labels of the cells that only the combination determines."""
-        return self._labels(self.newly_determined)
-
-    def _labels(self, which: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-        return tuple(self.release.frame.exact_cell_name(int(cell)) for cell in np.flatnonzero(which))
 
     def __str__(self) -> str:
         last = str(self.guarantee) if self.guarantee is not None else f"Total loss: {self.loss_unknown}"
@@ -130,7 +157,7 @@ class Composition:
             lines.append(
                 f"release {number}: rank {release.invariants.rank}, {release.invariants.dimension} dimensions free{more}"
             )
-        lines.append(f"together: rank {self.rank}, {free} dimensions free")
+        lines.append(f"together: rank {self.invariants.rank}, {free} dimensions free")
         if not free:
             lines.append(
                 "The invariants determine the whole table: no two tables agree on them, and nothing is protected."
@@ -146,28 +173,33 @@ class Composition:
         adjacency_text = str(self.semi_adjacency)
         lines.append(adjacency_text[0].upper() + adjacency_text[1:])
         least = "" if self.fiber.determined_is_complete else "at least "
-        determined, new = self.determined_cells, self.newly_determined_cells
-        lines.append(f"Cells with one possible count: {least}{len(determined)} of {frame.size}{_named(determined)}")
-        lines.append(f"  of these, determined only by the combination: {len(new)}{_named(new)}")
-        lines.append(f"Cells whose range the combination makes smaller: {int(self.narrowed.sum())}")
+        determined, new = self.fiber.determined(), self.newly_determined
+        lower, upper = _limits(self.release)
+        alone = [_limits(release) for release in self.releases]
+        narrowed = (lower > np.max([low for low, _ in alone], 0)) | (upper < np.min([high for _, high in alone], 0))
+        lines.append(
+            f"Cells with one possible count: {least}{determined.sum()} of {frame.size}{self._named(determined)}"
+        )
+        lines.append(f"  of these, determined only by the combination: {new.sum()}{self._named(new)}")
+        lines.append(f"Cells whose range the combination makes smaller: {narrowed.sum()}")
         text = [textwrap.fill(line, _WIDTH, subsequent_indent="      ") for line in lines]
         return "\n  ".join(text) + "\n" + textwrap.indent(last, "  ")
 
     def __repr__(self) -> str:
-        free = self.invariants.dimension
-        return f"<Composition of {len(self.releases)} releases: rank {self.rank} from {self.ranks}, {free} dimensions free>"
+        ranks, joint = tuple(release.invariants.rank for release in self.releases), self.invariants
+        return (
+            f"<Composition of {len(ranks)} releases: rank {joint.rank} from {ranks}, {joint.dimension} dimensions free>"
+        )
+
+    def _named(self, which: npt.NDArray[np.bool_]) -> str:
+        cells = np.flatnonzero(which).tolist()
+        more = f", ... ({len(cells) - _NAMED} more)" if len(cells) > _NAMED else ""
+        return f": {'; '.join(map(self.release.frame.cell_name, cells[:_NAMED]))}{more}" if cells else ""
 
 
 def _limits(release: Release) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     lower, upper = release.fiber.bounds()
     return lower.astype(np.float64), np.where(upper < 0, np.inf, upper)
-
-
-def _named(cells: Sequence[str]) -> str:
-    if not cells:
-        return ""
-    more = f", ... ({len(cells) - _NAMED} more)" if len(cells) > _NAMED else ""
-    return ": " + "; ".join(map(printable, cells[:_NAMED])) + more
 
 
 def compose(*releases: Release, delta: float | None = None, at_delta: float | None = None) -> Composition:
@@ -309,3 +341,94 @@ def loss_at_difference(
     kind = common_kind(stated, both)
     known = [found for part in parts if (found := part.loss(difference)) is not None]
     return total(known, kind, both) if len(known) == len(parts) else None
+
+
+def check_law(release: Release, *others: Release) -> LawCheck:
+    """Are the published numbers compatible with the laws stated of them? Without a model of the counts.
+
+    Compared are sums that are equal in every table: published totals with sums of published parts, several measurements of the
+    same sums, noisy sums with exact ones. What they differ by is noise alone, whose law is known: p-values hold for every true table.
+    Differences may be too large (more noise than stated, tables of two times, an error) or too small (totals that are sums of
+    published cells, less noise than stated).
+
+    Parameters
+    ----------
+    release : Release
+    *others : Release
+        Of the same table. All numbers are compared with all, for one p-value.
+
+    Returns
+    -------
+    LawCheck
+        ``pvalue`` (NaN where no published sums have to agree), ``table`` with a row for each group of differences, ``worst`` with the
+        worst ones by name, and ``plot()``.
+
+    Examples
+    --------
+    Noise of standard deviation 4 that is stated as 1.5:
+
+    >>> import bayesdp as bdp
+    >>> table = {"area": list("abcdefghijkl"), "sex": ["f", "m"]}
+    >>> noisy = bdp.noise.DiscreteGaussian(4.0).draw(1, (12, 2), location=30)
+    >>> cells = bdp.Measured(bdp.Identity(table), noisy, bdp.noise.DiscreteGaussian(1.5))
+    >>> release = bdp.Release.from_published(table, [cells], [bdp.Exact(bdp.Margins(table, ["area"]), [60] * 12)])
+    >>> bdp.check_law(release).pvalue < 1e-4
+    True
+    """
+    releases = (release, *others)
+    other: Any
+    for number, other in enumerate(releases, 1):
+        if not isinstance(other, Release):
+            raise TypeError(f"release {number} must be a bayesdp.Release, got {type(other).__name__}")
+        _check_same_table(releases[0], "release 1", other, f"release {number}")
+    return release.law_check if not others else _joined(releases).law_check
+
+
+def _check_same_table(one: Release, first: str, other: Release, second: str) -> None:
+    if other.frame.same_cells(one.frame):
+        return
+    if one.frame.dims != other.frame.dims:
+        raise ValueError(
+            f"all releases must be about one table, but {first} has the dimensions {shown(one.frame.dims)} and {second} "
+            f"{shown(other.frame.dims)}"
+        )
+    for dim in one.frame.dims:
+        mine, theirs = one.frame.labels_of(dim), other.frame.labels_of(dim)
+        odd = [label for label in mine if label not in theirs] + [label for label in theirs if label not in mine]
+        if odd:
+            raise ValueError(
+                f"all releases must be about one table, but {first} and {second} have different labels of {dim!r}: {shown(odd)}"
+            )
+        if mine != theirs:
+            raise ValueError(
+                f"all releases must label the table in one order, but {first} has {dim!r} as {shown(mine, 3)} and {second} as "
+                f"{shown(theirs, 3)}; make both from files whose lines are in the same order"
+            )
+
+
+def _check_not_twice(one: Release, first: str, other: Release, second: str) -> None:
+    if other == one and other.measurements:
+        raise ValueError(f"{second} is {first} again: its noise would be counted twice")
+    for measured in other.measurements:
+        if measured in one.measurements and int((~measured.unmeasured).sum()) >= _NEVER_BY_CHANCE:
+            raise ValueError(
+                f"{first} and {second} hold the same noisy numbers, {described(measured.query)} under the law {measured.law}: that "
+                "noise would be counted twice. (Independent noise that came out alike is told apart by names, Measured(name=...))"
+            )
+
+
+def _renamed(measurements: Sequence[Measured]) -> tuple[Measured, ...]:
+    """Measurements with distinct names, those of later releases with a number."""
+    taken: set[str] = set()
+    found = []
+    for part in measurements:
+        name, count = part.name, 1
+        while name is not None and name in taken:
+            count += 1
+            name = f"{part.name}_{count}"
+        if name is not None:
+            taken.add(name)
+        if name != part.name:
+            part = Measured(part.query, part.given, part.law, part.invariants, name, unmeasured=part.unmeasured)
+        found.append(part)
+    return tuple(found)

@@ -13,18 +13,72 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp.consistency._differences import Differences, Published, agreeing, answers_of, differences_of, published_of
-from bayesdp.consistency._sums import ExactPart, equalities, meet, row_map
-from bayesdp.measurements import Exact, Measured
+from bayesdp.consistency.differences import (
+    FALSE_ALARMS,
+    Differences,
+    PostProcessedWarning,
+    agreeing,
+    answers_of,
+    differences_of,
+    grid_of,
+)
+from bayesdp.consistency.exact import ExactPart, equalities, meet, row_map
+from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names
 from bayesdp.queries import SumPart
+from bayesdp.queries.query import has_negative_entry
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """Answers with independent noise of a scale each."""
+
+    measured: Measured
+    law: Callable[[Floats], Any]  # from scales to the law of noise of these scales (`NoiseLaw.at_scales`)
+    values: Floats  # shape (answers,), as all that follow
+    scale: Floats
+    measures: Mask  # which were published
+    nonnegative: Mask  # which are sums of counts, and so at least zero in every table
+    grid: float  # distance of numbers that may have been published: 1 for integer noise, else a power of ten
+
+    @property
+    def words(self) -> str:
+        """How many answers there are, and the labels that they are by."""
+        return described(self.measured.query)
+
+    def cdf(self, at: Floats, scale: float) -> Floats:
+        """Distribution function of noise of one scale, at some points."""
+        return np.asarray(self.law(np.full(at.shape, scale)).cdf(at))
+
+
+def published_of(measurements: Iterable[Measured]) -> list[Published]:
+    """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale."""
+    # Laws that give one cell one value are left out: the same cell in two tables agrees by its making.
+    found = []
+    for measured in measurements:
+        law: Any = measured.law
+        if law.at_scales(1.0) is not None and not law.same_cell_same_value:
+            shape = measured.query.shape
+            values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
+            measures = ~measured.unmeasured.reshape(-1)
+            scale = np.broadcast_to(law.scale, shape).reshape(-1)
+            grid = 1.0 if law.integer else grid_of(values[measures])
+            nonnegative = ~has_negative_entry(measured.query)
+            found.append(Published(measured, law.at_scales, values, scale, measures, nonnegative, grid))
+    return found
+
 
 BASES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 500.0, 1000.0)
 """Bases that are looked for; those below 2 only where noise is real, and of a scale that they matter for."""
@@ -54,27 +108,19 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
             continue
         steps = values / base
         if np.all(np.abs(steps - np.rint(steps)) <= 1e-9 * np.maximum(np.abs(steps), 1.0)):
-            share = _residue(answers, scale, base) if integer else _band(answers, scale, base)
+            zero = np.zeros(len(scale))
+            if integer:  # P(base divides the noise)
+                fine, coarse = (answers.law(own).log_mass(zero) for own in (scale, scale / base))
+                share = np.exp(fine - coarse)
+            else:  # a bound on the probability of falling within half the grid of a multiple
+                share = base / _FINER * (1.0 / base + np.exp(answers.law(scale).log_density(zero)))
             words = f"all {len(values)} noisy numbers ({answers.words}) are multiples of {base:g}"
             if not integer and base == math.floor(base):
                 words += ", and real noise gives no whole numbers"
                 discrete = f"discrete-{answers.measured.law.name}"
                 words += f", as {discrete} does" if discrete in law_names() else ""
-            found.append((float(np.exp(np.sum(np.log(share)))), words))
+            found.append((float(np.exp(np.sum(np.log(np.minimum(share, 1.0))))), words))
     return found
-
-
-def _residue(answers: Published, scale: Floats, base: float) -> Floats:
-    """P(base divides the noise), for each answer."""
-    zero = np.zeros(len(scale))
-    fine, coarse = (answers.law(scales).log_mass(zero) for scales in (scale, scale / base))
-    return np.asarray(np.minimum(np.exp(fine - coarse), 1.0))
-
-
-def _band(answers: Published, scale: Floats, base: float) -> Floats:
-    """A bound on the probability of falling within half the grid of a multiple, for each answer."""
-    peak = np.exp(answers.law(scale).log_density(np.zeros(len(scale))))
-    return np.asarray(np.minimum(base / _FINER * (1.0 / base + peak), 1.0))
 
 
 TESTS = 2
@@ -145,10 +191,6 @@ def _gains(answers: Published, scales: Floats, window: Floats) -> Floats:
         gains[i] = np.max(np.outer(_WEIGHTS - 1.0, inside) - below, axis=1, initial=0.0)
     return gains
 
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 EVERYTHING, _SOMETHING = 1e-3, 1e-6
 """Largest chance that is reported where all sums of the finest published numbers agree, and where some sets of them do."""
@@ -300,21 +342,12 @@ def _alone(base: _Counts, total: _Total) -> float:
     return chance
 
 
-FALSE_ALARMS = 1e-6
-"""Probability, at most, that a release whose numbers do follow their law is warned about, whatever the true table."""
-
-
-class PostProcessedWarning(UserWarning):
-    """The published numbers look clipped, rounded or made consistent after the noise was added, or as if they were of two tables."""
-
-
 def signs_of_post_processing(
     measurements: Iterable[Measured], exact: Iterable[Exact] = (), groups: Sequence[Differences] | None = None
 ) -> str | None:
     """What about the published numbers the stated law does not explain, with advice; None where nothing was found.
 
-    For independent noise of the laws `DiscreteLaplace`, `DiscreteGaussian`, `Laplace` and `Gaussian`; noise that keeps exact
-    totals is checked against these by `check_noisy_keeps_invariants`. Looked for are
+    Looked for, under independent noise of a law with a scale, are
 
     * no negative number among many zeros, or among many numbers of at most one scale;
     * numbers that are all multiples of 2, 3, 5, 10 and so on;
@@ -323,28 +356,7 @@ def signs_of_post_processing(
     Each sign has a bound on its probability that holds for every true table of counts. It is reported where that bound is below
     `FALSE_ALARMS` divided by the number of signs looked for, so that all together have at most that rate of false alarms.
     Perturbed counts that add up are reported besides, as by `made_consistent`. A table that was changed in other ways, or is small or
-    far from zero, gives no sign: this does not show that the numbers follow their law.
-
-    Parameters
-    ----------
-    measurements : iterable of Measured
-    exact : iterable of Exact
-    groups : sequence, optional
-        The differences of a `bayesdp.check_law` of these, where it was made before.
-
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesdp.noise import DiscreteGaussian
-    >>> from bayesdp.queries import Identity
-    >>> county = Identity({"county": [f"c{i}" for i in range(60)]})
-    >>> noisy = DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0)
-    >>> signs_of_post_processing([Measured(county, noisy, DiscreteGaussian(5.0))]) is None
-    True
-    >>> clipped = Measured(county, np.maximum(noisy, 0), DiscreteGaussian(5.0))
-    >>> signs_of_post_processing([clipped]).split(" (probability")[0]
-    'none of the 60 noisy numbers (60 answers by county) is negative and 23 are exactly 0'
+    far from zero, gives no sign. `groups` are the differences of a `bayesdp.check_law` of these, where it was made before.
     """
     measurements, exact = list(measurements), list(exact)
     published = published_of(measurements)
@@ -359,7 +371,7 @@ def signs_of_post_processing(
     if not reported:
         return None
     listed = "; ".join(
-        f"{words} (probability at most {_shown(bound)} under the stated law)" for bound, words in reported
+        f"{words} (probability at most {max(bound, 1e-99):.0e} under the stated law)" for bound, words in reported
     )
     laws = ", ".join(dict.fromkeys(str(measured.law) for measured in measurements if measured.law.independent))
     return (
@@ -374,24 +386,12 @@ def signs_of_post_processing(
 
 
 def warn_if_post_processed(
-    measurements: Iterable[Measured],
-    exact: Iterable[Exact],
-    groups: Sequence[Differences] | None = None,
-    stacklevel: int = 2,
+    measurements: Iterable[Measured], exact: Iterable[Exact], groups: Sequence[Differences] | None = None
 ) -> None:
-    """Warn of `signs_of_post_processing`.
-
-    Warns
-    -----
-    PostProcessedWarning
-    """
+    """Warn of `signs_of_post_processing`, at the line that called the caller."""
     reported = signs_of_post_processing(measurements, exact, groups)
     if reported is not None:
-        warnings.warn(reported, PostProcessedWarning, stacklevel=stacklevel + 1)
-
-
-def _shown(bound: float) -> str:
-    return f"{max(bound, 1e-99):.0e}"
+        warnings.warn(reported, PostProcessedWarning, stacklevel=3)
 
 
 FEWEST_SUMS = 10
@@ -410,34 +410,6 @@ def made_consistent(
     Perturbed counts (rounded, cell keys) add up now and then: the chance that all published sums of the finest numbers agree with
     these is worked out from the laws, and reported below one in a thousand. Counts whose remainders by a base are not equally likely,
     such as multiples of ten, are another matter: these may add up although each was rounded on its own.
-
-    Parameters
-    ----------
-    measurements : iterable of Measured
-    exact : iterable of Exact
-    groups : sequence, optional
-        The differences of a `bayesdp.check_law` of these, where it was made before.
-
-
-    Examples
-    --------
-    Twelve areas, whose totals are the sums of their noisy cells:
-
-    >>> import numpy as np
-    >>> from bayesdp.noise import DiscreteGaussian
-    >>> from bayesdp.queries import Identity, Margins
-    >>> table = {"area": list("abcdefghijkl"), "sex": ["f", "m"]}
-    >>> law = DiscreteGaussian(sigma=5.0)
-    >>> noisy = law.draw(np.random.default_rng(1), (12, 2), location=30)
-    >>> cells = Measured(Identity(table), noisy, law)
-    >>> made_consistent([cells, Measured(Margins(table, ["area"]), noisy.sum(axis=1), law)])
-    '24 answers by area × sex and 12 answers by area agree exactly on all 12 sums that both determine (chance at most 9e-17)'
-
-    Totals with noise of their own agree on some:
-
-    >>> totals = law.draw(np.random.default_rng(2), (12,), location=60)
-    >>> made_consistent([cells, Measured(Margins(table, ["area"]), totals, law)]) is None
-    True
     """
     measurements, exact = list(measurements), list(exact)
     groups = differences_of(answers_of(measurements, exact)[0])[0] if groups is None else groups

@@ -13,7 +13,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.inference.continuous import continuous_tables
 from bayesdp.inference.observed import Observed, observed_by, observed_once, releases_of, replace_observed
 from bayesdp.inference.observing import check_bounded
-from bayesdp.measurements.exact import described
+from bayesdp.measurements import described
 from bayesdp.release import Release
 
 

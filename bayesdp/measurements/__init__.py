@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bayesdp.measurements.exact import SIGNS, Exact, described
-from bayesdp.measurements.measured import Measured, held_back
+from bayesdp.measurements.parts import SIGNS, Exact, Measured, held_back
 from bayesdp.measurements.suppression import suppressed, thresholded, top_coded
+from bayesdp.queries.query import described
 
 __all__ = ["SIGNS", "Exact", "Measured", "described", "held_back", "suppressed", "thresholded", "top_coded"]

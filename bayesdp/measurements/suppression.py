@@ -20,8 +20,7 @@ import xarray as xr
 from bayesdp._pandas_tables import as_data_array
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, shown
 from bayesdp.frames import Frame
-from bayesdp.measurements.exact import Exact, Mask, answers_stated, places_of
-from bayesdp.measurements.measured import Measured
+from bayesdp.measurements.parts import Exact, Mask, Measured, answers_stated, places_of
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import censored_counts
@@ -33,55 +32,27 @@ type Floats = npt.NDArray[np.float64]
 
 
 def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
-    """The numbers that were published, in the order of the query, and where there are some.
+    """The numbers that were published, in the order of the query, 0 where there are none, and where there are some.
 
-    Parameters
-    ----------
-    query : Query
-    published : mapping, pandas.Series, pandas.DataFrame, xarray.DataArray or array_like
-        A mapping from labels (of several dimensions, tuples) or names of answers to numbers; a Series with named levels, of which
-        rows may be missing; a DataArray, of which labels may be missing; or numbers of the query's shape. NaN, None and
-        masked numbers are missing.
-
-    Returns
-    -------
-    values : float64 array, shape `query.shape`
-        0 where nothing was published.
-    there : bool array, shape `query.shape`
-
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Identity
-    >>> county = Identity({"county": ["Alpha", "Beta", "Gamma"]})
-    >>> published_answers(county, {"Gamma": 12, "county=Alpha": 95})
-    (array([95.,  0., 12.]), array([ True, False,  True]))
+    `published` has labels (of several dimensions, tuples) or names of answers, of which some may be missing, or the query's shape.
     """
+    checked_query(query)
     if isinstance(published, np.ma.MaskedArray):
-        published = np.where(
-            np.ma.getmaskarray(published), np.nan, np.ma.getdata(published).astype(np.float64, copy=False)
-        )
+        published = published.astype(np.float64, copy=False).filled(np.nan)
     if isinstance(published, pd.DataFrame):
         published = as_data_array(published, "published")
-    if isinstance(published, xr.DataArray):
-        rows = _rows_of_array(query, published)
-    elif isinstance(published, pd.Series):
-        rows = _rows_of_series(query, published)
-    elif isinstance(published, Mapping):
-        rows = list(published.items())
+    if isinstance(published, xr.DataArray | pd.Series | Mapping):
+        rows = _labelled_rows(query, published)
+        positions = places_of(query, [key for key, _ in rows], "published")
     else:
         if query.answer_frame is None and published is None:
             published = np.nan
         given = np.array(query.align(published, "published"), dtype=object).reshape(-1)
-        rows = list(zip(range(query.rows), given.tolist(), strict=True))
-    labelled = isinstance(published, xr.DataArray | pd.Series | Mapping)
-    positions = [key for key, _ in rows]
-    if labelled:
-        positions = places_of(query, positions, "published")
+        rows, positions = [(None, number) for number in given.tolist()], list(range(query.rows))
     values = np.zeros(query.rows)
     there: Mask = np.zeros(query.rows, dtype=np.bool_)
     for position, (_, number) in zip(positions, rows, strict=True):
-        if _missing(number):
+        if number is None or number is pd.NA or (isinstance(number, float) and np.isnan(number)):
             continue
         if isinstance(number, bool | np.bool_ | str | bytes | complex):
             raise TypeError(f"published must hold numbers, but {query.answer_name(position)} is {number!r}")
@@ -92,28 +63,25 @@ def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
     return numbers.reshape(query.shape), there.reshape(query.shape)
 
 
-def _rows_of_array(query: Query, array: xr.DataArray) -> list[tuple[Any, Any]]:
-    dims = query.dims
-    if set(array.dims) != set(dims):
-        raise ValueError(f"published must have the dimensions {shown(dims)}, got {shown(array.dims)}")
+def _labelled_rows(query: Query, published: xr.DataArray | pd.Series | Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """Labels or names, and numbers."""
+    if isinstance(published, Mapping):
+        return list(published.items())
+    dims = list(query.dims)
+    if isinstance(published, pd.Series):
+        names = list(published.index.names)
+        if set(names) != set(dims):
+            raise ValueError(
+                f"published is a Series, whose index levels must have the names {shown(dims)}, got {shown(names)}"
+            )
+        ordered = published if names == dims else published.reorder_levels([names.index(dim) for dim in dims])
+        return list(zip(ordered.index.tolist(), ordered.tolist(), strict=True))
+    if set(published.dims) != set(dims):
+        raise ValueError(f"published must have the dimensions {shown(dims)}, got {shown(published.dims)}")
     if not dims:
-        return [(query.names[0], array.item())]
-    ordered = array.transpose(*dims)
-    return list(zip(product(*Frame.of(ordered).labels), ordered.values.reshape(-1).tolist(), strict=True))
-
-
-def _rows_of_series(query: Query, series: pd.Series) -> list[tuple[Any, Any]]:
-    names, dims = list(series.index.names), list(query.dims)
-    if set(names) != set(dims):
-        raise ValueError(
-            f"published is a Series, whose index levels must have the names {shown(dims)}, got {shown(names)}"
-        )
-    ordered = series if names == dims else series.reorder_levels([names.index(dim) for dim in dims])
-    return list(zip(ordered.index.tolist(), ordered.tolist(), strict=True))
-
-
-def _missing(number: Any) -> bool:
-    return number is None or number is pd.NA or (isinstance(number, float) and np.isnan(number))
+        return [(query.names[0], published.item())]
+    array = published.transpose(*dims)
+    return list(zip(product(*Frame.of(array).labels), array.values.reshape(-1).tolist(), strict=True))
 
 
 ASSUMPTIONS = ("primary", "marked", "none")
@@ -189,7 +157,7 @@ def suppressed(
             'marked were, and the others may protect them), or "none" (missing answers say nothing)'
         )
     choice(assumption, ASSUMPTIONS, "assumption")
-    values, there = _counts(query, published)
+    values, there = published_answers(query, published)
     if (marked is None) == (assumption == "marked"):
         raise ValueError(f'marked goes with assumption="marked" and with no other, got assumption={assumption!r}')
     small = ~there if assumption == "primary" else np.zeros(query.shape, dtype=np.bool_)
@@ -252,7 +220,7 @@ def top_coded(query: Query, published: Any, *, at_least: int, coded: Any) -> tup
     (<Exact: county=Beta = 17>, <Exact: county=Alpha >= 100; top-coded: published as 100 or more>)
     """
     limit = positive_integer(at_least, "at_least")
-    values, there = _counts(query, published)
+    values, there = published_answers(query, published)
     high = answers_stated(query, coded, "coded")
     _refuse(
         query,
@@ -270,12 +238,6 @@ def top_coded(query: Query, published: Any, *, at_least: int, coded: Any) -> tup
         _part(query, high, np.full(query.shape, limit), ">=", told),
     )
     return tuple(part for part in parts if part is not None)
-
-
-def _counts(query: Query, published: Any) -> tuple[npt.NDArray[np.float64], Mask]:
-    """Published answers and where they are; fractions are refused when exact parts are made of them."""
-    checked_query(query)
-    return published_answers(query, published)
 
 
 def _refuse(query: Query, wrong: Mask, values: Any, why: str) -> None:
@@ -382,15 +344,9 @@ def thresholded(
     values, there = published_answers(query, published)
     possible = answers_stated(query, candidates, "candidates")
     flat, limit = values.reshape(-1), low.reshape(-1)
-    odd = np.flatnonzero(there & ~possible)
-    if odd.size:
-        raise ValueError(
-            f"published has {query.answer_name(int(odd[0]))}, which is not among the candidates, the answers that could have been "
-            "published"
-        )
-    under = np.flatnonzero(there.reshape(-1) & (flat < limit))
-    if under.size:
-        where = int(under[0])
+    why = "published has {}, which is not among the candidates, the answers that could have been published"
+    _refuse(query, there & ~possible, values, why)
+    for where in np.flatnonzero(there.reshape(-1) & (flat < limit)).tolist():
         raise ValueError(
             f"published has {query.answer_name(where)} = {flat[where]:.17g}, which is under the threshold: nothing below "
             f"{limit[where]:.17g} is published. Is the threshold right, and is it one on the noisy value?"

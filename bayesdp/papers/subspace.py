@@ -35,7 +35,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
-from bayesdp.measurements.exact import places_of
+from bayesdp.measurements.parts import places_of
 from bayesdp.mechanisms import base
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism, with_person
 from bayesdp.mechanisms.real import grid_caveat

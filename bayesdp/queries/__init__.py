@@ -7,9 +7,18 @@ covers the identity, margins and totals, and never needs a matrix), and an expli
 
 from __future__ import annotations
 
-from bayesdp.queries.parts import MatrixPart, SumPart, shown_unit
-from bayesdp.queries.query import Query, answer_labels, rows_of, sets_of_records
-from bayesdp.queries.sums import CellNames, Identity, LinearQuery, Margins, Totals, cell_list
+from bayesdp.queries.parts import MatrixPart, SumPart, rows_of, shown_unit
+from bayesdp.queries.query import (
+    CellNames,
+    Identity,
+    LinearQuery,
+    Margins,
+    Query,
+    Totals,
+    answer_labels,
+    cell_list,
+    sets_of_records,
+)
 
 __all__ = [
     "CellNames", "Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels", "cell_list",

@@ -10,7 +10,7 @@ Any integer linear map of the cells: a part of a query.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._text import printable
 from bayesdp._validate import MAX_COUNT, integer_array, shown
 from bayesdp.frames import Frame, Label
 
@@ -31,29 +32,15 @@ _MOST_DIGITS = 40
 
 
 def exact_number(value: Any, argument: str) -> Fraction:
-    """A number as a fraction: a float is the shortest decimal that it prints as, so that 0.1 is a tenth.
-
-    Examples
-    --------
-    >>> exact_number(0.1, "x"), exact_number(np.float32(2.5), "x")
-    (Fraction(1, 10), Fraction(5, 2))
-    """
+    """A number as a fraction: a float is the shortest decimal that it prints as, so that 0.1 is a tenth."""
     kinds = (Rational, Real, np.number)
     if isinstance(value, (bool, np.bool_)) or not (isinstance(value, kinds) or hasattr(value, "as_integer_ratio")):
         raise TypeError(f"{argument} must be a real number, got {value!r}")
-    if isinstance(value, Rational) or isinstance(value, np.integer):
+    if isinstance(value, Rational | np.integer):
         return Fraction(int(value)) if isinstance(value, np.integer) else Fraction(value)
     if not math.isfinite(value):
         raise ValueError(f"{argument} must be finite, got {value!r}")
     return Fraction(str(value))
-
-
-def positive_unit(value: Any, argument: str = "unit") -> Fraction:
-    """A unit that a user gives: a positive number."""
-    unit = exact_number(value, argument)
-    if unit <= 0:
-        raise ValueError(f"{argument} must be greater than 0, got {value!r}")
-    return unit
 
 
 def unit_from_text(text: Any) -> Fraction:
@@ -70,25 +57,13 @@ def unit_from_text(text: Any) -> Fraction:
 
 
 def shown_unit(unit: Fraction) -> str:
-    """A unit for people: a decimal where it is a short one, otherwise the fraction.
-
-    Examples
-    --------
-    >>> shown_unit(Fraction(1, 100)), shown_unit(Fraction(1, 3)), shown_unit(Fraction(1000))
-    ('0.01', '1/3', '1000')
-    """
+    """A unit for people: a decimal where it is a short one (0.01), otherwise the fraction."""
     short = f"{float(unit):.15g}"
     return short if Fraction(short) == unit else str(unit)
 
 
 def common_unit(values: Sequence[Fraction]) -> Fraction:
-    """The largest number of which all are whole multiples; 1 if all are zero.
-
-    Examples
-    --------
-    >>> common_unit([Fraction("0.5"), Fraction("0.75"), Fraction(2)])
-    Fraction(1, 4)
-    """
+    """The largest number of which all are whole multiples, 1/4 for 0.5, 0.75 and 2; 1 if all are zero."""
     below = math.lcm(*(value.denominator for value in values))
     above = math.gcd(*(int(value * below) for value in values))
     return Fraction(above, below) if above else ONE
@@ -158,14 +133,12 @@ def check_no_overflow(
 
 
 def exact_product(
-    matrix: sp.csr_array, values: npt.NDArray[np.int64], largest_weight: int, name_of: Callable[[int], str]
-) -> npt.NDArray[np.int64]:
-    """A sparse int64 matrix times each of the vectors of shape ``(many, columns)``: shape ``(many, rows)``, exact.
-
-    `largest_weight` and `name_of` are those of `check_no_overflow`, which refuses what int64 might not hold.
-    """
-    check_no_overflow(values, largest_weight, lambda sizes: (abs(matrix.astype(np.float64)) @ sizes.T).T, name_of)
-    return np.asarray((matrix @ values.T).T)
+    matrix: sp.csr_array, flat: npt.NDArray[Any], largest_weight: int, name_of: Callable[[int], str]
+) -> npt.NDArray[Any]:
+    """A sparse int64 matrix times each of the vectors of shape ``(many, columns)``: exact for int64, rounded for float64."""
+    if flat.dtype == np.int64:
+        check_no_overflow(flat, largest_weight, lambda sizes: (abs(matrix.astype(np.float64)) @ sizes.T).T, name_of)
+    return np.asarray((matrix @ flat.T).T)
 
 
 @dataclass(frozen=True)
@@ -320,6 +293,30 @@ class SumPart:
         """The part as plain data."""
         return {"sum": list(self.keep)}
 
+    def labels_at(self, row: int) -> tuple[Label, ...]:
+        """The labels of one answer along each dimension of the answer."""
+        index = np.unravel_index(row, self.shape)
+        return tuple(labels[int(i)] for labels, i in zip(self.answer_labels, index, strict=True)) or ("total",)
+
+    @property
+    def negative(self) -> npt.NDArray[np.bool_]:
+        """Which answers some cell counts negatively in: none."""
+        return np.zeros(self.rows, dtype=np.bool_)
+
+    @property
+    def counting(self) -> npt.NDArray[np.bool_]:
+        """Which answers count the records of some cells, each once, in whole units: all."""
+        return np.ones(self.rows, dtype=np.bool_)
+
+    @property
+    def described(self) -> str:
+        """The part in a few words."""
+        return (
+            f"{self.rows} answer{'s' * (self.rows > 1)} by {printable(' × '.join(self.keep))}"
+            if self.keep
+            else "grand total"
+        )
+
 
 def kept_names(value: str | Iterable[str], argument: str) -> tuple[str, ...]:
     """A list of names; a single name may be given bare, as in xarray."""
@@ -379,13 +376,13 @@ class MatrixPart:
         """
         lead = values.shape[: values.ndim - len(self.frame.shape)]
         flat = exact_integers(values.reshape(-1, self.frame.size))
-        answers = _product(self.matrix, flat, self._largest_weights[0], self.name)
+        answers = exact_product(self.matrix, flat, self._largest_weights[0], self.name)
         return answers.reshape(*lead, self.rows)
 
     def adjoint(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Map answers of shape ``(..., rows)`` back to cells by the transposed matrix, exactly as `apply` does."""
         flat = exact_integers(answers.reshape(-1, self.rows))
-        cells = _product(sp.csr_array(self.matrix.T), flat, self._largest_weights[1], self.frame.cell_name)
+        cells = exact_product(sp.csr_array(self.matrix.T), flat, self._largest_weights[1], self.frame.cell_name)
         return cells.reshape(*answers.shape[:-1], *self.frame.shape)
 
     def describe(self) -> dict[str, Any]:
@@ -398,6 +395,31 @@ class MatrixPart:
             "names": list(self.names),
         }
         return described if self.unit == ONE else {**described, "unit": str(self.unit)}
+
+    def labels_at(self, row: int) -> tuple[Label, ...]:
+        """The label of one answer: its name."""
+        return (self.names[row],)
+
+    @property
+    def negative(self) -> npt.NDArray[np.bool_]:
+        """Which answers some cell counts negatively in."""
+        return self._rows_with(self.matrix.data < 0)
+
+    @property
+    def counting(self) -> npt.NDArray[np.bool_]:
+        """Which answers count the records of some cells, each once, in whole units."""
+        return ~self._rows_with(self.matrix.data != 1) & (self.unit == ONE)
+
+    def _rows_with(self, entries: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        found = np.zeros(self.rows, dtype=np.bool_)
+        found[self.matrix.tocoo().row[entries]] = True
+        return found
+
+    @property
+    def described(self) -> str:
+        """The part in a few words."""
+        unit = "" if self.unit == ONE else f" in units of {shown_unit(self.unit)}"
+        return f"{self.rows} linear combination{'s' * (self.rows > 1)}{unit}"
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -412,15 +434,6 @@ class MatrixPart:
 
     def __hash__(self) -> int:
         return hash((self.frame, self.matrix.shape, self.matrix.nnz))
-
-
-def _product(
-    matrix: sp.csr_array, flat: npt.NDArray[Any], largest_weight: int, name_of: Callable[[int], str]
-) -> npt.NDArray[Any]:
-    """``matrix`` times each of the vectors of shape ``(many, columns)``: exact for int64, rounded for float64."""
-    if flat.dtype == np.int64:
-        return exact_product(matrix, flat, largest_weight, name_of)
-    return np.asarray((matrix @ flat.T).T)
 
 
 def part_from_entries(
@@ -460,3 +473,13 @@ def checked_part(
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return MatrixPart(frame, matrix, listed, unit)
+
+
+def rows_of(matrix: sp.csr_array) -> Iterator[tuple[bytes, bytes]]:
+    """The cells of each row of a matrix and their weights, as keys that are equal where rows are."""
+    merged = matrix.copy()
+    merged.sum_duplicates()
+    merged.eliminate_zeros()
+    cells, weights = merged.indices.astype(np.int64), merged.data.astype(np.int64)
+    for start, end in zip(merged.indptr[:-1].tolist(), merged.indptr[1:].tolist(), strict=True):
+        yield cells[start:end].tobytes(), weights[start:end].tobytes()

@@ -325,14 +325,10 @@ def _listed(norm: DifferenceNorm, nested: NestedSums, blocks: int, *, cycle: boo
 def _longest_by_gram(images: Floats, gram: Floats, moves: Iterator[Ints], signs: Ints) -> float:
     """The largest ``|sum_i s_i x_i|_2`` over lists of cells, from the inner products: ``sum_ij s_i s_j gram_ij``."""
     best, where = -1.0, np.zeros(len(signs), dtype=np.int64)
-    for cells in moves:
-        if not len(cells):
-            continue
+    for cells in filter(len, moves):
         squares = np.zeros(len(cells))
-        for i in range(len(signs)):
-            squares += gram[cells[:, i], cells[:, i]]
-            for j in range(i):
-                squares += (2.0 * signs[i] * signs[j]) * gram[cells[:, i], cells[:, j]]
+        for i, j in product(range(len(signs)), repeat=2):
+            squares += (signs[i] * signs[j]) * gram[cells[:, i], cells[:, j]]
         top = int(np.argmax(squares))
         if squares[top] > best:
             best, where = float(squares[top]), cells[top]

@@ -55,48 +55,35 @@ _MOST_NUMBERS = 20_000_000  # differences times coordinates that are written out
 def most_told_apart(parts: Sequence[SumPart]) -> int:
     """The largest number of the sums that put two cells into different answers.
 
-    Two cells differ in a sum when on some dimension their labels differ in what the sum keeps of it. So each
-    dimension offers sets of sums that a pair of its labels can tell apart, the sets are joined over the dimensions,
-    and the largest union counts. Nested labels, or two sets of labels that cross, always have a pair of labels that
-    differ in all of them (a complete graph is no union of two equivalence relations); three that cross need not.
+    Each dimension offers sets of sums that a pair of its labels tells apart; they are joined over the dimensions, and the largest
+    union counts. Nested labels, or two sets of labels that cross, have a pair that differs in all of them; three that cross need not.
     """
-    sets = [{0}]
+    told = {0}
     for axis in range(len(parts[0].frame.dims)):
-        sets.append(_axis_sets([part.codes[axis] for part in parts]))
-    joined = reduce(lambda a, b: _largest({one | other for one in a for other in b}), sets)
-    return max(told.bit_count() for told in joined)
+        own = _axis_sets([part.codes[axis] for part in parts])
+        told = _largest({one | other for one in told for other in own})
+    return max(sums.bit_count() for sums in told)
 
 
 def _axis_sets(codes: Sequence[Ints]) -> set[int]:
     """The largest sets of sums, as bits, that two labels of one dimension can tell apart."""
-    groups: dict[bytes, int] = {}
-    different: list[Ints] = []
-    for bit, code in enumerate(codes):
-        if code.max() == 0:
-            continue
-        key = code.tobytes()
-        if key not in groups:
-            different.append(code)
-        groups[key] = groups.get(key, 0) | 1 << bit
-    if not different:
+    kept = [bit for bit, code in enumerate(codes) if code.max() > 0]
+    if not kept:
         return {0}
-    bits = list(groups.values())
-    full = reduce(int.__or__, bits)
-    labels = np.stack(different)
+    full, labels = sum(1 << bit for bit in kept), np.stack([codes[bit] for bit in kept])
     if np.any(np.all(labels != labels[:, [0]], axis=0)):
         return {full}  # always so for nested labels: one of another class of the coarsest partition
     labels = np.unique(labels, axis=1)
     count = labels.shape[1]
     found: set[int] = set()
     for label in range(count - 1):
-        if (label + 1) * count * len(different) > _MOST_COMPARED:
+        if (label + 1) * count * len(kept) > _MOST_COMPARED:
             raise NotImplementedError(
-                f"the exact sensitivity of a stack of sums by {len(different)} sets of labels that cross on one dimension is "
-                f"found by comparing all pairs of labels; {count} different labels are too many"
+                f"the exact sensitivity of a stack of sums by {len(np.unique(labels, axis=0))} sets of labels that cross on one "
+                f"dimension is found by comparing all pairs of labels; {count} different labels are too many"
             )
-        apart = labels[:, label + 1 :] != labels[:, [label]]
-        for pattern in np.unique(apart, axis=1).T:
-            found.add(reduce(int.__or__, (bit for bit, yes in zip(bits, pattern.tolist(), strict=True) if yes), 0))
+        apart = np.unique(labels[:, label + 1 :] != labels[:, [label]], axis=1)
+        found.update(sum(1 << kept[row] for row in np.flatnonzero(pattern).tolist()) for pattern in apart.T)
         if full in found:
             return {full}
     return _largest(found)

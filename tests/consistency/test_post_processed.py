@@ -13,8 +13,8 @@ from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.consistency import FALSE_ALARMS, PostProcessedWarning, signs_of_post_processing
-from bayesdp.consistency._differences import agreeing, answers_of, differences_of, published_of
-from bayesdp.consistency.post_processed import BASES, multiples, near_zero
+from bayesdp.consistency.differences import agreeing, answers_of, differences_of
+from bayesdp.consistency.post_processed import BASES, multiples, near_zero, published_of
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, LatticeLaplace, ProjectedGaussian
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bayesdp.consistency import check_one_value, counted_once
+from bayesdp.consistency import counted_once
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
@@ -58,7 +58,7 @@ def test_two_values_of_one_cell_are_an_error_that_names_them():
     with pytest.raises(
         ValueError, match=r"sum of b is published with two values, 18 in the 2 answers by area named 'by area' and 19"
     ):
-        check_one_value([one, other])
+        counted_once([one, other])
     with pytest.raises(ValueError, match="one cell has one perturbation"):
         Release.from_published(TWO, [one, other])
 

@@ -4,7 +4,7 @@ import pytest
 
 from bayesdp.datasets._columns import POST_PROCESSED
 from bayesdp.measurements import Measured
-from bayesdp.measurements.measured import KINDS, refused
+from bayesdp.measurements.parts import KINDS, refused
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Totals
 

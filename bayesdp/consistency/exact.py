@@ -1,14 +1,16 @@
-"""Exact sums: pairs of parts must agree on what both are sums of.
+"""Exact values: whether they agree with one another and with noisy tables, and what follows from them.
 
-General integer matrices: exact values against the left kernel, by exact arithmetic.
-
-Answers that exact values leave no choice: those that no random table which the exact values do not see can move.
+Sums of cells that share labels are compared in pairs, at the finest labels that both add up to; general integer matrices by their left
+kernel, in exact arithmetic. Answers that exact values leave no choice are those that no random table which the exact values do not see
+can move. Cells that were published in several tables under a law that gives one cell one value are counted once, and never have two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
+from itertools import combinations
 from math import gcd
 
 import numpy as np
@@ -19,12 +21,104 @@ from scipy.sparse.linalg import lsqr
 
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
-from bayesdp._validate import MAX_COUNT
+from bayesdp._validate import MAX_COUNT, shown
 from bayesdp.frames import Frame
-from bayesdp.measurements import Exact
-from bayesdp.queries import MatrixPart, Query, SumPart
+from bayesdp.measurements import Exact, Measured, described
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
+from bayesdp.queries.parts import ONE
+from bayesdp.queries.query import has_negative_entry
 
 type Ints = npt.NDArray[np.int64]
+type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+type ExactPart = tuple[SumPart | MatrixPart, Ints]
+
+
+def check_consistent(exact: Iterable[Exact]) -> None:
+    """Check that no exact values about one table contradict one another, as linear equations; the rows are named.
+
+    That counts are at least zero, and bounds, is for the fiber to check.
+    """
+    parts = equalities(exact)
+    sums = [(part, values) for part, values in parts if isinstance(part, SumPart)]
+    for (one, ours), (other, theirs) in combinations(sums, 2):
+        check_pair(one, ours, other, theirs)
+    # Nested sums that agree in pairs have a table. The space of tables is the orthogonal sum of one component
+    # for each combination of levels (see NestedSums); the sums at levels g determine exactly the components
+    # s <= g. Two parts both determine s just when s <= meet(g, h), so agreement of their sums at the meet is
+    # agreement on all components that they share, and a table is put together component by component.
+    nested = NestedSums.of([part for part, _ in sums]) if sums else None
+    if parts and (nested is None or len(sums) < len(parts)):
+        check_kernel(parts)
+
+
+def check_noisy_keeps_invariants(measured: Measured, exact: Iterable[Exact]) -> None:
+    """Check that a noisy table has the exact values that its noise, by its law, cannot have changed."""
+    # `measured`: under a lattice or projected law, with its invariants. `exact`: what the release publishes exactly.
+    kept = measured.noise_invariants
+    if kept is None:
+        return
+    known = equalities(exact)
+    # Binary64 projections are good to 1e-15 of the sizes summed; tables printed with six decimals pass too.
+    size = float(np.abs(measured.values).sum())
+    slack = 0.0 if measured.law.integer else min(1e-9 * size + 1e-6 * measured.values.size, 0.25)
+    answers = np.asarray(measured.values).reshape(kept.frame.shape)
+    for part in kept.query.parts:
+        values = implied(_of_table(part, measured.query), known)
+        if values is None:
+            raise ValueError(
+                f"the noise of the law {measured.law.name!r} keeps {part.names[0]!r}, but the release "
+                "publishes no exact value that it follows from; add it as an Exact part (for lattice noise "
+                "the noisy table has it: Exact(query, query.apply(noisy)))"
+            )
+        noisy = part.apply(answers).reshape(-1)
+        wrong = np.flatnonzero(np.abs(noisy - values) > slack)
+        if wrong.size:
+            row = int(wrong[0])
+            more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
+            raise ValueError(
+                f"a table under the law {measured.law.name!r} keeps its invariants, but at "
+                f"{printable(part.names[row])} the published exact total is {values[row]} and the noisy total is "
+                f"{noisy[row].item()!r}{more}; the noisy table was changed after the noise was added, or "
+                "another law applies"
+            )
+
+
+def _of_table(part: SumPart | MatrixPart, query: Query) -> SumPart | MatrixPart:
+    """A combination of the answers of a query as a combination of the cells of its table."""
+    if query.is_identity:
+        return part
+    if isinstance(part, SumPart):
+        return SumPart(query.frame, part.keep)
+    largest = (abs(part.matrix).astype(np.float64) @ abs(query.matrix).astype(np.float64)).max()
+    if largest >= 2.0**53:
+        raise ValueError(
+            f"the weights of the exact values ({shown(part.names, 3)}) times those of the query that they are about are 2**53 or "
+            "more, which are not held exactly: state the exact values with smaller weights"
+        )
+    [combination] = LinearQuery(query.frame, part.matrix @ query.matrix, part.names).parts
+    return combination
+
+
+def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool_]:
+    """Which answers of a query are published, or sums of published answers of one part; linear combinations row by row.
+
+    For others that follow from exact values see `determined_answers`.
+    """
+    known = equalities(exact)
+    found = [np.full(part.rows, implied(part, known, combine=False) is not None) for part in query.parts]
+    open_parts = [
+        (part, answers)
+        for part, answers in zip(query.parts, found, strict=True)
+        if isinstance(part, MatrixPart) and not answers.all()
+    ]
+    wanted = {row for part, _ in open_parts for row in rows_of(part.matrix)}
+    if wanted:
+        published = {row for stated, _ in known for row in rows_of(stated.matrix) if row in wanted}
+        for part, answers in open_parts:
+            answers |= np.array([row in published for row in rows_of(part.matrix)], dtype=np.bool_)
+    return np.concatenate(found)
 
 
 def meet(one: SumPart, other: SumPart) -> SumPart | None:
@@ -94,8 +188,6 @@ def check_pair(one: SumPart, ours: Ints, other: SumPart, theirs: Ints) -> None:
             f"{_told(other, common, row, int(second[row]))}{more}"
         )
 
-
-type ExactPart = tuple[SumPart | MatrixPart, Ints]
 
 _LARGEST_KERNEL = 4_000_000
 """Matrices with more entries than this, equal columns merged, are left to the fiber's own check."""
@@ -201,9 +293,6 @@ def _combined(part: SumPart | MatrixPart, known: Sequence[ExactPart]) -> Ints | 
     return np.array(answers, dtype=np.int64)
 
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
-
 _MOST_ENTRIES = 2 * 10**7
 """Of larger matrices of exact values, only sums over nested labels are looked at, without cells that are known besides."""
 
@@ -279,3 +368,113 @@ def _unseen(stated: Query, known: bytes) -> Floats:
             seen = [lsqr(back, table, atol=1e-13, btol=1e-13)[0] for table in flat[:, open_]]
             flat[:, open_] -= (back @ np.stack(seen, axis=1)).T
     return np.where(open_, flat, 0.0)
+
+
+type Key = tuple[bytes, bytes, Fraction, NoiseLaw]
+"""Cells and weights of an answer, its unit, and its law."""
+
+_NAMED = 3
+
+
+class CountedOnceWarning(UserWarning):
+    """A cell was published several times with one perturbation, and is counted once."""
+
+
+def counted_once(
+    measurements: Iterable[Measured], earlier: Iterable[Measured] = (), exact: Iterable[Exact] = ()
+) -> tuple[tuple[Measured, ...], str | None]:
+    """Measurements in which no cell counts twice that has one perturbation; and which cells are counted once, or None.
+
+    Offices that perturb by cell keys give the same records the same perturbation in each table (`NoiseLaw.same_cell_same_value`):
+    the second time it says nothing new. Two answers are the same cell if they are the same linear combination: a margin of an axis
+    with one label, a table or total published twice, a total whose other cells are known by `exact` to be empty. Answers that are
+    there before, or in `earlier`, come back as unmeasured. Independent noise is left as it is: these are two measurements.
+    """
+    first: dict[Key, tuple[float, Measured]] = {}
+    measurements, earlier = list(measurements), list(earlier)
+    keyed = any(measured.law.same_cell_same_value for measured in (*measurements, *earlier))
+    empty = _known_empty(exact if keyed else ())
+    for known in earlier:
+        for _, key, value in _keyed_answers(known, empty):
+            first.setdefault(key, (value, known))
+    kept, said = list[Measured](), list[str]()
+    for measured in measurements:
+        copies = []
+        for place, key, value in _keyed_answers(measured, empty):
+            if key not in first:
+                first[key] = value, measured
+                continue
+            before, where = first[key]
+            if before != value:
+                raise ValueError(_two_values(measured, place, value, where, before))
+            copies.append(place)
+        kept += [measured] if not copies else _without(measured, copies)
+        said += [] if not copies else [_words(measured, copies)]
+    if not said:
+        return tuple(kept), None
+    return tuple(kept), (
+        f"{'; '.join(said)}. By the law one cell has one perturbation in all tables that it is published in, so that a second "
+        "table with the same number says nothing new: it is counted once"
+    )
+
+
+def _known_empty(exact: Iterable[Exact]) -> npt.NDArray[np.int64]:
+    """Cells of sums of counts that are exactly 0, or at most."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for part in exact:
+        if part.sign != ">=":
+            none = (part.values.reshape(-1) == 0) & ~has_negative_entry(part.query)
+            if none.any():
+                found.append(part.query.matrix[np.flatnonzero(none)].nonzero()[1].astype(np.int64))
+    return np.unique(np.concatenate(found))
+
+
+def _keyed_answers(measured: Measured, empty: npt.NDArray[np.int64]) -> Iterator[tuple[int, Key, float]]:
+    """Place, key and value of the published answers of a measurement whose law gives one cell one value."""
+    if not measured.law.same_cell_same_value:
+        return
+    query, law = measured.query, measured.law
+    published, values = ~measured.unmeasured.reshape(-1), measured.values.reshape(-1)
+    place = 0
+    for part in query.parts:
+        unit = part.unit if isinstance(part, MatrixPart) else ONE
+        held = part.matrix
+        if empty.size:
+            others = held.copy()
+            others.data[np.isin(others.indices, empty)] = 0
+            alone = abs(others).sum(axis=1) == 0  # about nobody: told apart by their cells
+            held = others + held.multiply(np.asarray(alone).reshape(-1, 1)).tocsr()
+        for row in rows_of(sp.csr_array(held)):
+            if published[place]:
+                yield place, (*row, unit, law.of_answer(place, query.shape)), values[place].item()
+            place += 1
+
+
+def _without(measured: Measured, places: Sequence[int]) -> list[Measured]:
+    """The measurement with some answers unmeasured; nothing where none is left."""
+    hidden = measured.unmeasured.reshape(-1).copy()
+    hidden[list(places)] = True
+    if hidden.all():
+        return []
+    mask = hidden.reshape(measured.unmeasured.shape)
+    values = np.where(mask, np.nan, measured.values)
+    return [Measured(measured.query, values, measured.law, measured.invariants, measured.name, unmeasured=mask)]
+
+
+def _words(measured: Measured, places: Sequence[int]) -> str:
+    named = ", ".join(measured.query.answer_name(place) for place in places[:_NAMED])
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return f"{len(places)} of the {_table(measured)} published before with the same value ({named}{more})"
+
+
+def _two_values(measured: Measured, place: int, value: float, where: Measured, before: float) -> str:
+    return (
+        f"{measured.query.answer_name(place)} is published with two values, {before} in the {_table(where)} and {value} in the "
+        f"{_table(measured)}; but by the law {measured.law.name!r} one cell has one perturbation in all tables. Either a number is "
+        "wrong, the tables are of different versions, or they are about different records (another population, another date): then "
+        "they are no answers about one table"
+    )
+
+
+def _table(measured: Measured) -> str:
+    return described(measured.query) + ("" if measured.name is None else f" named {measured.name!r}")
