@@ -37,7 +37,6 @@ class HullNoise(PureStatement, RealNoise):
     sweeps: int = field(default=polytopes.DEFAULT_SWEEPS, kw_only=True)
 
     _unit = "K"
-    _checked = staticmethod(positive_rate)
 
     def __post_init__(self) -> None:
         positive_integer(self.sweeps, "sweeps")
