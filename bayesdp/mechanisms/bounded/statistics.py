@@ -401,9 +401,8 @@ class LaplaceStatistics(StatisticMechanism):
 
     @property
     def _reservations(self) -> tuple[Statement, ...]:
-        if self.convention != "paper":
-            return ()
-        return (PaperScale(self.scale, self.epsilon, self.true_epsilon),)
+        paper = PaperScale(self.scale, self.epsilon, self.true_epsilon)
+        return (paper,) if self.convention == "paper" else ()
 
 
 class TruncatedLaplace(LaplaceStatistics):
