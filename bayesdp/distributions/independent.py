@@ -229,8 +229,12 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
 
     def support_point(rv: Any, size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """A point between the bounds, near mu."""
-        point = _inner_point(size, mu, scale, lower, upper)
-        return pt.cast(pt.clip(pt.round(point), lower, upper), "int64") if law.integer else point
+        low, high = pt.invert(pt.isinf(lower)), pt.invert(pt.isinf(upper))
+        near = pt.clip(pt.cast(mu, "float64"), lower, upper)
+        middle = 0.5 * near + 0.25 * (finite(pt, lower, 0.0) + finite(pt, upper, 0.0))
+        point = pt.switch(pt.and_(low, high), middle, pt.switch(low, near + scale, near - scale))
+        point = pt.cast(pt.clip(pt.round(point), lower, upper), "int64") if law.integer else point
+        return point if rv_size_is_none(size) else pt.full(size, point)
 
     def variables(mu: Any, lower: Any, upper: Any, **spread: Any) -> tuple[list[Any], dict[str, Any]]:
         [width] = spread.values()
@@ -287,15 +291,6 @@ def _limits(sides: dict[str, Any], check: Callable[..., Any], *, integer: bool) 
     if all(isinstance(side, TensorConstant) for side in found):
         check([side.data for side in found], integer=integer)
     return found
-
-
-def _inner_point(size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-    """A point strictly within the bounds, near mu."""
-    low, high = pt.invert(pt.isinf(lower)), pt.invert(pt.isinf(upper))
-    near = pt.clip(pt.cast(mu, "float64"), lower, upper)
-    middle = 0.5 * near + 0.25 * (finite(pt, lower, 0.0) + finite(pt, upper, 0.0))
-    point = pt.switch(pt.and_(low, high), middle, pt.switch(low, near + scale, near - scale))
-    return point if rv_size_is_none(size) else pt.full(size, point)
 
 
 class CensoredRV(PythonRV):

@@ -14,7 +14,7 @@ from bayesdp import noise
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 from bayesdp.lattices.secure import draw_secure, has_secure
-from bayesdp.mechanisms.base import AdditiveMechanism, GaussianStatement, PureStatement, laplace_scale, stated_loss_of
+from bayesdp.mechanisms.base import AdditiveMechanism, GaussianStatement, PureStatement, laplace_scale
 from bayesdp.mechanisms.protects import AnswersMechanism, SemiAdjacentTables
 from bayesdp.noise.lattice.linear import lattice_pairs
 from bayesdp.noise.secure import draw_independent, statement
@@ -158,12 +158,6 @@ class DiscreteGaussian(GaussianStatement, IndependentIntegers, AnswersMechanism)
             return ZCDP(rho)
         epsilon = discrete_gaussian_epsilon(self.delta, self.sigma) if self._single else rho_to_epsilon(rho, self.delta)
         return all_of([ZCDP(rho), ApproximateDP(epsilon, self.delta)])
-
-
-def set_loss(mechanism: Any, rho: float | None, epsilon: float | None, delta: float | None) -> None:
-    """Set the fields that state the loss: rho, or epsilon and delta."""
-    mechanism._set(rho=rho, epsilon=epsilon, delta=delta)
-    mechanism._set(**stated_loss_of(mechanism, GaussianStatement._ways))
 
 
 def _smallest_sigma(epsilon: float, delta: float, safe: float) -> float:

@@ -112,19 +112,18 @@ def truncated_epsilon(
     1.91
     """
     total = positive_real(sensitivity, "sensitivity")
-    scale, wide, cap = (np.asarray(a, dtype=np.float64) for a in np.broadcast_arrays(b, width, largest))
+    scale, wide, cap = (np.asarray(a, dtype=np.float64).reshape(-1) for a in np.broadcast_arrays(b, width, largest))
     for name, array in (("b", scale), ("width", wide), ("largest", cap)):
         if not np.all(array > 0):
             raise ValueError(f"{name} must be positive, got {array.min()}")
-    scale, wide, cap = (array.reshape(-1) for array in (scale, wide, cap))
     cap = np.minimum(np.minimum(cap, wide), total)
     count = scale.size if changed is None else min(positive_integer(changed, "changed"), scale.size)
-    if count < scale.size and _alike(scale, wide, cap):
-        return _largest_sum(scale[:count], wide[:count], cap[:count], total)
-    if count < scale.size and math.comb(scale.size, count) <= _SUBSETS:
-        chosen = (list(subset) for subset in combinations(range(scale.size), count))
-        return max(_largest_sum(scale[i], wide[i], cap[i], total) for i in chosen)
-    return _largest_sum(scale, wide, cap, total)
+    if not _alike(scale, wide, cap):
+        if math.comb(scale.size, count) <= _SUBSETS:
+            chosen = (list(subset) for subset in combinations(range(scale.size), count))
+            return max(_largest_sum(scale[i], wide[i], cap[i], total) for i in chosen)
+        count = scale.size
+    return _largest_sum(scale[:count], wide[:count], cap[:count], total)
 
 
 def _alike(*arrays: Floats) -> bool:

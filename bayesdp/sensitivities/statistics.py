@@ -253,8 +253,7 @@ def variance_sensitivity(
     0.72
     """
     low, high = public_bounds(data_bounds, "data_bounds")
-    size = _moment_size(n, neighbours, ddof)
-    change, most = _moment(size, ddof, (high - low) ** 2, neighbours)
+    change, most = _moment(n, neighbours, ddof, (high - low) ** 2)
     return Sensitivity("variance", change, change, 1, neighbours, (0.0, most))
 
 
@@ -286,21 +285,17 @@ def covariance_sensitivity(
     """
     low, high = public_bounds(data_bounds, "data_bounds")
     other_low, other_high = public_bounds(other_bounds, "other_bounds")
-    size = _moment_size(n, neighbours, ddof)
-    change, most = _moment(size, ddof, (high - low) * (other_high - other_low), neighbours)
+    change, most = _moment(n, neighbours, ddof, (high - low) * (other_high - other_low))
     return Sensitivity("covariance", change, change, 1, neighbours, (-most, most))
 
 
-def _moment_size(n: Any, neighbours: str, ddof: Any) -> int:
+def _moment(n: Any, neighbours: str, ddof: Any, square: float) -> tuple[float, float]:
+    """Sensitivity and largest value of a second moment, for a product of distances of bounds."""
     if ddof not in (0, 1) or isinstance(ddof, bool):
         raise ValueError(f"ddof must be 0 or 1, got {ddof!r}")
-    return number_of_records(n, neighbours, 1 + ddof)[0]
-
-
-def _moment(n: int, ddof: int, square: float, neighbours: str) -> tuple[float, float]:
-    """Sensitivity and largest value of a second moment, for a product of distances of bounds."""
-    change = square / n if ddof else square * (n - 1) / n**2
-    sizes = (n - 1, n, n + 1) if neighbours == "add-remove" else (n,)
+    size, added = number_of_records(n, neighbours, 1 + ddof)
+    change = square / size if ddof else square * (size - 1) / size**2
+    sizes = (size - 1, size, size + 1) if added else (size,)
     return change, max(square * (m // 2) * (m - m // 2) / (m * (m - ddof)) for m in sizes)
 
 

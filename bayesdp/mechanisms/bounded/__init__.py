@@ -1,1 +1,1 @@
-"""Mechanisms for values within public bounds: counts, statistics, proportions and covariance matrices."""
+"""Mechanisms for statistics within public bounds."""

@@ -84,8 +84,7 @@ class StatisticRelease(Release):
     @property
     def law(self) -> BoundedLaw:
         """The law of the values around the confidential statistics."""
-        law: Any = self.measurements[0].law
-        return cast("BoundedLaw", law)
+        return cast("BoundedLaw", self.measurements[0].law)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -105,8 +104,7 @@ class StatisticRelease(Release):
         alone = len(parts) == 1 and parts[0].query.is_identity and isinstance(parts[0].law, BoundedLaw)
         if release.about != "statistics" or not alone:
             raise ValueError(f"{str(path)!r} holds no release of statistics; for tables there is Release.from_netcdf")
-        fields: dict[str, Any] = release.__getstate__()
-        return cls(**fields)
+        return cls(**release.__getstate__())
 
 
 def _one_vector(values: Any, law: Any, names: Any) -> tuple[Frame, Measured]:

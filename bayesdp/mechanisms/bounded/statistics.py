@@ -12,28 +12,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import noise
+from bayesdp import noise, privacy
 from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp._wiring import named, names
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
-from bayesdp.mechanisms.integers import set_loss
+from bayesdp.mechanisms.families import GaussianStatement, stated_loss_of
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
-from bayesdp.privacy import (
-    FLOATING_POINT_CAVEAT,
-    Guarantee,
-    PairLoss,
-    StatisticGuarantee,
-    gaussian_rho,
-    gaussian_sigma,
-    gaussian_sigma_for_rho,
-    truncated_epsilon,
-    truncated_normal_sigma,
-    truncated_scale,
-)
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, PureDP, all_of
 from bayesdp.privacy.pairs import Neighbours
@@ -83,18 +72,15 @@ class DescribedMechanism(ABC):
 
     @classmethod
     def _described(cls, description: Any) -> type[Self]:
-        """The class of a description, whose name alone is looked at; ValueError if there is none, or it is that of another one."""
+        """The class of a description, whose name alone is looked at; ValueError if it is none of this kind."""
         name = description.get("mechanism") if isinstance(description, Mapping) else None
         found: type[Self] | None = named("mechanism", name, _REGISTRY)
-        if found is None:
+        if found is None or not issubclass(found, cls):
             every = names("mechanism", _REGISTRY)
             known = ", ".join(name for name in every if issubclass(named("mechanism", name, _REGISTRY), cls))
             raise ValueError(
                 f"a mechanism for statistics is described by a mapping with 'mechanism', one of {known}, got {description!r}"
             )
-        if not issubclass(found, cls):
-            wanted = repr(cls.name) if hasattr(cls, "name") else f"a {cls.__name__}"
-            raise ValueError(f"the description is of the mechanism {found.name!r}, not of {wanted}")
         return found
 
     @classmethod
@@ -415,9 +401,8 @@ class LaplaceStatistics(StatisticMechanism):
 
     @property
     def _reservations(self) -> tuple[Statement, ...]:
-        if self.convention != "paper":
-            return ()
-        return (PaperScale(self.scale, self.epsilon, self.true_epsilon),)
+        paper = PaperScale(self.scale, self.epsilon, self.true_epsilon)
+        return (paper,) if self.convention == "paper" else ()
 
 
 class TruncatedLaplace(LaplaceStatistics):
@@ -462,13 +447,17 @@ class TruncatedLaplace(LaplaceStatistics):
 
     @property
     def _exact_scale(self) -> float:
-        return truncated_scale(self.epsilon, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
+        return privacy.truncated_scale(
+            self.epsilon, self._widths, self.sensitivity, largest=self.largest, changed=self.changed
+        )
 
     @cached_property
     def true_epsilon(self) -> float:
         """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
         size = np.full(self.shape, self.scale)
-        return truncated_epsilon(size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed)
+        return privacy.truncated_epsilon(
+            size, self._widths, self.sensitivity, largest=self.largest, changed=self.changed
+        )
 
     @property
     def _reservations(self) -> tuple[Statement, ...]:
@@ -533,15 +522,15 @@ class GaussianStatistics(StatisticMechanism):
 
     sensitivity: Any
     bounds: Any
-    rho: float | None = None
-    epsilon: float | None = None
-    delta: float | None = None
+    rho: Any = None
+    epsilon: Any = None
+    delta: Any = None
     names: Any = None
     neighbours: str = "substitution"
     unit = "l2"
 
     def _take(self, known: Sensitivity) -> None:
-        set_loss(self, self.rho, self.epsilon, self.delta)
+        self._set(**stated_loss_of(self, GaussianStatement._ways))
         self._take_bounds(known, np.shape(known.largest) if isinstance(known.largest, tuple) else ())
         _ = self.scale  # refuses now what it cannot be found for
 
@@ -553,27 +542,22 @@ class GaussianStatistics(StatisticMechanism):
     @cached_property
     def sigma(self) -> float:
         """Standard deviation of the noise before truncating or clipping, in the unit of the statistics."""
-        if self.epsilon is None or self.delta is None:
-            assert self.rho is not None  # one of the two ways was taken
-            return gaussian_sigma_for_rho(self.rho, self.sensitivity)
+        if self.rho is not None:
+            return privacy.gaussian_sigma_for_rho(self.rho, self.sensitivity)
         return self._sigma_for(self.epsilon, self.delta)
 
     def _sigma_for(self, epsilon: float, delta: float) -> float:
-        return gaussian_sigma(epsilon, delta, self.sensitivity)
+        return privacy.gaussian_sigma(epsilon, delta, self.sensitivity)
 
     @property
     def _stated(self) -> Loss:
-        if self.epsilon is None or self.delta is None:
-            return self.true_loss
-        return ApproximateDP(self.epsilon, self.delta)
+        return self.true_loss if self.rho is not None else ApproximateDP(self.epsilon, self.delta)
 
     @property
     def true_loss(self) -> Loss:
         """What the release costs at most: rho, and epsilon and delta where they were stated."""
-        rho = ZCDP(gaussian_rho(self.sigma, self.sensitivity))
-        if self.epsilon is None or self.delta is None:
-            return rho
-        return all_of([rho, ApproximateDP(self.epsilon, self.delta)])
+        rho = ZCDP(privacy.gaussian_rho(self.sigma, self.sensitivity))
+        return rho if self.rho is not None else all_of([rho, ApproximateDP(self.epsilon, self.delta)])
 
 
 class TruncatedGaussian(GaussianStatistics):
@@ -618,7 +602,7 @@ class TruncatedGaussian(GaussianStatistics):
         if self.shape:
             return super()._sigma_for(epsilon, delta)
         low, high = (float(side) for side in self.bounds)
-        return truncated_normal_sigma(epsilon, delta, (low, high), self.sensitivity)
+        return privacy.truncated_normal_sigma(epsilon, delta, (low, high), self.sensitivity)
 
 
 class BoundaryInflatedGaussian(GaussianStatistics):

@@ -135,7 +135,7 @@ class BoundedLaw(IndependentLaw):
 
     @classmethod
     def _shared_words(cls) -> dict[str, str]:
-        """What the docstrings of all laws within bounds say, but for a table of facts where there is one."""
+        """What the docstrings of all laws within bounds say."""
         kind = "Standard deviation" if cls.scale_name == "sigma" else "Scale"
         words = _WORDS.format(
             name=cls.__name__,
@@ -144,7 +144,7 @@ class BoundedLaw(IndependentLaw):
             unit="Scale in counts" if cls.integer else f"{kind} of the law without bounds, in the unit of the values",
             whole=", whole numbers" if cls.integer else "",
         )
-        found = sections_of(words) | ({"": ""} if "Support   " in (cls.__doc__ or "") else {})
+        found = sections_of(words)
         if cls.integer:  # no mechanism here publishes counts within bounds
             found["See Also"] = found["See Also"].partition("\n")[2]
         return found

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from bayesdp._numba import nb as numba
-from bayesdp.noise.kernels import discrete_gaussian, discrete_laplace
 
 
 @numba.njit(cache=True)
@@ -30,10 +29,14 @@ def boundary_inflated_laplace(rng, mu, b, lower, upper):  # type: ignore[no-unty
     return min(max(value, lower), upper)
 
 
-@numba.njit(cache=True)
-def boundary_inflated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # compiled for what it meets
-    """Draw from the Gaussian law and move what is outside to the nearer bound."""
-    return min(max(mu + sigma * rng.standard_normal(), lower), upper)
+def clipped(sampler: Any, kind: Any = np.float64) -> Any:
+    """From a compiled function that draws one value to one that moves what is outside to the nearer bound."""
+
+    @numba.njit
+    def draw(rng, mu, scale, lower, upper):  # type: ignore[no-untyped-def]  # compiled for what it meets
+        return kind(min(max(float(sampler(rng, mu, scale)), lower), upper))
+
+    return draw
 
 
 @numba.njit(cache=True)
@@ -59,18 +62,6 @@ def truncated_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped
         y = mu + sigma * rng.standard_normal()
         if lower <= y <= upper:
             return y
-
-
-@numba.njit(cache=True)
-def boundary_inflated_discrete_laplace(rng, mu, b, lower, upper):  # type: ignore[no-untyped-def]  # as above
-    """Draw an integer and move what is outside to the nearer bound."""
-    return np.int64(min(max(float(discrete_laplace(rng, mu, b)), lower), upper))
-
-
-@numba.njit(cache=True)
-def boundary_inflated_discrete_gaussian(rng, mu, sigma, lower, upper):  # type: ignore[no-untyped-def]  # as above
-    """Draw an integer and move what is outside to the nearer bound."""
-    return np.int64(min(max(float(discrete_gaussian(rng, mu, sigma)), lower), upper))
 
 
 @numba.njit(cache=True)

@@ -12,6 +12,7 @@ from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Clipped, Truncated
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from bayesdp.noise.kernels import discrete_gaussian, discrete_laplace, gaussian
 from bayesdp.noise.namespace import finite, special
 
 
@@ -37,13 +38,8 @@ class TruncatedLaplace(Truncated):
     r"""Independent real values around mu with density proportional to ``exp(-|y - mu| / b)`` within bounds (c0, c1).
 
     The normaliser, ``b (2 - exp(-(mu - c0)/b) - exp(-(c1 - mu)/b))``, depends on the location: it belongs in every
-    likelihood. A location outside the bounds gives the same law as the nearer bound.
-
-    ========  =========================================================================================
-    Support   the interval between the bounds, of which one may be infinite
-    Mean      mu plus a bias towards the middle of the interval (Equations 6, 9 and 10)
-    Variance  below ``2 b**2``; no more than that of a uniform law where b is large
-    ========  =========================================================================================
+    likelihood. A location outside the bounds gives the same law as the nearer bound. The bias is that of Equations 6, 9 and 10;
+    the variance is below ``2 b**2``, and where b is large no more than that of a uniform law.
 
     References
     ----------
@@ -84,13 +80,8 @@ class BoundaryInflatedLaplace(Clipped):
     The probabilities of the atoms are ``exp(-(mu - c0)/b) / 2`` and ``exp(-(c1 - mu)/b) / 2`` for locations within the
     bounds; Equation (5) of the paper misprints the upper one as 1 minus that. Between them the density is that of
     Laplace noise. Densities refer to Lebesgue measure plus a unit point mass at each finite bound: the log-density at a
-    bound is the log-probability of its atom.
-
-    ========  ========================================================
-    Support   the interval between the bounds, bounds included
-    Mean      ``mu + b/2 (exp(-(mu - c0)/b) - exp(-(c1 - mu)/b))``
-    Variance  below ``2 b**2``
-    ========  ========================================================
+    bound is the log-probability of its atom. The mean is ``mu + b/2 (exp(-(mu - c0)/b) - exp(-(c1 - mu)/b))``, the variance below
+    ``2 b**2``.
 
     References
     ----------
@@ -194,7 +185,7 @@ class BoundaryInflatedGaussian(Clipped):
     name = "boundary-inflated-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
     free = Gaussian
-    draw_one = staticmethod(kernels.boundary_inflated_gaussian)
+    draw_one = staticmethod(kernels.clipped(gaussian))
     log_density = BoundedLaw.log_each
 
 
@@ -203,10 +194,6 @@ class TruncatedDiscreteLaplace(Truncated):
     """Independent integers with mass proportional to ``exp(-|k - mu| / b)`` within whole bounds.
 
     The normaliser depends on the location and belongs in every likelihood.
-
-    Notes
-    -----
-    Mean and variance are sums of at most 53 positive terms, by doubling (no differences of large numbers).
 
     References
     ----------
@@ -273,7 +260,7 @@ class BoundaryInflatedDiscreteLaplace(Clipped):
     name = "boundary-inflated-discrete-laplace"
     relation = "bounds=LOW:HIGH and b of the noise before clipping: b = sensitivity / epsilon"
     free = DiscreteLaplace
-    draw_one = staticmethod(kernels.boundary_inflated_discrete_laplace)
+    draw_one = staticmethod(kernels.clipped(discrete_laplace, np.int64))
     log_mass = BoundedLaw.log_each
 
 
@@ -294,5 +281,5 @@ class BoundaryInflatedDiscreteGaussian(Clipped):
     name = "boundary-inflated-discrete-gaussian"
     relation = "bounds=LOW:HIGH and sigma of the noise before clipping: sigma = sensitivity / sqrt(2 rho)"
     free = DiscreteGaussian
-    draw_one = staticmethod(kernels.boundary_inflated_discrete_gaussian)
+    draw_one = staticmethod(kernels.clipped(discrete_gaussian, np.int64))
     log_mass = BoundedLaw.log_each
