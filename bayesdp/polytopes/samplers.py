@@ -175,8 +175,11 @@ def _choose(hull: Hull, invariants: Invariants | None, method: str, sweeps: int)
     """The sampler, and what draws with it."""
     choice(method, HULL_METHODS, "method")
     count = positive_integer(sweeps, "sweeps")
-    if invariants is not None:
-        hull.check_coordinates(invariants)
+    if invariants is not None and invariants.dimension != hull.dimension:
+        raise ValueError(
+            f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
+            f"but it has dimension {hull.dimension}"
+        )
     if method == "algorithm-3":
         return _CUBE, partial(draw_cube, hull)
     if method != "mcmc":
