@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -347,15 +347,3 @@ class SymmetricHull(Hull):
 
     def __repr__(self) -> str:
         return f"<SymmetricHull: {len(self.vertices)} pairs of vertices, {self.dimension} dimensions>"
-
-
-@lru_cache(maxsize=8)
-def shared(hull: SymmetricHull) -> SymmetricHull:
-    """Give the hull that was first asked for with these vertices, so that facets are computed once a process.
-
-    Examples
-    --------
-    >>> shared(SymmetricHull([[1.0]])) is shared(SymmetricHull([[1.0]]))
-    True
-    """
-    return hull

@@ -65,6 +65,7 @@ class Proposal:
         return np.ascontiguousarray(draws.swapaxes(1, 2) if turned else draws).reshape(size, -1)[:found], tried
 
 
+@lru_cache(maxsize=32)
 def proposal_for(invariants: Invariants) -> Proposal | None:
     """Find the sampler for some invariants; None for those that are neither totals nor both margins of a table."""
     if invariants.blocks is not None:
