@@ -153,7 +153,7 @@ def test_the_semi_adjacent_parameter_by_listing_or_limits() -> None:
     # Two tables, of four records each, without a common record: everybody changes.
     assert (listed.semi_adjacency.value, listed.semi_adjacency.method) == (4, "enumeration")
     assert "by comparing all tables with these answers (2)" in " ".join(str(listed).split())
-    # Two margins of a junction tree: a record, and one more for each of them at most (proof in sensitivities/cliques.py).
+    # Two margins of a junction tree: a record, and one more for each of them at most (proof in sensitivities/semi_adjacent.py).
     tree = compose(*(exact(query, large) for query in pairs[:2]))
     assert (tree.semi_adjacency.value, tree.semi_adjacency.method) == (3, "junction tree")
     # All pairs are no junction tree: the Graver basis of the invariants limits it, whatever the number of records (480).

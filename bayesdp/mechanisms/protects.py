@@ -38,11 +38,10 @@ from bayesdp.privacy.words import Statement
 from bayesdp.queries import Query, shown_unit
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact
-from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength, Features
 from bayesdp.sensitivities.kept import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm, determine_the_same
-from bayesdp.sensitivities.semi_adjacent import semi_adjacency
+from bayesdp.sensitivities.semi_adjacent import Cliques, semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS
 
 

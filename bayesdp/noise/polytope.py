@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,13 @@ from bayesdp.polytopes import (
     choose_hull_sampler,
     sample_hull,
     sensitivity_hull,
-    shared,
 )
+
+
+@lru_cache(maxsize=8)
+def _shared(hull: SymmetricHull) -> SymmetricHull:
+    """The hull that was first asked for with these vertices, so that facets are computed once a process."""
+    return hull
 
 
 class HullLaw(SubspaceLaw):
@@ -126,7 +131,7 @@ class KNorm(HullLaw, CoordinateLaw):
     @cached_property
     def hull(self) -> SymmetricHull:
         """The polytope K."""
-        return shared(SymmetricHull(self.vertices))
+        return _shared(SymmetricHull(self.vertices))
 
     def ball(self, invariants: Invariants) -> SymmetricHull:
         """The polytope K, whatever the invariants are: its vertices are in coordinates."""

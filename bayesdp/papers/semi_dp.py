@@ -46,9 +46,15 @@ from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
 from bayesdp.privacy.words import Statement
 from bayesdp.queries import Query, Totals
-from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques
 from bayesdp.sensitivities.differences import Features, conforming_pairs, record_distance
-from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, distances_of_tables, listed_tables, semi_adjacency
+from bayesdp.sensitivities.semi_adjacent import (
+    IMPOSSIBLE,
+    Cliques,
+    SemiAdjacency,
+    distances_of_tables,
+    listed_tables,
+    semi_adjacency,
+)
 
 __all__ = [
     "CensusQuery", "CensusRow", "Comparison", "PrivateTest", "SemiProjectedMechanism", "SideInformation", "census_analysis",

@@ -1,24 +1,22 @@
 """Symmetric polytopes given by their vertices: their norms, their volumes, and noise of these norms. No PyMC.
 
-- a polytope and its norm: `Hull`; with a list of vertices `SymmetricHull`, `shared`; of all that a number of records can
+- a polytope and its norm: `Hull`; with a list of vertices `SymmetricHull`; of all that a number of records can
   change without changing an invariant `SensitivityHull`, `sensitivity_hull`;
 - noise with density proportional to ``exp(-epsilon ||v||)``: `sample_hull`, and how it is drawn: `choose_hull_sampler`.
 """
 
 from __future__ import annotations
 
-from bayesdp.polytopes.base import Hull, SymmetricHull, shared
-from bayesdp.polytopes.samplers import DEFAULT_SWEEPS, HULL_METHODS, choose_hull_sampler, sample_hull
+from bayesdp.polytopes.base import Hull, SymmetricHull
+from bayesdp.polytopes.samplers import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
 from bayesdp.polytopes.sensitivity import SensitivityHull, sensitivity_hull
 
 __all__ = [
     "DEFAULT_SWEEPS",
-    "HULL_METHODS",
     "Hull",
     "SensitivityHull",
     "SymmetricHull",
     "choose_hull_sampler",
     "sample_hull",
     "sensitivity_hull",
-    "shared",
 ]

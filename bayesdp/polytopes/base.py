@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from scipy.spatial import ConvexHull, QhullError
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp._validate import finite_array
-from bayesdp.invariants import Invariants
 from bayesdp.polytopes.generators import Generators, listed
 
 type Floats = npt.NDArray[np.float64]
@@ -32,7 +31,7 @@ At the last two limits stand the 3 x 5 and 4 x 4 tables with both margins and al
 782,060 simplices. Generic points of these numbers would take several times as long.
 """
 
-_QUICK = {6: 150, 7: 60, 8: 40, 9: 18}
+_QUICK = {6: 150, 7: 60, 8: 40, 9: 18}  # likewise where that takes more than about a second
 
 _INCIDENT = 1e-7  # a vertex lies on a facet if its form is this close to 1; forms of rounded vertices err by 1e-13
 _VALID = 1e-9
@@ -49,16 +48,6 @@ class Boundary:
     # zero only, shape (simplices, n).
     simplices: Ints
     determinants: Floats  # absolute determinants of the corners, greater than zero, shape (simplices,)
-
-
-def is_small(count: int, dimension: int) -> bool:
-    """Whether Qhull can be expected to finish in seconds."""
-    return count <= POINTS.get(dimension, 0)
-
-
-def is_quick(count: int, dimension: int) -> bool:
-    """Whether Qhull can be expected to finish in about a second."""
-    return is_small(count, dimension) and (dimension <= 5 or count <= _QUICK.get(dimension, 0))
 
 
 def boundary_of(vertices: Floats) -> Boundary | None:
@@ -234,12 +223,12 @@ class Hull:
     @cached_property
     def boundary(self) -> Boundary | None:
         """Facets and boundary simplices, or None where they are not to be had in half a minute."""
-        return boundary_of(self.vertices) if is_small(self.count, self.dimension) else None
+        return boundary_of(self.vertices) if self.count <= POINTS.get(self.dimension, 0) else None
 
     @property
     def facets(self) -> Boundary | None:
         """The same, where they are to be had in about a second."""
-        return self.boundary if is_quick(self.count, self.dimension) else None
+        return self.boundary if self.count <= {**POINTS, **_QUICK}.get(self.dimension, 0) else None
 
     @cached_property
     def generators(self) -> Generators:
@@ -286,29 +275,15 @@ class Hull:
         top = int(np.argmax(np.abs(heights)))
         return abs(float(heights[top])), np.sign(heights[top]) * self.facets.forms[top]
 
-    @property
-    def log_volume(self) -> float | None:
-        """Logarithm of the volume of K, or None where it is not known."""
-        cones = self.log_cone_mass
-        return None if cones is None else cones - math.lgamma(self.dimension + 1)
-
     @cached_property
     def log_cone_mass(self) -> float | None:
-        """Logarithm of ``n! vol(K)``, the integral of ``exp(-||v||_K)``, or None as for `log_volume`."""
+        """Logarithm of ``n! vol(K)``, the integral of ``exp(-||v||_K)``, or None where the boundary is not known."""
         return None if self.boundary is None else math.log(math.fsum(self.boundary.determinants.tolist()))
 
     @cached_property
     def second_moment(self) -> Floats | None:
         """Expectation of ``v v^T`` under the density proportional to ``exp(-||v||_K)``, or None likewise."""
         return None if self.boundary is None else second_moment(self.vertices, self.boundary)
-
-    def check_coordinates(self, invariants: Invariants) -> None:
-        """Refuse invariants whose orthonormal coordinates have another dimension than the hull."""
-        if invariants.dimension != self.dimension:
-            raise ValueError(
-                f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
-                f"but it has dimension {self.dimension}"
-            )
 
     def _points(self, points: npt.ArrayLike) -> Floats:
         array = np.asarray(points, dtype=np.float64)
@@ -337,8 +312,8 @@ class SymmetricHull(Hull):
     >>> diamond = SymmetricHull([[1, 0], [0, 1]])
     >>> diamond.gauge([[3.0, -4.0], [0.5, 0.0]])
     array([7. , 0.5])
-    >>> print(f"{math.exp(diamond.log_volume):.6f}")
-    2.000000
+    >>> print(f"{math.exp(diamond.log_cone_mass):.6f}")  # twice the area
+    4.000000
     """
 
     def __init__(self, vertices: npt.ArrayLike) -> None:
@@ -372,15 +347,3 @@ class SymmetricHull(Hull):
 
     def __repr__(self) -> str:
         return f"<SymmetricHull: {len(self.vertices)} pairs of vertices, {self.dimension} dimensions>"
-
-
-@lru_cache(maxsize=8)
-def shared(hull: SymmetricHull) -> SymmetricHull:
-    """Give the hull that was first asked for with these vertices, so that facets are computed once a process.
-
-    Examples
-    --------
-    >>> shared(SymmetricHull([[1.0]])) is shared(SymmetricHull([[1.0]]))
-    True
-    """
-    return hull

@@ -68,7 +68,7 @@ def best_vertex(vertices: Vertices, form: Floats, heights: Floats, gains: Floats
     sign = 1.0 if heights[best] >= 0.0 else -1.0
     for t in range(len(form)):
         column[t] = sign * vectors[t, best]
-    return abs(heights[best])
+    return float(abs(heights[best]))
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -225,7 +225,7 @@ class Generators:
         for first in range(0, len(points), batch):
             part = slice(first, first + batch)
             _fill(self.vertices, self.start, rows[part], values[part])
-        return values * sizes / self.scale
+        return np.asarray(values * sizes / self.scale)
 
     def subgradient(self, point: Floats) -> tuple[float, Floats]:
         """Gauge of one point, and a form that attains it, which is at most 1 on the polytope; NaN likewise."""

@@ -127,7 +127,7 @@ def draw_cube(hull: Hull, epsilon: float, rng: np.random.Generator, size: int) -
 type _Draw = Callable[[float, np.random.Generator, int], Floats]
 """From epsilon, a generator and a number of draws, points of shape (size, n)."""
 
-HULL_METHODS = (*METHODS, "algorithm-3")
+_METHODS = (*METHODS, "algorithm-3")
 """``auto``: exact where an exact sampler is known, else mcmc. ``algorithm-3``: exact too, by rejection from a cube."""
 
 DEFAULT_SWEEPS = 50
@@ -173,10 +173,13 @@ def choose_hull_sampler(
 
 def _choose(hull: Hull, invariants: Invariants | None, method: str, sweeps: int) -> tuple[Sampler, _Draw]:
     """The sampler, and what draws with it."""
-    choice(method, HULL_METHODS, "method")
+    choice(method, _METHODS, "method")
     count = positive_integer(sweeps, "sweeps")
-    if invariants is not None:
-        hull.check_coordinates(invariants)
+    if invariants is not None and invariants.dimension != hull.dimension:
+        raise ValueError(
+            f"the hull must be in the coordinates of the invariants, of dimension {invariants.dimension}, "
+            f"but it has dimension {hull.dimension}"
+        )
     if method == "algorithm-3":
         return _CUBE, partial(draw_cube, hull)
     if method != "mcmc":

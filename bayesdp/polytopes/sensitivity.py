@@ -65,6 +65,7 @@ class Proposal:
         return np.ascontiguousarray(draws.swapaxes(1, 2) if turned else draws).reshape(size, -1)[:found], tried
 
 
+@lru_cache(maxsize=32)
 def proposal_for(invariants: Invariants) -> Proposal | None:
     """Find the sampler for some invariants; None for those that are neither totals nor both margins of a table."""
     if invariants.blocks is not None:
@@ -300,54 +301,47 @@ class SensitivityHull(Hull):
     @cached_property
     def log_cone_mass(self) -> float | None:
         """Logarithm of ``n! vol(K)``: in closed form for an l1 norm, else as for other hulls."""
-        unit = l1_log_mass(self.invariants) if self.is_l1 else None
-        return super().log_cone_mass if unit is None else unit + self.dimension * math.log(self.reach)
+        unit = l1_moments(self.invariants)
+        return super().log_cone_mass if unit is None else unit[0] + self.dimension * math.log(self.reach)
 
     @cached_property
     def second_moment(self) -> Floats | None:
         """Expectation of ``v v^T``, in closed form for an l1 norm (up to four million cells times dimensions)."""
-        spread = l1_spread(self.invariants) if self.is_l1 else None
-        if spread is None:
+        unit = l1_moments(self.invariants)
+        if unit is None:
             return super().second_moment
         if self.invariants.frame.size * self.dimension > _DENSE:
             return None
         basis = self._units
-        return np.asarray((basis.T * spread) @ basis) * float(self.reach) ** 2
+        return np.asarray((basis.T * unit[1]) @ basis) * float(self.reach) ** 2
 
 
-def l1_log_mass(invariants: Invariants) -> float | None:
-    """Logarithm of the integral of ``exp(-||z||_1)`` in orthonormal coordinates; None but for disjoint totals and tables of two lines.
+def l1_moments(invariants: Invariants) -> tuple[float, Floats] | None:
+    """Of ``exp(-||z||_1)`` the logarithm of the integral, and a variance for each cell; None but for disjoint totals and two lines.
 
-    Over m numbers with sum zero it is that of ``C(2 m - 2, m - 1) sqrt(m) / 2**(m - 1)``: the ball is the root polytope.
+    In orthonormal coordinates the integral over m numbers with sum zero is ``C(2 m - 2, m - 1) sqrt(m) / 2**(m - 1)``: the ball is the
+    root polytope. The variance, shape (cells,), is the same in all directions of the total that a cell is in.
     """
     proposal = proposal_for(invariants)
     if proposal is None:
         return None
     if proposal.blocks is not None:
-        sizes = np.bincount(proposal.blocks + 1, minlength=1).tolist()
-        return sizes[0] * math.log(2.0) + math.fsum(map(_root_mass, sizes[1:]))
+        sizes = np.bincount(proposal.blocks + 1, minlength=1)
+        m = sizes[proposal.blocks + 1]
+        mass = sizes[0] * math.log(2.0) + math.fsum(map(_root_mass, sizes[1:].tolist()))
+        return float(mass), np.where(proposal.blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0))
     assert proposal.table is not None  # one of the two kinds
     shorter, longer = sorted(proposal.table)
+    if shorter > 2:
+        return None
     # One line of the table fixes the other: twice the norm, and lengths longer by sqrt(2).
-    return _root_mass(longer) - 0.5 * (longer - 1) * math.log(2.0) if shorter == 2 else None
+    mass = _root_mass(longer) - 0.5 * (longer - 1) * math.log(2.0)
+    return mass, np.full(invariants.frame.size, (longer - 0.5) / (longer + 1.0))
 
 
 def _root_mass(count: int) -> float:
     n = count - 1
     return math.log(math.comb(2 * n, n)) + 0.5 * math.log(count) - n * math.log(2.0)
-
-
-def l1_spread(invariants: Invariants) -> Floats | None:
-    """Variance under ``exp(-||z||_1)`` in all directions of the total that a cell is in, shape (cells,); None likewise."""
-    proposal = proposal_for(invariants)
-    if proposal is None:
-        return None
-    if proposal.blocks is not None:
-        m = np.bincount(proposal.blocks + 1)[proposal.blocks + 1]
-        return np.where(proposal.blocks < 0, 2.0, (2.0 * m - 1.0) / (m + 1.0))
-    assert proposal.table is not None  # one of the two kinds
-    shorter, longer = sorted(proposal.table)
-    return np.full(invariants.frame.size, (longer - 0.5) / (longer + 1.0)) if shorter == 2 else None
 
 
 def _circuit_tables(rows: int, columns: int, records: int) -> npt.NDArray[np.int8]:

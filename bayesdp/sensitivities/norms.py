@@ -187,13 +187,6 @@ def exact_rank(vectors: Ints) -> int:
     return int(fmpz_mat((u.T @ u).astype(np.int64).tolist()).rank())
 
 
-def basis_of(vectors: Ints, rank: int) -> Floats:
-    """An orthonormal basis of the span, as rows."""
-    u = vectors.astype(np.float64)
-    _, directions = np.linalg.eigh(u.T @ u)
-    return np.asarray(directions[:, ::-1][:, :rank].T)
-
-
 def determine_the_same(one: Invariants, other: Invariants) -> bool:
     """Whether two sets of invariants have the same row space."""
     if one == other:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +17,125 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
-from bayesdp.sensitivities.cliques import IMPOSSIBLE, Cliques, largest_hitting_number
-from bayesdp.sensitivities.differences import Features
+from bayesdp.moves.families import is_junction_tree
+from bayesdp.sensitivities.differences import Features, PublishedMargins
 from bayesdp.sensitivities.norms import with_total
 
 type Ints = npt.NDArray[np.int64]
 
 _PAIRS = 2_000_000  # pairs of cells whose distances are computed, at most: any of them give a lower bound
-_STARTS = 6  # tables from which distances are computed: the larger of them is a proved lower bound from each
+_MOST = 8  # margins of a junction tree: the work grows with three to their number
 _FAR = np.iinfo(np.int64).max // 4
 _LISTED_CELLS = 100  # the largest table whose fiber is listed
 _WORK = 100_000  # steps of the search that lists it
 WORST = "worst"
 INFIMUM = "infimum"
 _CONVENTIONS = {WORST: "from the worst database", INFIMUM: "infimum over databases"}
+IMPOSSIBLE = -1
+"""In place of a distance where no database with the answers has such a record."""
+
+
+class Cliques(PublishedMargins):
+    """Margins of a junction tree, one-way margins included.
+
+    Let record i have the cell x and say y, and let D be the margins in which x and y differ. From a given database, the least
+    number of records that have to change is 1 plus the least number of *other* records that have among them the
+    labels y_C of all margins C in D. No database has y if there are none.
+
+    No fewer: afterwards y_C is once too often in each C of D, so that a record with y_C has to leave it. No more: let J be such
+    records, and i where x_C = y_C; each margin has a witness of y_C among them. Go through the margins from the root of the tree
+    on. If a record r has y in all margins so far, but not in C, take a witness s of C: r and s agree on the
+    separator of C and its parent (both have y there), so that they can exchange all that lies beyond it; no margin changes, and
+    neither does the set of labels that the records have among them, so that there are witnesses for the next margin. At last r has y.
+    Its record is given to i, and the others are shared out among the rest: only J and i have changed. These are exchanges of degree
+    two, as in the Markov basis of Dobra (2003). Dimensions in no margin can be changed at will.
+    """
+
+    @classmethod
+    def of(cls, fiber: Fiber) -> Cliques | None:
+        """The margins of a fiber; None where its exact answers are no junction tree (or are more than eight margins)."""
+        features = Features.of(fiber)
+        if features is not None:
+            return cls(features.codes, features.margins) if len(features.codes) <= _MOST else None
+        nested = fiber.invariants.nested
+        if fiber.bounds_below or fiber.bounds_above or not fiber.equalities or nested is None:
+            return None
+        generators = nested.generators
+        # A dimension must be summed to the same labels in all margins that keep it.
+        if any(len({levels[axis] for levels in generators if levels[axis]}) > 1 for axis in range(len(nested.axes))):
+            return None
+        kept = [{axis for axis, level in enumerate(levels) if level} for levels in generators]
+        return cls.of_sums(fiber, nested) if len(kept) <= _MOST and is_junction_tree(kept) else None
+
+    @cached_property
+    def _together(self) -> tuple[Ints, ...]:
+        """For every set of margins (as bits), a number for the labels that a cell has in all of them."""
+        found = [np.zeros(len(self.codes[0]), dtype=np.int64)]
+        for bits in range(1, 1 << len(self.codes)):
+            lowest = (bits & -bits).bit_length() - 1
+            rest = found[bits & (bits - 1)]
+            code = self.codes[lowest]
+            found.append(np.unique(rest * (int(code.max()) + 1) + code, return_inverse=True)[1].astype(np.int64))
+        return tuple(found)
+
+    def distances(self, table: Ints, most: int | None = None) -> tuple[Ints, Ints]:
+        """The number of records that change if a record of one cell says another, in the database of a table.
+
+        Of the cells that hold records (at most `most` of them, evenly spaced), shape (held,), to all cells, shape (held, cells):
+        `IMPOSSIBLE` where no database with the answers has a record there; 0 for the cell itself.
+        """
+        held = np.flatnonzero(table > 0)
+        everything, far = 1 << len(self.codes), len(self.codes) + 1
+        # Records of x differ from y in all of D, so that none of the sets below is found in record i itself.
+        has = [np.bincount(code[held], minlength=int(code.max()) + 1)[code] > 0 for code in self._together]
+        fewest = np.full((everything, len(table)), far, dtype=np.int64)
+        fewest[0] = 0
+        for bits in range(1, everything):
+            lowest, one = bits & -bits, bits
+            while one:  # all parts of these margins with the lowest: the labels that one record gives
+                if one & lowest:
+                    better = np.where(has[one], fewest[bits ^ one] + 1, far)
+                    np.minimum(fewest[bits], better, out=fewest[bits])
+                one = (one - 1) & bits
+        if most is not None and most < len(held):
+            held = held[np.linspace(0, len(held) - 1, most).astype(np.int64)]
+        differ = np.zeros((len(held), len(table)), dtype=np.int64)
+        for position, code in enumerate(self.codes):
+            differ |= (code[held][:, None] != code[None, :]).astype(np.int64) << position
+        found = fewest[differ, np.arange(len(table))]
+        found = np.where(found >= far, IMPOSSIBLE, found + 1)
+        found[np.arange(len(held)), held] = 0
+        return held, found
+
+
+def largest_hitting_number(sizes: tuple[int, ...], points: int) -> tuple[int, int]:
+    """Limits of the largest hitting number of sets of the given sizes, each from 1 to `points`; equal for up to three sets.
+
+    A set of n records has m_f records with a certain label of feature f. In the worst arrangement, the least number of
+    records that have all these labels among them is the largest hitting number of sets of sizes m_1 .. m_k in n points.
+    Two questions have a formula. It is k if the sets can be disjoint: ``m_1 + ... + m_k <= n``. It is at least 2 if no point has to
+    be in all of them: ``m_1 + ... + m_k <= (k - 1) n``. Between these it is the problem of covering designs.
+
+    >>> largest_hitting_number((2, 2, 2), 4), largest_hitting_number((2, 2, 2), 6)
+    ((2, 2), (3, 3))
+    """
+    k = len(sizes)
+    if k <= 1 or sum(sizes) > (k - 1) * points:
+        return min(k, 1), min(k, 1)
+    # Disjoint sets among them need as many points as there are sets.
+    disjoint = int(np.searchsorted(np.cumsum(sorted(sizes)), points, side="right"))
+    return max(disjoint, 2), min(k if disjoint == k else k - 1, _greedy(sizes, points))
+
+
+def _greedy(sizes: tuple[int, ...], points: int) -> int:
+    """An upper bound of the hitting number: take the point that is in most sets, again and again."""
+    # Some point is in at least `sum(sizes) / points` of the sets, rounded up. At worst the smallest sets are left over.
+    left = sorted(sizes)
+    used = 0
+    while left:
+        left = left[: len(left) + (-sum(left) // (points - used))]  # less the average, rounded up
+        used += 1
+    return used
 
 
 @dataclass(frozen=True)
@@ -66,7 +172,7 @@ def bounds_of_cliques(fiber: Fiber, cliques: Cliques) -> SemiBounds:
     """Limits where the margins form a junction tree: see `Cliques` for the theorem.
 
     From above: by the theorem, 1 plus the largest hitting number of the rarest labels, hence at most one more than there are
-    margins with two labels or more. From below: the largest distance from some explicit tables with these answers.
+    margins with two labels or more. From below: the largest distance from an explicit table with these answers.
     """
     point = fiber.find_point().reshape(-1)
     records, rarest = int(point.sum()), cliques.rarest
@@ -76,14 +182,7 @@ def bounds_of_cliques(fiber: Fiber, cliques: Cliques) -> SemiBounds:
         alone = int(np.count_nonzero(cliques.possible) > 1)
         return SemiBounds((alone, alone), (alone, alone), "junction tree", "all records have the same labels")
     upper = min(1 + largest_hitting_number(rarest, records - 1)[1], records)
-    lower = 2
-    rng = np.random.default_rng(0)
-    for start in range(_STARTS):
-        if lower == upper:
-            break
-        if start:
-            point = fiber.find_point(rng.gamma(0.1, size=point.size).reshape(fiber.frame.shape) * records).reshape(-1)
-        lower = max(lower, int(cliques.distances(point, max(_PAIRS // point.size, 1))[1].max()))
+    lower = max(2, int(cliques.distances(point, max(_PAIRS // point.size, 1))[1].max()))
     reason = (
         f"the margins form a junction tree: at most one more than the {len(rarest)} margins with several labels, and at most what "
         "their rarest labels allow; at least as from a table that was found"
@@ -258,18 +357,17 @@ def semi_adjacency(
     Notes
     -----
     Junction trees. With m margins of several labels each, ``a(t) <= m + 1``, as Theorem 16 says of one-way margins: see
-    `bayesdp.sensitivities.cliques` for the proof. With all pairs of three features, which form none, this is wrong.
+    `bayesdp.sensitivities.semi_adjacent.Cliques` for the proof. With all pairs of three features, which form none, this is wrong.
 
     One-way margins. Let x and y differ in the features D, and each of their labels be a label of some record. After i says y,
     the label y_f of each feature f in D is once too often there. A set of other records that have all these labels
     among them can give them back, each for x_f, and changes no margin; a set that has not cannot. So the distance is 1 plus the least
     number of records that have the labels y_f, f in D, among them. At best one record has them all: a(t) = 2. At worst, D is
     every feature with two labels or more, y has the rarest label of each (a smaller set is never easier to
-    hit), and the records, the one of i apart, are arranged so that it takes the most records to find all these labels; see
-    `bayesdp.sensitivities.cliques`. With p features it is p if the rarest labels can belong to different records, that
-    is, if their margins add up to at most n - 1; then a(t) = p + 1, the bound of Theorem 16. A 2 x 2 table with all four
-    margins n / 2 has a(t) = 2. Cells that agree in all features (the margins do not count some
-    dimension) are alternatives at distance 1.
+    hit), and the records, the one of i apart, are arranged so that it takes the most records to find all these labels (a hitting
+    number). With p features it is p if the rarest labels can belong to different records, that is, if their margins add up to at
+    most n - 1; then a(t) = p + 1, the bound of Theorem 16. A 2 x 2 table with all four margins n / 2 has a(t) = 2. Cells that agree
+    in all features (the margins do not count some dimension) are alternatives at distance 1.
 
     References
     ----------

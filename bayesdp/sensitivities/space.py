@@ -38,7 +38,6 @@ from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.differences import NEIGHBOURS, Features
 from bayesdp.sensitivities.norms import (
-    basis_of,
     closed_sensitivities,
     determine_the_same,
     distinct_columns,
@@ -371,7 +370,9 @@ class SensitivitySpace:
         """
         if 0 < self.rank == self.noise_space.dimension:
             return self.noise_space.from_coordinates(np.eye(self.rank)).reshape(self.rank, -1)
-        return basis_of(self.differences, self.rank)
+        u = self.differences.astype(np.float64)
+        _, directions = np.linalg.eigh(u.T @ u)
+        return np.asarray(directions[:, ::-1][:, : self.rank].T)
 
     def coordinates(self, values: npt.ArrayLike) -> Floats:
         """Orthonormal coordinates of the projection of answers ``(..., answers)`` onto the span, ``(..., rank)``."""

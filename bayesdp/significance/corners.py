@@ -85,15 +85,10 @@ def _tulap(law: laws.Tulap) -> CornerNoise:
     return CornerNoise(WiderNoise(f.canonical_noise(), law.sensitivity), words, canonical=False)
 
 
-def _rate(law: laws.NoiseLaw, invariants: Invariants) -> float:
-    """The loss of one move, ``epsilon ||(1, -1, -1, 1)||``: every norm is linear along a line, whatever its unit ball."""
-    zero = np.zeros((2, 2), dtype=np.int64)
-    return law.logp(zero, zero, invariants) - law.logp(MOVE, zero, invariants)
-
-
 def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
-    """Density ``exp(-epsilon ||u (1, -1, -1, 1)||)`` of the corner u."""
-    return _laplace(1.0 / _rate(law, invariants))
+    """Density ``exp(-epsilon ||u (1, -1, -1, 1)||)`` of the corner u: every norm is linear along a line, whatever its unit ball."""
+    zero = np.zeros((2, 2), dtype=np.int64)
+    return _laplace(1.0 / (law.logp(zero, zero, invariants) - law.logp(_MOVE, zero, invariants)))
 
 
 def _table_gaussian(law: Any, invariants: Invariants) -> CornerNoise:

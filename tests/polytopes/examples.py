@@ -17,7 +17,7 @@ type Floats = npt.NDArray[np.float64]
 class Programs(SymmetricHull):
     """A hull whose norm is found by linear programs, as if it were too large for Qhull."""
 
-    boundary = None  # type: ignore[assignment]
+    boundary = None
 
 
 def both_margins(rows: int, columns: int) -> Invariants:

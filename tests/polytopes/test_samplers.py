@@ -269,7 +269,7 @@ def test_acceptance_is_the_share_of_the_volume() -> None:
         envelope = envelope_of(SymmetricHull(vertices), invariants)
         assert envelope is not None
         assert envelope.reach == pytest.approx(reach, rel=1e-12)
-        volumes = SymmetricHull(vertices).log_volume, ball.log_volume
+        volumes = SymmetricHull(vertices).log_cone_mass, ball.log_cone_mass
         assert None not in volumes
         share = np.exp(volumes[0] - volumes[1] - 4 * np.log(reach))  # type: ignore[operator]
         # 64 draws of a number in [0, 1]: five standard errors are at most 0.31.

@@ -57,7 +57,7 @@ def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adj
     assert np.max(np.abs(tables).sum(axis=1)) == pytest.approx(own.reach, rel=1e-12)
     assert np.max(own.gauge(own.vertices)) == pytest.approx(1.0, rel=1e-9)
     facets = SymmetricHull(space)
-    assert own.log_volume == pytest.approx(facets.log_volume, abs=1e-9)
+    assert own.log_cone_mass == pytest.approx(facets.log_cone_mass, abs=1e-9)
     assert own.second_moment == pytest.approx(facets.second_moment, abs=1e-9)
     for point in points[:4]:
         value, form = own.subgradient(point)

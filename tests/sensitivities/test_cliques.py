@@ -10,8 +10,8 @@ from bayesdp.measurements import Exact
 from bayesdp.moves.families import is_junction_tree
 from bayesdp.privacy import semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
-from bayesdp.sensitivities.cliques import Cliques
 from bayesdp.sensitivities.semi_adjacent import (
+    Cliques,
     bounds_by_size,
     bounds_of_cliques,
     distances_of_tables,

@@ -24,7 +24,7 @@ from bayesdp.noise.subspace.laws import SubspaceLaw, axes_of, share_of_projectio
 from bayesdp.noise.tables import norm_of
 from bayesdp.polytopes import SymmetricHull, sensitivity_hull
 from bayesdp.polytopes.base import fill
-from bayesdp.polytopes.sensitivity import l1_log_mass, l1_spread, proposal_for
+from bayesdp.polytopes.sensitivity import l1_moments, proposal_for
 from bayesdp.queries import Query
 
 type Floats = npt.NDArray[np.float64]
@@ -187,10 +187,11 @@ def log_integral_of(invariants: Invariants, norm: str) -> float | None:
         return 0.0
     if norm == "l2":
         return math.log(2.0) + 0.5 * n * math.log(math.pi) - math.lgamma(0.5 * n) + math.lgamma(n)
+    unit = l1_moments(invariants) if norm == "l1" else None
+    if unit is not None:
+        return unit[0]
     section = section_of(invariants, norm)
-    if section is not None:
-        return section.log_cone_mass
-    return l1_log_mass(invariants) if norm == "l1" else None
+    return None if section is None else section.log_cone_mass
 
 
 @lru_cache(maxsize=64)
@@ -302,11 +303,10 @@ class SubspaceNorm(SubspaceLaw):
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known."""
         known = self.needed(invariants, shape)
-        spread = l1_spread(known) if self.norm == "l1" else None
-        kept = None if spread is None else share_of_projection(known)
-        if spread is None or kept is None:
+        unit, kept = l1_moments(known) if self.norm == "l1" else None, share_of_projection(known)
+        if unit is None or kept is None:
             return super().variance(shape, known)
-        return np.asarray(spread.reshape(shape) * kept / self.epsilon**2)
+        return np.asarray(unit[1].reshape(shape) * kept / self.epsilon**2)
 
     def _covariance(self, invariants: Invariants) -> Floats | float | None:
         if self.norm == "l2":
