@@ -516,25 +516,19 @@ def laplace_scale(sensitivity: float, epsilon: float, name: str = "sensitivity /
     return b if Fraction(b) * Fraction(epsilon) >= Fraction(sensitivity) else math.nextafter(b, math.inf)
 
 
-def one_statement(given: dict[str, float | None], ways: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Check that the loss is stated in exactly one of the `ways`, and that its numbers are valid; return that way."""
-    # `given` has each parameter with its value, None where it was left out; a way has the names that belong together.
+def one_statement(given: Mapping[str, Any], ways: tuple[tuple[str, ...], ...]) -> dict[str, float]:
+    """The numbers that state a loss, checked: of those given, None where one was left out, in exactly one of the `ways`."""
     stated = tuple(name for name, value in given.items() if value is not None)
     if stated not in ways:
         known = " or ".join(" and ".join(f"{name}=" for name in way) for way in ways)
         raise ValueError(f"state the loss by {known}, and by one of these only; got {', '.join(stated) or 'none'}")
-    for name in stated:
-        if name == "delta":
-            _validate.probability(given[name], name)
-        else:
-            _validate.positive_real(given[name], name)
-    return stated
+    checks = ((_validate.probability if name == "delta" else _validate.positive_real) for name in stated)
+    return {name: check(given[name], name) for name, check in zip(stated, checks, strict=True)}
 
 
 def stated_loss_of(mechanism: Any, ways: tuple[tuple[str, ...], ...]) -> dict[str, float]:
     """The fields that state the loss, which must be in exactly one of the `ways`."""
-    given = {name: getattr(mechanism, name) for way in ways for name in way}
-    return {name: float(given[name]) for name in one_statement(given, ways)}
+    return one_statement({name: getattr(mechanism, name) for way in ways for name in way}, ways)
 
 
 @dataclass(frozen=True)
@@ -579,8 +573,6 @@ class GaussianStatement(AdditiveMechanism):
 
     def _scale_for(self, size: float) -> float:
         """The scale of noise that has the stated loss at a difference of this l2 size."""
-        if self.rho is not None:
-            return gaussian_sigma_for_rho(self.rho, size)
-        assert self.epsilon is not None  # one of the ways was taken
-        assert self.delta is not None
-        return gaussian_sigma_for_rho(rho_within(self.epsilon, self.delta), size)
+        stated: Any = self
+        rho = rho_within(stated.epsilon, stated.delta) if self.rho is None else self.rho
+        return gaussian_sigma_for_rho(rho, size)

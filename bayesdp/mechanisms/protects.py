@@ -22,12 +22,8 @@ from bayesdp.mechanisms.base import Mechanism
 from bayesdp.privacy import (
     Difference,
     PairLoss,
-    SemiGuarantee,
     SensitivitySpace,
-    TradeOff,
-    approximate_dp,
     caveats,
-    gaussian_dp,
     neighbour_differences,
     projected_sensitivity,
     query_sensitivity,
@@ -360,17 +356,6 @@ class SemiAdjacentTables(Mechanism):
     def true_sensitivity(self) -> float:
         """The same of the definition: greater than `sensitivity` under the paper's convention only."""
         return self.space.corrected.delta(self._unit)
-
-    @property
-    def tradeoff(self) -> TradeOff:
-        """The trade-off function f of `semi_guarantee`: those of all tables that are protected are f or above it."""
-        loss = self._loss_at(self.true_sensitivity)
-        return gaussian_dp(loss["mu"]) if loss.kind == "gdp" else approximate_dp(loss["epsilon"])
-
-    @property
-    def semi_guarantee(self) -> SemiGuarantee:
-        """The guarantee as the triple (D_t, A_a, f), to compare with others by `bayesdp.papers.semi_dp.compare`; the true one."""
-        return SemiGuarantee(self.tradeoff, self.adjacency, self.invariants)
 
     def _size_of(self, difference: Difference) -> float | None:
         """The size of a kind of difference in the norm of the noise; None where it is not known."""

@@ -91,6 +91,14 @@ class RealNoise(AdditiveMechanism):
         return grid_for(self._noise_scale)
 
     @property
+    def error(self) -> Any:
+        """Expected total squared error of the answers; None where it is not known."""
+        law: Any = self.law
+        relations = self.answer_invariants
+        covariance = law._covariance(relations)  # of coordinates; a number for that times the identity
+        return relations.dimension * covariance if isinstance(covariance, float) else float(np.trace(covariance))
+
+    @property
     def _noise_step(self) -> float:
         return self.grid
 
@@ -143,11 +151,6 @@ class SphericalNoise(RealNoise):
     def sigma(self) -> float:
         """The scale of the noise, in the unit of the answers."""
         return self._scale_for(self._stated_size)
-
-    @property
-    def error(self) -> float:
-        """Expected total squared error of the answers, ``dimension * sigma**2``."""
-        return self.answer_invariants.dimension * self.sigma**2
 
     @property
     def law(self) -> noise.ProjectedGaussian:
@@ -235,7 +238,7 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
     the loss of the worst neighbours is exactly the stated one. ``Sigma`` is that with the least total squared error of all
     Gaussian noise with the same loss, up to a relative gap of 1e-6 (1e-3 where neighbours differ by more than 1000 vectors). For
     the cells themselves (no `query`) the differences of neighbours are alike in all directions or nearly so, and little is gained
-    over `ExtendedGaussian`; for queries whose answers overlap, such as cumulative counts, much is: see `errors`.
+    over `ExtendedGaussian`; for queries whose answers overlap, such as cumulative counts, much is.
 
     See Also
     --------
@@ -256,13 +259,11 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
     >>> import numpy as np
     >>> ages = {"age": [str(a) for a in range(8)]}
     >>> below = LinearQuery(ages, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
-    >>> mechanism = CorrelatedGaussian(Totals(ages), mu=1.0, query=below)
-    >>> for name, value in mechanism.errors().items():
-    ...     print(f"{name}: {value:.1f}")
-    projected Gaussian: 49.0
-    extended Gaussian: 49.0
-    factorization: 17.5
-    lower bound for Gaussian noise: 17.5
+    >>> for kind in (ProjectedGaussian, ExtendedGaussian, CorrelatedGaussian):
+    ...     print(f"{kind(Totals(ages), mu=1.0, query=below).error:.1f}")
+    49.0
+    49.0
+    17.5
     """
 
     name = "correlated-gaussian"
@@ -290,29 +291,6 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
         """The covariance of the noise in orthonormal coordinates, shape (dimension, dimension), in squared counts."""
         return self.law.covariance
 
-    @property
-    def error(self) -> float:
-        """Expected total squared error of the answers: the trace of the covariance."""
-        return float(np.trace(self.covariance))
-
-    def errors(self) -> dict[str, float]:
-        """Compare the mechanism with others for the same query at the same loss.
-
-        Returns
-        -------
-        dict
-            Expected total squared errors of the projected and the extended Gaussian mechanism and of this one (``factorization``);
-            ``lower bound for Gaussian noise``, below which no Gaussian noise with the stated loss gets, whatever its covariance.
-        """
-        same: dict[str, Any] = {**self._loss, "query": self.released_query, "neighbours": self.neighbours}
-        unit = self._scale_for(1.0) ** 2
-        return {
-            "projected Gaussian": ProjectedGaussian(self.invariants, **same).error,
-            "extended Gaussian": ExtendedGaussian(self.invariants, **same).error,
-            "factorization": unit * self._factorization.error,
-            "lower bound for Gaussian noise": unit * self._factorization.bound,
-        }
-
     @cached_property
     def law(self) -> noise.CorrelatedGaussian:
         """The law of the noise."""
@@ -327,14 +305,9 @@ class CorrelatedGaussian(RealGaussianStatement, FittedToNeighbours):
 
     @property
     def _measure(self) -> dict[str, Any]:
-        root = scipy.linalg.cholesky(self._factorization.covariance, lower=True)
-
-        def spherical(answers: Floats) -> Floats:
-            """Coordinates in which the noise is spherical."""
-            free = self.answer_invariants.coordinates(answers)
-            return np.asarray(scipy.linalg.solve_triangular(root, free.T, lower=True).T)
-
-        return {"kind": "l2", "coordinates": spherical}
+        scale, free = self._scale_for(1.0), self.answer_invariants.coordinates
+        # Coordinates in which the noise is spherical.
+        return {"kind": "l2", "coordinates": lambda answers: scale * self.law.white(free(answers).T).T}
 
     def _loss_at(self, size: float) -> Loss:
         return noise.normal_loss(self._scale_for(1.0), continuous=True)(size, self.delta)
@@ -398,11 +371,6 @@ class LaplaceNoise(PureStatement, RealNoise):
     def b(self) -> float:
         """The scale of the noise, ``sensitivity / epsilon``, in the unit of the answers."""
         return self._stated_size / self.epsilon
-
-    @property
-    def error(self) -> float:
-        """Expected total squared error of the answers, ``2 * dimension * b**2``."""
-        return 2.0 * self.answer_invariants.dimension * self.b**2
 
     def _loss_at(self, size: float) -> PureDP:
         return PureDP(size / self.b)

@@ -174,14 +174,18 @@ def check_stated(release: Release) -> None:
 
 def _check_table(release: Release, description: Mapping[str, Any]) -> None:
     mechanism, measured = rebuilt(description, release), release.measurements[0]
-    _check_published(description, release)
+    exact: dict[Any, Any] = {}  # the answers to each exact part
+    for one in release.exact:
+        if one.sign == "=":
+            ends = np.cumsum([part.rows for part in one.query.parts])
+            exact |= zip(one.query.parts, np.split(np.ravel(one.values), ends[:-1]), strict=True)
+    _check_published(description, release, exact)
     if not isinstance(mechanism, Mechanism):
         _check_unmade(description, mechanism, release)
         return
     _check_measured(mechanism, measured)
-    published = [part for exact in release.exact if exact.sign == "=" for part in exact.query.parts]
     for part in mechanism.invariants.query.parts:
-        if part not in published:
+        if part not in exact:
             raise ValueError(
                 f"the mechanism {mechanism.name!r} publishes {Query(release.frame, (part,))!r} exactly, but that is not among the "
                 "exact parts of the release"
@@ -222,24 +226,19 @@ def possible_guarantees(mechanism: Mechanism) -> list[Guarantee]:
     return ways
 
 
-def _check_published(description: Mapping[str, Any], release: Release) -> None:
+def _check_published(description: Mapping[str, Any], release: Release, exact: Mapping[Any, Any]) -> None:
     """Hold the key ``published`` of a mechanism, if it has one, against the exact parts of the release."""
     given = description.get("published")
     if given is None:
         return
-    whole = {"invariants": release.invariants.describe(), **description}
-    parts = Invariants.from_description(whole["invariants"], release.frame).query.parts
-    answered: dict[Any, Any] = {}
-    for exact in release.exact:
-        if exact.sign == "=":
-            ends = np.cumsum([part.rows for part in exact.query.parts])
-            answered |= zip(exact.query.parts, np.split(np.ravel(exact.values), ends[:-1]), strict=True)
+    stated = description.get("invariants", release.invariants.describe())
+    parts = Invariants.from_description(stated, release.frame).query.parts
     if not isinstance(given, list) or len(given) != len(parts):
         raise ValueError(
             f"published of a mechanism must have a list of answers for each of its {len(parts)} invariants"
         )
     for part, answers in zip(parts, given, strict=True):
-        if part not in answered or answers != answered[part].tolist():
+        if part not in exact or answers != exact[part].tolist():
             raise ValueError(
                 f"the noise of the mechanism is made for published answers to {Query(release.frame, (part,))!r} that are not "
                 "those among the exact parts of the release"

@@ -21,6 +21,7 @@ from bayesdp import _validate
 
 type Floats = npt.NDArray[np.float64]
 
+_STEPS = 2000  # multiplicative and Newton steps, in all
 _WARM_STEPS = 40  # multiplicative steps on all vectors; they find out roughly which ones matter
 _ROUNDED = 1e-10  # eigenvalues below this share of the largest have fewer than six digits left
 _NEWTON_STEPS = 60  # of one interior-point solve; 15 to 25 are usual
@@ -65,29 +66,29 @@ def _eigen(vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Weights (at least 0, sum 1) of all vectors, the largest ratio minus 1, and the steps it took."""
+    """Weights (at least 0, sum 1) of all vectors, the largest ratio minus 1, and the steps until now."""
 
     weights: Floats
     excess: float
-    iterations: int
+    steps: int
 
 
-def optimal_design(vectors: Floats, tolerance: float, max_iterations: int) -> Design:
+def optimal_design(vectors: Floats, tolerance: float) -> Design:
     """The best weights of vectors that span the space; whether their excess is small enough, the caller judges."""
     # Multiplicative steps on all vectors; then, where few vectors matter, a primal-dual interior-point method on those, to which
     # vectors with a ratio above 1 are added until none has one above `1 + tolerance`; where that fails more multiplicative steps.
     count = len(vectors)
     start = np.full(count, 1.0 / count)
-    best = _multiplicative(vectors, tolerance, Design(start, np.inf, 0), start, min(_WARM_STEPS, max_iterations))
+    best = _multiplicative(vectors, tolerance, Design(start, np.inf, 0), start, _WARM_STEPS)
     if np.count_nonzero(best.weights > 0.1 / count) <= 2 * _ACTIVE:
-        best = _growing(vectors, tolerance, best, max_iterations)
+        best = _growing(vectors, tolerance, best)
     # A weight of zero would stay zero for ever.
-    return _multiplicative(vectors, tolerance, best, 0.99 * best.weights + 0.01 / count, max_iterations)
+    return _multiplicative(vectors, tolerance, best, 0.99 * best.weights + 0.01 / count, _STEPS)
 
 
 def _multiplicative(vectors: Floats, tolerance: float, best: Design, weights: Floats, limit: int) -> Design:
     """Take multiplicative steps up to a total number of iterations, or until the excess is small enough."""
-    for step in range(best.iterations + 1, limit + 1):
+    for step in range(best.steps + 1, limit + 1):
         if best.excess <= tolerance:
             break
         own = ratios(vectors, weights)
@@ -99,12 +100,12 @@ def _multiplicative(vectors: Floats, tolerance: float, best: Design, weights: Fl
     return best
 
 
-def _growing(vectors: Floats, tolerance: float, best: Design, limit: int) -> Design:
+def _growing(vectors: Floats, tolerance: float, best: Design) -> Design:
     """Solve on a set of vectors, add those with a ratio above 1, and so on."""
     count, dimension = vectors.shape
     weights = best.weights
     active = np.sort(np.argsort(-weights, kind="stable")[: min(count, _ACTIVE)])
-    while best.excess > tolerance and best.iterations < limit:
+    while best.excess > tolerance and best.steps < _STEPS:
         # Half a tolerance is left to the vectors outside.
         try:
             found, used = _interior_point(vectors[active], weights[active], 0.5 * tolerance)
@@ -113,7 +114,7 @@ def _growing(vectors: Floats, tolerance: float, best: Design, limit: int) -> Des
             own = ratios(vectors, weights)
         except np.linalg.LinAlgError:  # the vectors chosen so far do not span the space numerically
             break
-        best = _better(best, weights, own, best.iterations + used)
+        best = _better(best, weights, own, best.steps + used)
         outside = np.setdiff1d(np.flatnonzero(own > 1.0 + 0.5 * tolerance), active)
         if not outside.size:
             break
@@ -128,7 +129,7 @@ def _growing(vectors: Floats, tolerance: float, best: Design, limit: int) -> Des
 def _better(best: Design, weights: Floats, own: Floats, steps: int) -> Design:
     """Keep the weights with the smaller excess, and count the steps."""
     excess = float(own.max()) - 1.0
-    return Design(weights, excess, steps) if excess < best.excess else replace(best, iterations=steps)
+    return Design(weights, excess, steps) if excess < best.excess else replace(best, steps=steps)
 
 
 def _interior_point(vectors: Floats, start: Floats, tolerance: float) -> tuple[Floats, int]:
@@ -201,19 +202,15 @@ class Factorization:
         No covariance whose ellipsoid contains all vectors has a trace below this.
     gap : float
         How far from the optimum it may be: ``error / bound - 1``.
-    iterations : int
     """
 
     covariance: Floats
     error: float
     bound: float
     gap: float
-    iterations: int
 
 
-def optimal_factorization(
-    vectors: npt.ArrayLike, *, tolerance: float = 1e-3, max_iterations: int = 2000
-) -> Factorization:
+def optimal_factorization(vectors: npt.ArrayLike, *, tolerance: float = 1e-3) -> Factorization:
     """Find the covariance of least trace whose ellipsoid contains the vectors: Gaussian noise of least squared error.
 
     Minimise ``tr Sigma`` subject to ``v_j^T Sigma^-1 v_j <= 1``. The dual is to maximise ``(tr S^(1/2))**2`` over weights,
@@ -228,8 +225,6 @@ def optimal_factorization(
         One of each pair v, -v; at most 20,000 vectors in at most 300 dimensions, and they must span the space.
     tolerance : float
         Largest relative gap accepted. ValueError where it is not reached.
-    max_iterations : int
-        Multiplicative and Newton steps in all.
 
     References
     ----------
@@ -246,13 +241,11 @@ def optimal_factorization(
     """
     array = spanning(vectors)
     goal = _validate.positive_real(tolerance, "tolerance")
-    limit = _validate.positive_integer(max_iterations, "max_iterations")
-    design = optimal_design(array / np.sqrt(np.mean(np.sum(array**2, axis=1))), goal, limit)
+    design = optimal_design(array / np.sqrt(np.mean(np.sum(array**2, axis=1))), goal)
     if design.excess > goal:
         raise ValueError(
-            f"the optimal shape of the noise was not found: the relative gap is {design.excess:.3g} after "
-            f"{design.iterations} iterations, more than tolerance={goal!r}; allow more by max_iterations (now "
-            f"{max_iterations}), or a larger gap by tolerance"
+            f"the optimal shape of the noise was not found: the relative gap is {design.excess:.3g} after {design.steps} steps, more "
+            f"than tolerance={goal!r}; allow a larger gap by tolerance"
         )
     # The roots of the eigenvalues of S are singular values, which have twice as many digits.
     triangle = np.linalg.qr(np.sqrt(design.weights)[:, None] * array, mode="r")
@@ -260,4 +253,4 @@ def optimal_factorization(
     bound = float(roots.sum()) ** 2
     covariance = just_containing((rows.T * (roots * roots.sum())) @ rows, array)
     error = float(np.trace(covariance))
-    return Factorization(covariance, error, bound, max(error / bound - 1.0, 0.0), design.iterations)
+    return Factorization(covariance, error, bound, max(error / bound - 1.0, 0.0))

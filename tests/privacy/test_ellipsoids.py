@@ -216,11 +216,11 @@ def test_vectors_left_out_are_found_again(monkeypatch: pytest.MonkeyPatch) -> No
     # A small active set has to grow until no vector outside is violated, and multiplicative steps alone get there too.
     vectors = np.random.default_rng(7).normal(size=(400, 6))
     monkeypatch.setattr("bayesdp.privacy.factorization._WARM_STEPS", 3)
-    exact = optimal_design(vectors, 1e-8, 1000)
+    exact = optimal_design(vectors, 1e-8)
     monkeypatch.setattr("bayesdp.privacy.factorization._ACTIVE", 5)
-    slow = optimal_design(vectors, 1e-2, 1000)
+    slow = optimal_design(vectors, 1e-2)
     monkeypatch.setattr("bayesdp.privacy.factorization._ACTIVE", 200)
-    grown = optimal_design(vectors, 1e-8, 1000)
+    grown = optimal_design(vectors, 1e-8)
 
     def level(found: Design) -> float:
         return float(np.log(np.sqrt(np.linalg.eigvalsh((vectors.T * found.weights) @ vectors)).sum()))
@@ -259,13 +259,12 @@ def test_what_is_refused(solve, vectors, message) -> None:
 
 def test_a_gap_that_is_not_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.random.default_rng(8).normal(size=(50, 4))
-    solve = optimal_factorization
-    with pytest.raises(ValueError, match=r"the relative gap is .* after 5 iterations, more than tolerance=1e-06"):
-        solve(vectors, tolerance=1e-6, max_iterations=5)
     with pytest.raises(ValueError, match="tolerance must be a finite number greater than 0"):
-        solve(vectors, tolerance=0.0)
-    with pytest.raises(ValueError, match="max_iterations must be an integer greater than 0"):
-        solve(vectors, max_iterations=0)
+        optimal_factorization(vectors, tolerance=0.0)
+    for name in ("_STEPS", "_WARM_STEPS"):
+        monkeypatch.setattr(f"bayesdp.privacy.factorization.{name}", 5)
+    with pytest.raises(ValueError, match=r"the relative gap is .* after 5 steps, more than tolerance=1e-06"):
+        optimal_factorization(vectors, tolerance=1e-6)
     monkeypatch.setattr("bayesdp.papers.subspace._STEPS", 5)
     for shape in (enclosing_ellipsoid, base_decomposition):
         with pytest.raises(ValueError, match="was not found up to tolerance=1e-06 in 5 steps"):

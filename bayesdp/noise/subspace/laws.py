@@ -52,12 +52,18 @@ class SubspaceLaw(TableLaw):
         Noise whose variance is the same in all directions: None for more than 2048 cells, unless the invariants are disjoint totals.
         """
         invariants = self.needed(invariants, shape)
-        covariance = self._covariance(invariants)
+        covariance, blocks, cells = self._covariance(invariants), invariants.blocks, invariants.frame.size
         if covariance is None:
             return None
         if isinstance(covariance, float):
-            kept = share_of_projection(invariants)
-            return None if kept is None else covariance * kept
+            # That times the diagonal of the projection onto the subspace.
+            if blocks is not None:
+                kept = np.where(blocks < 0, 1.0, 1.0 - 1.0 / np.bincount(blocks + 1)[blocks + 1])
+            elif cells <= _PROJECTED_CELLS:
+                kept = np.diagonal(invariants.project(np.eye(cells).reshape(-1, *shape)).reshape(cells, -1))
+            else:
+                return None
+            return np.asarray(covariance * kept.reshape(shape))
         # Q C Q^T has the diagonal sum_j (Q L)_ij**2, with C = L L^T.
         factor = np.linalg.cholesky(covariance)
         return np.asarray(np.sum(invariants.from_coordinates(factor.T) ** 2, axis=0))
@@ -65,22 +71,6 @@ class SubspaceLaw(TableLaw):
     def _covariance(self, invariants: Invariants) -> Floats | float | None:
         """Of orthonormal coordinates; a number for that times the identity, None where it is not known."""
         return None
-
-
-def share_of_projection(invariants: Invariants) -> Floats | None:
-    """The diagonal of the projection onto the subspace, as a table: by it projection multiplies the variance of each cell.
-
-    None for more than 2048 cells, unless the invariants are disjoint totals.
-    """
-    shape, cells = invariants.frame.shape, invariants.frame.size
-    if invariants.blocks is not None:
-        sizes = np.bincount(invariants.blocks + 1)
-        kept = np.where(invariants.blocks < 0, 1.0, 1.0 - 1.0 / sizes[invariants.blocks + 1])
-    elif cells <= _PROJECTED_CELLS:
-        kept = np.diagonal(invariants.project(np.eye(cells).reshape(-1, *shape)).reshape(cells, -1))
-    else:
-        return None
-    return np.asarray(kept.reshape(shape))
 
 
 class CoordinateLaw(SubspaceLaw):
@@ -273,9 +263,9 @@ class CorrelatedGaussian(CoordinateLaw):
     @cached_property
     def whitening(self) -> Floats:
         """The inverse of `factor`, which makes coordinates independent, of variance 1."""
-        return self._white(np.eye(len(self.factor)))
+        return self.white(np.eye(len(self.factor)))
 
-    def _white(self, coordinates: Floats) -> Floats:
+    def white(self, coordinates: Floats) -> Floats:
         """White coordinates, shape (n,) or (n, many)."""
         return np.asarray(scipy.linalg.solve_triangular(self.factor, coordinates, lower=True))
 
@@ -293,7 +283,7 @@ class CorrelatedGaussian(CoordinateLaw):
 
     def measured(self, noise: Floats, invariants: Invariants) -> Any:
         """White coordinates, shape (n,)."""
-        return self._white(super().measured(noise, invariants))
+        return self.white(super().measured(noise, invariants))
 
     def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
         """Log-density at white coordinates; see `TableLaw.log_kernel`."""
@@ -319,13 +309,13 @@ class CorrelatedGaussian(CoordinateLaw):
         # In coordinates in which the noise is spherical.
         loss = normal_loss(1.0, continuous=True)
         return LossByLength(
-            ("zcdp", "approximate", "gdp"), "l2", loss, lambda answers: self._white(free.coordinates(answers).T).T
+            ("zcdp", "approximate", "gdp"), "l2", loss, lambda answers: self.white(free.coordinates(answers).T).T
         )
 
     def kernel_of(self, invariants: Invariants | None) -> KernelForm | None:
         """A product in whitened coordinates. See `NoiseLaw.kernel_of`."""
         known = self.needed(invariants)
-        return KernelForm("gaussian", coordinates=lambda: self._white(axes_of(known)))
+        return KernelForm("gaussian", coordinates=lambda: self.white(axes_of(known)))
 
 
 def axes_of(invariants: Invariants) -> Floats:

@@ -10,10 +10,17 @@ import numpy.typing as npt
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import CorrelatedGaussian, Mechanism, ProjectedGaussian
+from bayesdp.mechanisms import CorrelatedGaussian, ExtendedGaussian, Mechanism, ProjectedGaussian
 from bayesdp.noise import CorrelatedGaussian as Law
 from bayesdp.papers.subspace import base_decomposition
-from bayesdp.privacy import DIFFERENCES, gaussian_delta, gaussian_epsilon, gaussian_sigma, neighbour_differences
+from bayesdp.privacy import (
+    DIFFERENCES,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_sigma,
+    neighbour_differences,
+    optimal_factorization,
+)
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from bayesdp.release import Release
 from tests.lattices.oracles import labels, one_way
@@ -88,15 +95,13 @@ def test_errors_are_those_of_the_mechanisms_and_in_order(
 ) -> None:
     common = {"epsilon": 1.0, "delta": 1e-6, "query": query, "neighbours": neighbours}
     one = CorrelatedGaussian(invariants, **common)
-    errors = one.errors()
-    assert errors["factorization"] == pytest.approx(one.error)
-    assert errors["projected Gaussian"] == pytest.approx(ProjectedGaussian(invariants, **common).error)
-    bound = errors["lower bound for Gaussian noise"]
-    assert bound <= errors["factorization"] <= bound * (1 + 2e-6)
-    vectors = neighbour_differences(one.released_query, invariants, neighbours)
-    blocks = gaussian_sigma(1.0, 1e-6) ** 2 * float(np.trace(base_decomposition(vectors)[0]))
-    assert all(bound <= other * (1 + 1e-12) for other in (blocks, errors["extended Gaussian"]))
-    assert errors["extended Gaussian"] <= errors["projected Gaussian"] * (1 + 1e-12)
+    projected, extended = (kind(invariants, **common).error for kind in (ProjectedGaussian, ExtendedGaussian))
+    vectors, unit = neighbour_differences(one.released_query, invariants, neighbours), gaussian_sigma(1.0, 1e-6) ** 2
+    bound = unit * optimal_factorization(vectors, tolerance=1e-6).bound
+    assert bound <= one.error <= bound * (1 + 2e-6)
+    blocks = unit * float(np.trace(base_decomposition(vectors)[0]))
+    assert all(bound <= other * (1 + 1e-12) for other in (blocks, extended))
+    assert extended <= projected * (1 + 1e-12)
     # The error is what the noise has: trace of the covariance over the cells.
     variance = one.law.variance(one.answer_invariants.frame.shape, one.answer_invariants)
     assert variance.sum() == pytest.approx(one.error)
@@ -104,13 +109,12 @@ def test_errors_are_those_of_the_mechanisms_and_in_order(
 
 def test_correlated_noise_is_less_noise_where_answers_overlap() -> None:
     mechanism = CorrelatedGaussian(Totals(AGES), mu=1.0, query=BELOW)
-    errors = mechanism.errors()
     vectors = neighbour_differences(BELOW, mechanism.invariants, "substitution")
     blocks = float(np.trace(base_decomposition(vectors)[0]))
-    assert errors["factorization"] < 0.9 * blocks < 0.6 * errors["extended Gaussian"]
+    assert mechanism.error < 0.9 * blocks < 0.6 * ExtendedGaussian(Totals(AGES), mu=1.0, query=BELOW).error
     # On the cells of a table with both margins nothing can be gained: all neighbours are alike up to symmetry.
-    errors = CorrelatedGaussian(one_way(3, 3), mu=1.0).errors()
-    assert errors["extended Gaussian"] == pytest.approx(errors["lower bound for Gaussian noise"], rel=2e-6)
+    correlated, extended = (kind(one_way(3, 3), mu=1.0).error for kind in (CorrelatedGaussian, ExtendedGaussian))
+    assert correlated == pytest.approx(extended, rel=2e-6)
 
 
 def test_losses_of_the_differences_that_are_kept() -> None:
