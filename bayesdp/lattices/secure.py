@@ -139,14 +139,10 @@ def _parts(invariants: Invariants, law: str) -> list[Line | Table] | None:
     """The parts of the lattice, if there is a sampler for each."""
     if law not in _MOST_CELLS:  # l2 lengths are square roots
         return None
-    known: list[Line | Table] = []
-    for part in lattice_parts(invariants):
-        if not isinstance(part, Line) and not (
-            isinstance(part, Table) and len(part.shape) == 1 and part.shape[0] <= _MOST_CELLS[law]
-        ):
-            return None
-        known.append(part)
-    return known
+    parts, most = lattice_parts(invariants), _MOST_CELLS[law]
+    lines = [part for part in parts if isinstance(part, Line)]
+    sums = [part for part in parts if isinstance(part, Table) and len(part.shape) == 1 and part.shape[0] <= most]
+    return [*lines, *sums] if len(lines) + len(sums) == len(parts) else None
 
 
 def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, bits: Bits = system_bits) -> Ints:
