@@ -167,6 +167,20 @@ class NestedSums:
         return sum(self.component_size(s) for s in self.components)
 
     @cached_property
+    def log_gram(self) -> float:
+        """Logarithm of ``det(R R^T)`` for sums R whose integer combinations are those of all sums, without redundant ones."""
+        # Of a class with n labels and children of n_k labels, the sums of all children but one, without their projection on that of
+        # the class, have a Gram matrix of determinant prod n_k / n. Along a dimension those of a level are orthogonal, and so are the
+        # components, each of which is a product of levels.
+        logs = [np.diff([np.log(np.bincount(code)).sum() for code in axis.codes], prepend=0.0) for axis in self.axes]
+        sizes = [np.diff(axis.classes, prepend=0) for axis in self.axes]
+        found = 0.0
+        for s in self.components:
+            if self.component_size(s):
+                found += self.component_size(s) * sum(logs[i][level] / sizes[i][level] for i, level in enumerate(s))
+        return float(found)
+
+    @cached_property
     def signed_levels(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """The projection onto the sums as a signed combination of group means (inclusion and exclusion).
 

@@ -17,9 +17,8 @@ line
     discrete Laplace or discrete Gaussian multiples.
 zero sum, l1
     the difference of two uniform compositions of a common mass K + N (see `bayesdp.lattices.fixed_sum`). K has probability
-    proportional to ``(C(n, k) a**k)**2``, ``n = m - 1``, ``a = exp(-rate)``: it is a binomial number with odds a to one, kept
-    with probability ``C(n, k) a**k`` over the largest value that this takes. (Keeping it when a second such number is
-    equal gives the same law, and takes ``sqrt(n)`` times as many tries.) N is a sum of 2m - 1 geometric numbers.
+    proportional to ``(C(n, k) a**k)**2``, ``n = m - 1``, ``a = exp(-rate)``, and is drawn by inversion; N is a sum of 2m - 1
+    geometric numbers.
 zero sum, Gaussian
     n independent discrete Gaussian numbers; the last is minus their sum S, and the whole is kept with probability
     ``exp(-S**2 / (2 sigma**2))``. About one try in ``sqrt(m)`` is kept.
@@ -93,14 +92,6 @@ def geometric_exp(bits: Bits, rate: Fraction) -> int:
     return (rest + q * whole) // p
 
 
-def odds_exp(bits: Bits, rate: Fraction) -> bool:
-    """Toss a coin with odds ``a = exp(-rate)`` to one: a fair coin proposes; false stands, true stands with probability a."""
-    while bits(1):
-        if bernoulli_exp(bits, rate):
-            return True
-    return False
-
-
 def draw_discrete_laplace(bits: Bits, scale: Fraction) -> int:
     """Draw an integer with mass proportional to ``exp(-|k| / scale)`` (Algorithm 2)."""
     # A geometric number with a random sign; minus zero is drawn again, or zero would come twice as often.
@@ -139,14 +130,10 @@ def _parts(invariants: Invariants, law: str) -> list[Line | Table] | None:
     """The parts of the lattice, if there is a sampler for each."""
     if law not in _MOST_CELLS:  # l2 lengths are square roots
         return None
-    known: list[Line | Table] = []
-    for part in lattice_parts(invariants):
-        if not isinstance(part, Line) and not (
-            isinstance(part, Table) and len(part.shape) == 1 and part.shape[0] <= _MOST_CELLS[law]
-        ):
-            return None
-        known.append(part)
-    return known
+    parts, most = lattice_parts(invariants), _MOST_CELLS[law]
+    lines = [part for part in parts if isinstance(part, Line)]
+    sums = [part for part in parts if isinstance(part, Table) and len(part.shape) == 1 and part.shape[0] <= most]
+    return [*lines, *sums] if len(lines) + len(sums) == len(parts) else None
 
 
 def draw_secure(invariants: Invariants, law: str, scale: float, size: int = 1, bits: Bits = system_bits) -> Ints:
@@ -211,51 +198,21 @@ def zero_sum_gaussian(bits: Bits, count: int, variance: Fraction) -> list[int]:
 
 
 def _finite_mass(bits: Bits, n: int, rate: Fraction) -> int:
-    """K, with probability proportional to ``(C(n, k) a**k)**2``."""
-    mode = _mode(n, rate)
-    while True:
-        k = sum(odds_exp(bits, rate) for _ in range(n))
-        if _below(bits, _binomial_ratio(n, k, mode), (k - mode) * rate):
-            return k
-
-
-def _ball(rate: Fraction) -> arb:
-    """``exp(-rate)``: a binary number and a bound on its error, at the working precision of FLINT."""
-    return (-arb(fmpq(rate.numerator, rate.denominator))).exp()
-
-
-def _mode(n: int, rate: Fraction) -> int:
-    """Where ``C(n, k) a**k`` is largest: the whole part of ``(n + 1) a / (1 + a)``, which is not a whole number itself."""
-    precision = 64 + n.bit_length()
-    while True:
-        with ctx.workprec(precision):
-            a = _ball(rate)
-            found = ((n + 1) * a / (1 + a)).floor().unique_fmpz()
-        if found is not None:
-            return int(found)
-        precision *= 2
-
-
-def _binomial_ratio(n: int, k: int, mode: int) -> Fraction:
-    """``C(n, k) / C(n, mode)``, from the few factors that the two do not share."""
-    low, high = min(k, mode), max(k, mode)
-    ratio = Fraction(math.prod(range(n - high + 1, n - low + 1)), math.prod(range(low + 1, high + 1)))
-    return ratio if k > mode else 1 / ratio
-
-
-def _below(bits: Bits, ratio: Fraction, rate: Fraction) -> bool:
-    """Toss a coin with probability `ratio * exp(-rate)`, at most 1; either factor may be larger."""
-    # A uniform number is revealed bit by bit until bounds on the product tell which is less.
+    """K, with probability proportional to ``(C(n, k) a**k)**2``: by inversion, from as many bits of a uniform number as tell K."""
     precision = 64
     uniform = bits(precision)
     while True:
-        with ctx.workprec(2 * precision):
-            product = arb(fmpq(ratio.numerator, ratio.denominator)) * _ball(rate) * arb(1 << precision)
-            # Comparisons with a ball are true only where they hold for all of it.
-            if uniform + 1 <= product:
-                return True
-            if uniform >= product:
-                return False
+        with ctx.workprec(2 * precision + n.bit_length()):
+            x = (-arb(fmpq(2 * rate.numerator, rate.denominator))).exp()
+            weight, sums = arb(1), [arb(1)]
+            for k in range(n):
+                weight *= x * (n - k) ** 2 / (k + 1) ** 2
+                sums.append(sums[-1] + weight)
+            low, high = (sums[-1] * arb(end) / arb(1 << precision) for end in (uniform, uniform + 1))
+            # A comparison of balls, numbers with bounds on their errors, is true only where it holds for all of them.
+            found = next((k for k in range(n) if high <= sums[k]), n)
+            if not found or low >= sums[found - 1]:
+                return found
         uniform = (uniform << precision) | bits(precision)
         precision *= 2
 

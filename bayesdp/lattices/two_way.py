@@ -150,21 +150,25 @@ def _size(values: Ints) -> int:
 
 
 @nb.njit(cache=True, error_model="numpy")
+def _kept(plan: TwoWay, sums: Ints, products: Floats) -> float:
+    """The probability with which rows with these column sums are kept."""
+    return two_row_ratio(plan, sums, products) if len(plan.sines) else math.exp(-plan.epsilon * _size(sums))
+
+
+@nb.njit(cache=True, error_model="numpy")
 def _set_table(state: Words, plan: TwoWay, table: Ints) -> int:
     """Overwrite a table, shape (rows, columns), with noise; how many tries were made."""
     sums, products = np.zeros(len(plan.columns), dtype=np.int64), np.zeros(len(plan.sines) // 2 + 1)
-    tries = 0
-    while True:
+    tries = 1
+    _rows(state, plan, table, sums)
+    while math.exp(-exponential(state)) >= _kept(plan, sums, products):
         tries += 1
         _rows(state, plan, table, sums)
-        spent = exponential(state)  # kept if the logarithm of the probability is above minus this
-        if not len(plan.sines):
-            if spent > plan.epsilon * _size(sums):
-                table[len(table) - 1] = -sums
-                return tries
-        elif two_row_ratio(plan, sums, products) > math.exp(-spent):
-            _last_rows(state, plan.epsilon, sums, table)
-            return tries
+    if len(plan.sines):
+        _last_rows(state, plan.epsilon, sums, table)
+    else:
+        table[len(table) - 1] = -sums
+    return tries
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -204,10 +208,7 @@ def _mean_of_rows(state: Words, plan: TwoWay, tries: int) -> float:
     total = 0.0
     for _ in range(tries):
         _rows(state, plan, table, sums)
-        if len(plan.sines):
-            total += max(two_row_ratio(plan, sums, products), 0.0)
-        else:
-            total += math.exp(-plan.epsilon * _size(sums))
+        total += max(_kept(plan, sums, products), 0.0)
     return total / tries
 
 

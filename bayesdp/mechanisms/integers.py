@@ -200,7 +200,8 @@ class LatticeNoise(AdditiveMechanism):
     def _form(self) -> tuple[str, float]:
         """The norm of the noise and its rate, or "gaussian" and its scale."""
         law: Any = self.law
-        return getattr(law, "norm", "gaussian"), law.scale
+        form: tuple[str, float] = law._form
+        return form
 
     def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
         if rng is None and self._integers_only(method) is not None:

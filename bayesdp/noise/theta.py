@@ -35,15 +35,7 @@ _SUMMED_BELOW = 50.0  # tails: below, term by term; from here on by Euler and Ma
 _SUMMED_BELOW_IN_GRAPHS = 16.0  # the same for PyTensor, which adds up so many terms:
 _TERMS_IN_GRAPHS = 144  # exp(-i**2 / (2 * 16**2)) < 1e-17 at the last
 
-EULER_MACLAURIN = (
-    1 / 12,
-    -1 / 720,
-    1 / 30240,
-    -1 / 1209600,
-    1 / 47900160,
-    -691 / 1307674368000,
-    1 / 74724249600,
-)
+EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
 """B_2m / (2m)! for m = 1, ..., 7."""
 
 
@@ -79,11 +71,8 @@ def moments(offset: Floats, sigma: Floats) -> tuple[Floats, Floats]:
     total = weights.sum(axis=0)
     mean = (j * weights).sum(axis=0) / total
     variance = ((j - mean) ** 2 * weights).sum(axis=0) / total
-    theta, first, second = (
-        np.ones_like(high),
-        np.zeros_like(high),
-        np.zeros_like(high),
-    )  # and its derivatives by the offset
+    # And its derivatives by the offset.
+    theta, first, second = np.ones_like(high), np.zeros_like(high), np.zeros_like(high)
     for m in range(1, DUAL_TERMS + 1):
         weight = 2.0 * np.exp(-2.0 * (math.pi * m * high) ** 2)
         wave = 2.0 * math.pi * m

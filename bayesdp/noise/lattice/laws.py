@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainccinv, logsumexp
 
-from bayesdp import _validate, lattices
+from bayesdp import _validate
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import Sampler, sampler_for
+from bayesdp.lattices import Sampler, sample_noise, sampler_for
 from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.lattices.sums import added, l1_log_sum, theta_series
@@ -56,11 +56,11 @@ class LatticeLaw(TableLaw):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the sum of the kernel over the lattice, or None where it is not computed.
 
-        For every scale where it is computed, to about 1e-14 of the sum. Disjoint totals, free cells, 2 x 2 and 2 x c tables with
-        both margins have a closed form. Of other lattices, vectors of small parts are counted. In the l1 norm up to the size from
-        which the rest follows (`bayesdp.lattices.l1_series`): 3 x c tables up to c = 6, 2 x 3 x 2 tables with all one-way margins,
-        a few overlapping totals. With Gaussian mass, and in the l2 norm, a mixture of such sums, parts of up to ten dimensions or so
-        (`bayesdp.lattices.sums`): two-way tables up to 4 x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins.
+        For every scale where it is computed, to about 1e-14 of the sum (`bayesdp.lattices.sums`). Disjoint totals, free cells, 2 x 2
+        and 2 x c tables with both margins have a closed form. Of other lattices, vectors of small parts are counted. In the l1 norm
+        up to the size from which the rest follows: 3 x c tables up to c = 6, 2 x 3 x 2 tables with all one-way margins, a few
+        overlapping totals. With Gaussian mass, and in the l2 norm, a mixture of such sums, parts of up to ten dimensions or so:
+        two-way tables up to 4 x 4 and 3 x 6, 3 x 3 x 3 tables with all two-way margins.
         """
         found = self._log_sum(np, self.scale, invariants)
         return None if found is None else float(found)
@@ -133,6 +133,19 @@ class LatticeLaw(TableLaw):
         n = np.arange(masses.size, dtype=np.float64)
         sizes = n ** (1.0 / order)
         return sizes, masses * np.exp(tilt * n - rate * sizes**power - log_sum)
+
+    @property
+    def _form(self) -> tuple[str, float]:
+        """What `bayesdp.lattices.sample_noise` calls the law, its norm or "gaussian", and the scale."""
+        return getattr(self, "norm", "gaussian"), self.scale
+
+    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
+        """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
+        return sample_noise(invariants, *self._form, rng=rng, size=count)
+
+    def sampler(self, invariants: Invariants) -> Sampler:
+        """How noise is drawn under these invariants, before any is."""
+        return sampler_for(invariants, *self._form)
 
     def _powers(self) -> tuple[int, int]:
         """The order of the norm, 1 or 2, and its power in the mass ``exp(-rate ||z||**power)``."""
@@ -305,10 +318,6 @@ class LatticeGaussian(LatticeLaw):
     def _powers(self) -> tuple[int, int]:
         return 2, 2
 
-    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
-        """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
-        return lattices.sample_noise(invariants, "gaussian", self.sigma, rng=rng, size=count)
-
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
 
@@ -320,10 +329,6 @@ class LatticeGaussian(LatticeLaw):
 
         return variances(self.needed(invariants, shape), 2, of_line, of_sum)
 
-    def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn under these invariants, before any is."""
-        return sampler_for(invariants, "gaussian", self.sigma)
-
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`."""
         return LossByLength(("zcdp", "approximate"), "l2", normal_loss(self.sigma, continuous=False), tight=False)
@@ -334,22 +339,9 @@ _LOG_ERROR = 37.0  # exp(-37) < 1e-16
 _LEAST = 1e-14  # rates are above 2**-46
 
 
-@dataclass(frozen=True, eq=False)
-class RadialSum:
-    """``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 inverse[k])``."""
-
-    inverse: Floats  # ``1 / (4 t)`` at the nodes
-    log_weights: Floats
-
-    def log_sum(self, epsilon: Any, xp: Any = np) -> Any:
-        """Logarithm of the sum of ``exp(-epsilon ||z||_2)`` over the lattice."""
-        terms = self.log_weights - xp.expand_dims(epsilon, -1) ** 2 * self.inverse
-        return softplus(xp, xp.log(epsilon) + log_sum_exp(xp, terms))
-
-
 @lru_cache(maxsize=64)
-def radial_sum(invariants: Invariants) -> RadialSum | None:
-    """Prepare the normaliser of l2 noise on the lattice of the invariants; None where it is not computed."""
+def _radial_nodes(invariants: Invariants) -> tuple[Floats, Floats] | None:
+    """Nodes ``1 / (4 t)`` and logarithms of weights: ``Z = 1 + epsilon sum_k exp(log_weights[k] - epsilon**2 nodes[k])``."""
     n = invariants.dimension
     if not 0 < n <= _DIMENSIONS or l2_log_sum(invariants, 1.0) is None:
         return None
@@ -368,7 +360,7 @@ def radial_sum(invariants: Invariants) -> RadialSum | None:
     height = np.array([log_theta(math.exp(one)) for one in u])
     u, height = u[height > 0.0], height[height > 0.0]
     weights = math.log(0.5 * step / math.sqrt(math.pi)) - 0.5 * u + height + np.log(-np.expm1(-height))
-    return RadialSum(0.25 * np.exp(-u), weights)
+    return 0.25 * np.exp(-u), weights
 
 
 def radial_log_sum(invariants: Invariants, epsilon: Any, xp: Any = np) -> Any | None:
@@ -377,8 +369,11 @@ def radial_log_sum(invariants: Invariants, epsilon: Any, xp: Any = np) -> Any | 
         lines = [part for part in lattice_parts(invariants) if isinstance(part, Line)]
         lengths = [float(np.linalg.norm(part.entries.astype(np.float64))) for part in lines]
         return added(xp, [-xp.log(xp.tanh(0.5 * epsilon * length)) for length in lengths], epsilon)
-    rule = radial_sum(invariants)
-    return None if rule is None else rule.log_sum(epsilon, xp)
+    found = _radial_nodes(invariants)
+    if found is None:
+        return None
+    nodes, log_weights = found
+    return softplus(xp, xp.log(epsilon) + log_sum_exp(xp, log_weights - xp.expand_dims(epsilon, -1) ** 2 * nodes))
 
 
 _NORMS = ("l1", "l2")
@@ -436,10 +431,6 @@ class LatticeLaplace(LatticeLaw):
     def _powers(self) -> tuple[int, int]:
         return (1 if self.norm == "l1" else 2), 1
 
-    def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Ints:
-        """Draw noise; `bayesdp.lattices` chooses between exact sampling and a Gibbs chain, and says which."""
-        return lattices.sample_noise(invariants, self.norm, self.epsilon, rng=rng, size=count)
-
     def variance(self, shape: tuple[int, ...], invariants: Invariants | None = None) -> Floats | None:
         """Variance of each cell, or None where no closed form is known (see `log_normaliser`)."""
         invariants = self.needed(invariants, shape)
@@ -454,10 +445,6 @@ class LatticeLaplace(LatticeLaw):
             return laplace_variance(count, self.epsilon * copies)
 
         return variances(invariants, 1 if self.norm == "l1" else 2, of_line, of_sum)
-
-    def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn under these invariants, before any is."""
-        return sampler_for(invariants, self.norm, self.epsilon)
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`."""

@@ -1,7 +1,7 @@
 """How many vectors of each size a lattice has, and what one difference of two tables loses under lattice Gaussian noise.
 
 Vectors are counted part by part, and the parts are put together by convolution: in l1 the coefficients of the parts' rational
-functions (`bayesdp.lattices.l1_series`), for every size; in l2 by listing the vectors (`bayesdp.lattices.sums`). All numbers are
+functions (`bayesdp.lattices.sums`), for every size; in l2 by listing the vectors. All numbers are
 positive and multiplied by ``exp(-tilt size)``, so that nothing cancels, and nothing overflows.
 
 For lattice Gaussian noise z and a difference u of the lattice L the loss is ``(||u||**2 + 2 <z, u>) / (2 sigma**2)``: a function of
@@ -33,9 +33,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.l1_series import L1Series, l1_series, part_matrix
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
-from bayesdp.lattices.sums import log_gaussian_bound, squared_lengths
+from bayesdp.lattices.sums import L1Series, l1_series, log_gaussian_bound, part_matrix, squared_lengths
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.privacy import Difference, PairLoss, discrete_gaussian_epsilon, gaussian_pairs, rho_to_epsilon

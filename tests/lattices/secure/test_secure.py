@@ -6,17 +6,15 @@ import math
 import sys
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
 from bayesdp.lattices.secure import (
-    _below,
-    _binomial_ratio,
     _composition,
     _finite_mass,
-    _mode,
     draw_secure,
     has_secure,
     zero_sum_laplace,
@@ -58,17 +56,17 @@ def test_the_finite_part_of_the_mass(n, rate):
     weight = np.array([(math.comb(n, k) * math.exp(-k * rate)) ** 2 for k in range(n + 1)])
     expected = 5000 * weight / weight.sum()
     assert chi_square_pvalue(draws, expected) > LEVEL
-    assert _mode(n, rate) == max(range(n + 1), key=lambda k: math.comb(n, k) * math.exp(-k * rate))
 
 
-def test_coins_whose_factors_are_beyond_one():
-    for ratio, rate in ((Fraction(7, 2), Fraction(2)), (Fraction(1, 30), Fraction(-3)), (Fraction(1, 3), Fraction(0))):
-        bits = Counted(9)
-        heads = sum(_below(bits, ratio, rate) for _ in range(4000))
-        p = float(ratio) * math.exp(-rate)
-        assert abs(heads - 4000 * p) < 4.5 * math.sqrt(4000 * p * (1 - p))  # false alarms: 1 in 100,000
-    assert _binomial_ratio(10, 7, 3) == 1
-    assert _binomial_ratio(10, 2, 4) == Fraction(math.comb(10, 2), math.comb(10, 4))
+def test_more_bits_are_asked_for_where_the_first_do_not_tell():
+    # With one of two values, the border is at 1 / (1 + x), x = exp(-2): its first 64 bits leave open on which side a number is.
+    with mpmath.workdps(60):
+        share = mpmath.nstr(1 / (1 + mpmath.exp(-2)), 55)
+    border = int(Fraction(share) * 2**128)
+    for beyond in (0, 1):
+        left = [border >> 64, border % 2**64 + (2 if beyond else -2)]
+        assert _finite_mass(lambda _, left=left: left.pop(0), 1, Fraction(1)) == beyond
+        assert not left
 
 
 def test_compositions_are_uniform():

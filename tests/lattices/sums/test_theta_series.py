@@ -9,7 +9,7 @@ import pytest
 from flint import fmpz_mat
 
 from bayesdp.lattices.parts import lattice_parts
-from bayesdp.lattices.sums import _of_rows, squared_lengths, theta_series
+from bayesdp.lattices.sums import _theta_of_rows, squared_lengths, theta_series
 from bayesdp.noise.lattice.laws import gaussian_log_sum
 from tests.lattices.oracles import GENERAL, lattice_points, one_way, two_way_margins
 
@@ -31,7 +31,7 @@ def test_both_sides_of_the_switch_against_enumeration(name):
 
 def test_zero_sums_in_closed_form():
     for cells in (3, 5, 8):
-        series = _of_rows(((1,) * cells,))
+        series = _theta_of_rows(((1,) * cells,))
         for sigma in (0.05, 0.3, 0.6, 0.9, 2.0, 7.0, 1e6):
             assert series.log_sum(sigma) == pytest.approx(gaussian_log_sum(cells, sigma), rel=1e-12, abs=1e-14)
 
