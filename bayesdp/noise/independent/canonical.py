@@ -79,7 +79,6 @@ class Tulap(StandardLaw):
     See Also
     --------
     bayesdp.privacy.canonical.Tulap : the same law with the methods of a SciPy law.
-    bayesdp.distributions.Tulap : the same law as a PyMC distribution.
     bayesdp.mechanisms.CanonicalNoise : the mechanism that adds this noise.
 
     References
@@ -162,7 +161,6 @@ class Canonical(StandardLaw):
 
     See Also
     --------
-    bayesdp.distributions.CanonicalNoise : the same law as a PyMC distribution.
     bayesdp.mechanisms.SemiCanonical : the mechanism that adds this noise under invariants.
 
     References

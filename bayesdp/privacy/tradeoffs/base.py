@@ -77,7 +77,7 @@ class TradeOff(ABC):
 
     def _linear_end(self) -> tuple[float, float] | None:
         """``(log s, log m)`` if ``f(1 - s') = m s'`` for all s' up to s; None if not, or not known."""
-        return None
+        return self._pair()._linear_end() if self._piecewise_linear else None
 
     def _kinks(self) -> Floats:
         """Type I errors at which the slope may jump."""

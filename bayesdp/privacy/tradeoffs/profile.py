@@ -141,7 +141,9 @@ def convolved_epsilon(factors: Sequence[TradeOff], delta: float) -> EpsilonBound
     for i, f in enumerate(factors):
         checked(f, f"factor {i}")
     upper = max((_epsilon(order, at, pessimistic=True) for order in _orders(list(factors))), default=0.0)
-    lower = max((_epsilon(order, at, pessimistic=False) for order in _orders([*map(_without_tails, factors)])), default=0.0)
+    lower = max(
+        (_epsilon(order, at, pessimistic=False) for order in _orders([*map(_without_tails, factors)])), default=0.0
+    )
     return EpsilonBounds(lower * (1.0 - _ROUNDING), upper * (1.0 + _ROUNDING))
 
 
