@@ -27,6 +27,7 @@ from bayesdp.privacy import (
     describe_tradeoff,
     gaussian_dp,
     query_sensitivity,
+    tensor_product,
     tradeoff_epsilon,
     tradeoff_from_description,
 )
@@ -188,7 +189,7 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of neighbouring tables: that of one count, or its tensor product with itself."""
-        return self.count_tradeoff.tensor(*[self.count_tradeoff] * (self._touched - 1))
+        return tensor_product(*[self.count_tradeoff] * self._touched)
 
     @property
     def _law_caveats(self) -> tuple[Statement, ...]:

@@ -75,7 +75,8 @@ def tradeoff_delta(f: TradeOff, epsilon: float) -> float:
     if isinstance(curve, ApproximateTradeOff) and at >= curve.epsilon:
         return curve.delta
     orders = [curve] if curve.symmetric else [curve, curve.inverse()]
-    return max(float(_laws(f)._stationary(np.array([math.exp(at)]))[2][0]) for f in orders)
+    tests = [_laws(f)._at_losses(np.array([at])) for f in orders]
+    return min(max(0.0, *(float(power[0] - math.exp(at) * a[0]) for a, power in tests)), 1.0)
 
 
 def _laws(f: TradeOff) -> TradeOff:
