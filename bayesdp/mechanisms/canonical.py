@@ -19,6 +19,7 @@ from bayesdp.mechanisms.base import AdditiveMechanism
 from bayesdp.mechanisms.families import grid_for, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism
 from bayesdp.noise import Canonical, DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
+from bayesdp.noise.independent.canonical import symmetric_tradeoff
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
     PairLoss,
@@ -29,7 +30,6 @@ from bayesdp.privacy import (
     query_sensitivity,
     tensor_product,
     tradeoff_epsilon,
-    tradeoff_from_description,
 )
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
@@ -117,7 +117,6 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
 
     See Also
     --------
-    bayesdp.noise.Tulap, bayesdp.noise.ProjectedGaussian : the laws of the noise.
     bayesdp.privacy.TradeOff.canonical_noise : canonical noise of any symmetric trade-off function.
     DiscreteLaplace : integers instead, which adding a uniform number turns into this.
 
@@ -221,7 +220,6 @@ class SemiCanonical(CanonicalDraws):
     --------
     CanonicalNoise : the same noise without invariants.
     SemiGaussian, SemiKNorm : for any number of free dimensions.
-    bayesdp.noise.Tulap, bayesdp.noise.ProjectedGaussian, bayesdp.noise.Canonical : the laws of the noise.
 
     References
     ----------
@@ -249,12 +247,8 @@ class SemiCanonical(CanonicalDraws):
     name = "semi-canonical"
 
     def __post_init__(self) -> None:
-        given: Any = self.tradeoff
-        f = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(f)  # refused here if it is none
-        f.canonical_noise()  # or if there is no noise for it
-        self._set(tradeoff=f)
-        _ = self._loss  # or if it protects nothing
+        self._set(tradeoff=symmetric_tradeoff(self.tradeoff))
+        _ = self._loss  # refused here if it protects nothing
         super().__post_init__()
         free = self.invariants.dimension
         if free != 1:
