@@ -261,7 +261,7 @@ def _read_pair(start: Any, p: Any, q: Any) -> DiscretePair:
     return DiscretePair(start, tuple(p.tolist()), tuple(q.tolist()))
 
 
-_KINDS: Mapping[str, tuple[type[TradeOff], Callable[..., TradeOff]]] = {
+_KINDS: Mapping[str, tuple[type[Any], Callable[..., TradeOff]]] = {
     "approximate-dp": (ApproximateTradeOff, approximate_dp),
     "gaussian-dp": (GaussianTradeOff, gaussian_dp),
     "laplace": (LaplaceTradeOff, laplace_dp),
