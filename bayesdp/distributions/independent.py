@@ -551,8 +551,8 @@ class CanonicalNoise(pm.Continuous):
     Examples
     --------
     >>> import pymc as pm
-    >>> from bayesdp.privacy import approximate_dp
-    >>> twice = approximate_dp(0.5).tensor(approximate_dp(0.5))
+    >>> from bayesdp.privacy import approximate_dp, tensor_product
+    >>> twice = tensor_product(approximate_dp(0.5), approximate_dp(0.5))
     >>> with pm.Model():
     ...     level = pm.Normal("level", 10.0, 5.0)
     ...     noisy = CanonicalNoise("noisy", mu=level, tradeoff=twice, observed=12.3)

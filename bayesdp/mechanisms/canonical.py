@@ -19,6 +19,7 @@ from bayesdp.mechanisms.base import AdditiveMechanism, laplace_scale, stated_los
 from bayesdp.mechanisms.protects import AnswersMechanism
 from bayesdp.mechanisms.real import grid_for
 from bayesdp.noise import Canonical, DiscreteLaplace, NoiseLaw, ProjectedGaussian, Tulap
+from bayesdp.noise.independent.canonical import symmetric_tradeoff
 from bayesdp.noise.secure import draw_independent, statement
 from bayesdp.privacy import (
     PairLoss,
@@ -27,8 +28,8 @@ from bayesdp.privacy import (
     describe_tradeoff,
     gaussian_dp,
     query_sensitivity,
+    tensor_product,
     tradeoff_epsilon,
-    tradeoff_from_description,
 )
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
@@ -116,7 +117,6 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
 
     See Also
     --------
-    bayesdp.noise.Tulap, bayesdp.noise.ProjectedGaussian : the laws of the noise.
     bayesdp.privacy.TradeOff.canonical_noise : canonical noise of any symmetric trade-off function.
     DiscreteLaplace : integers instead, which adding a uniform number turns into this.
 
@@ -188,7 +188,7 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
     @property
     def tradeoff(self) -> TradeOff:
         """The trade-off function of neighbouring tables: that of one count, or its tensor product with itself."""
-        return self.count_tradeoff.tensor(*[self.count_tradeoff] * (self._touched - 1))
+        return tensor_product(*[self.count_tradeoff] * self._touched)
 
     @property
     def _law_caveats(self) -> tuple[Statement, ...]:
@@ -220,7 +220,6 @@ class SemiCanonical(CanonicalDraws):
     --------
     CanonicalNoise : the same noise without invariants.
     SemiGaussian, SemiKNorm : for any number of free dimensions.
-    bayesdp.noise.Tulap, bayesdp.noise.ProjectedGaussian, bayesdp.noise.Canonical : the laws of the noise.
 
     References
     ----------
@@ -248,12 +247,8 @@ class SemiCanonical(CanonicalDraws):
     name = "semi-canonical"
 
     def __post_init__(self) -> None:
-        given: Any = self.tradeoff
-        f = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(f)  # refused here if it is none
-        f.canonical_noise()  # or if there is no noise for it
-        self._set(tradeoff=f)
-        _ = self._loss  # or if it protects nothing
+        self._set(tradeoff=symmetric_tradeoff(self.tradeoff))
+        _ = self._loss  # refused here if it protects nothing
         super().__post_init__()
         free = self.invariants.dimension
         if free != 1:

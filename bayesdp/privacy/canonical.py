@@ -36,20 +36,20 @@ def points(values: npt.ArrayLike, argument: str) -> Floats:
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{argument} must hold integers or real numbers, got an array of dtype {array.dtype}")
     array = array.astype(np.float64)
-    if np.isnan(array).any():
-        where = int(np.flatnonzero(np.isnan(array.reshape(-1)))[0])
-        raise ValueError(f"{argument} must not be NaN, but entry {where} is")
+    bad = np.isnan(array)
+    if bad.any():
+        raise ValueError(f"{argument} must not be NaN, but entry {bad.argmax()} is")
     return array
 
 
 def levels(values: npt.ArrayLike, argument: str) -> Floats:
     """Accept real numbers from 0 to 1, both included, as float64."""
     array = points(values, argument)
-    flat = array.reshape(-1)
-    bad = np.flatnonzero((flat < 0.0) | (flat > 1.0))
-    if bad.size:
-        where = int(bad[0])
-        raise ValueError(f"{argument} must lie between 0 and 1, but entry {where} is {float(flat[where])!r}")
+    bad = (array < 0.0) | (array > 1.0)
+    if bad.any():
+        raise ValueError(
+            f"{argument} must lie between 0 and 1, but entry {bad.argmax()} is {array.flat[bad.argmax()].item()!r}"
+        )
     return array
 
 
@@ -220,17 +220,15 @@ class Tulap(CanonicalNoise):
         """Variance, in closed form: ``2 b / (1 - b)**2 + 1/12`` for delta = 0, uniform for epsilon = 0."""
         if self.epsilon == 0.0:
             return 1.0 / (12.0 * self.delta**2)
-        b = math.exp(-self.epsilon)
         if self.delta == 0.0:
-            return 2.0 * b / math.expm1(-self.epsilon) ** 2 + 1.0 / 12.0
+            return 2.0 * math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2 + 1.0 / 12.0
         # Cells of width 1 around the integers -n ... n with density slope b**|k|, and a part of one more on each side.
         slope, end = self._centre()[1], -float(self._quantile(np.asarray(0.0)))
-        full = max(math.floor(end - 0.5), 0)
         if end <= 0.5:
             return slope * 2.0 * end**3 / 3.0
+        full = math.floor(end - 0.5)
         inner = slope * (1.0 / 12.0 + 2.0 * _cells(self.epsilon, full))
-        left = full + 0.5
-        return inner + 2.0 * slope * math.exp(-self.epsilon * (full + 1)) * (end**3 - left**3) / 3.0
+        return inner + 2.0 * slope * math.exp(-self.epsilon * (full + 1)) * (end**3 - (full + 0.5) ** 3) / 3.0
 
 
 def tulap_logs(xp: Any, z: Any, epsilon: Any, delta: Any) -> tuple[Any, Any]:
@@ -330,9 +328,8 @@ class RecursiveNoise(CanonicalNoise):
         # linear f and 1e-10 for smooth ones.
         f = self.tradeoff
         kinks = f._kinks()
-        kinks = kinks[(kinks > 0.0) & (kinks < 1.0)]
-        at = np.asarray(self.ppf(1.0 - kinks)) if kinks.size else np.empty(0)
-        at = np.concatenate([at[np.isfinite(at)], -at[np.isfinite(at)], [float(self.ppf(0.0))]])
+        at = np.asarray(self.ppf(1.0 - kinks[(kinks > 0.0) & (kinks < 1.0)]))
+        at = np.concatenate([at, -at, [self.ppf(0.0)]])
         at = at[np.isfinite(at)]
         places = at - np.ceil(at - 0.5)  # to (-1/2, 1/2]
         panels = 1 if f._piecewise_linear else _PANELS

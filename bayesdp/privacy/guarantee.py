@@ -111,11 +111,9 @@ class Guarantee:
     parameters : LossAt
         The loss, and the size of the difference that it is for, ``sensitivity``, in the norm `unit` (1 unless it is among
         them): ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. A mapping of these is taken as one. At k steps of that
-        size they are at most ``k epsilon``, ``k**2 rho`` and ``k mu``; epsilon with delta are not in proportion
-        (`bayesdp.privacy.group_loss`).
+        size see `bayesdp.privacy.group_loss`.
     unit : {"l1", "l2", "linf", "K", "Mahalanobis"}
-        Norm in which the difference of two tables is measured, in counts; the last two are those of a K-norm mechanism
-        and of correlated Gaussian noise.
+        Norm in which the difference of two tables is measured, in counts, see `bayesdp.privacy.pairs.UNITS`.
     pairs : tuple of PairLoss
         One row for each kind of neighbouring tables that share the invariants: size of the difference, loss.
     determined_cells : tuple of str

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 
 from bayesdp.papers.semi_dp import census_analysis, renyi_to_epsilon, renyi_to_rho
 from bayesdp.privacy import (
+    TradeOff,
     approximate_dp,
     gaussian_delta,
     gaussian_dp,
@@ -34,10 +35,14 @@ def test_delta_is_the_hockey_stick_divergence(epsilon: float) -> None:
     both = max(np.maximum(Q - gamma * P, 0).sum(), np.maximum(P - gamma * Q, 0).sum())
     assert tradeoff_delta(A, epsilon) == pytest.approx(both, abs=1e-15)
     assert tradeoff_delta(A.inverse(), epsilon) == pytest.approx(both, abs=1e-15)
-    low = A._stationary(np.array([1.0 / gamma]))[2][0]
-    assert low == pytest.approx(np.maximum(Q - P / gamma, 0).sum(), abs=1e-15)
-    smooth = gaussian_dp(1.3)._stationary(np.array([gamma]))[2][0]
-    assert smooth == pytest.approx(gaussian_delta(epsilon, 1.0, 1.3), rel=1e-9)
+    a, power = A._at_losses(np.array([-epsilon]))
+    assert power[0] - a[0] / gamma == pytest.approx(np.maximum(Q - P / gamma, 0).sum(), abs=1e-15)
+    for f, exact in (
+        (gaussian_dp(1.3), gaussian_delta(epsilon, 1.0, 1.3)),
+        (LAPLACE, tradeoff_delta(LAPLACE, epsilon)),
+    ):
+        a, power = TradeOff._at_losses(f, np.array([epsilon]))  # by bisection
+        assert power[0] - gamma * a[0] == pytest.approx(exact, rel=1e-9, abs=1e-15)
     assert tradeoff_delta(gaussian_dp(1.3), epsilon) == gaussian_delta(epsilon, 1.0, 1.3)
     pure = approximate_dp(2.0, 0.01)
     spared = 0.99 * (math.exp(2.0) - gamma) / (1.0 + math.exp(2.0))

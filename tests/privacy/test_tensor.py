@@ -25,17 +25,17 @@ A, B = tradeoff(P, Q), tradeoff(R, S)
 
 
 def test_gaussians_multiply_exactly() -> None:
-    assert gaussian_dp(3.0).tensor(gaussian_dp(4.0)) == gaussian_dp(5.0)
+    assert tensor_product(gaussian_dp(3.0), gaussian_dp(4.0)) == gaussian_dp(5.0)
     assert tensor_product(*[gaussian_dp(0.5)] * 4) == gaussian_dp(1.0)
     assert tensor_product(A) is A
 
 
 def test_discrete_products_are_those_of_the_product_laws() -> None:
-    found = A.tensor(B, B)
+    found = tensor_product(A, B, B)
     rr, ss = np.multiply.outer(R, R), np.multiply.outer(S, S)
     expected = tradeoff(np.multiply.outer(P, rr).ravel(), np.multiply.outer(Q, ss).ravel())
     np.testing.assert_allclose(found(GRID), expected(GRID), rtol=0, atol=1e-14)
-    np.testing.assert_allclose(B.tensor(A, B)(GRID), found(GRID), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(tensor_product(B, A, B)(GRID), found(GRID), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "n"), [(0.1, 0.0, 20), (0.7, 0.0, 5), (0.4, 0.02, 3)])
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_probabilities_of_a_product_never_exceed_one() -> None:
-    f = approximate_dp(0.5).tensor(approximate_dp(0.3, 0.01))
+    f = tensor_product(approximate_dp(0.5), approximate_dp(0.3, 0.01))
     grid = np.linspace(0.0, 1.0, 4001)
     assert np.max(f.power(grid)) <= 1.0
     assert np.max(f(grid)) <= 1.0

@@ -21,6 +21,14 @@ from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import describe_tradeoff, tradeoff_from_description
 
 
+def symmetric_tradeoff(given: Any) -> TradeOff:
+    """Accept a trade-off function, or its description, that has canonical noise."""
+    f = tradeoff_from_description(given) if isinstance(given, Mapping) else given
+    describe_tradeoff(f)  # TypeError if it is none
+    f.canonical_noise()  # refused if there is none
+    return f
+
+
 class StandardLaw(IndependentLaw):
     """Independent noise of each answer: `unit` times that of the `standard` law, one of `bayesdp.privacy.canonical`."""
 
@@ -79,7 +87,6 @@ class Tulap(StandardLaw):
     See Also
     --------
     bayesdp.privacy.canonical.Tulap : the same law with the methods of a SciPy law.
-    bayesdp.distributions.Tulap : the same law as a PyMC distribution.
     bayesdp.mechanisms.CanonicalNoise : the mechanism that adds this noise.
 
     References
@@ -162,7 +169,6 @@ class Canonical(StandardLaw):
 
     See Also
     --------
-    bayesdp.distributions.CanonicalNoise : the same law as a PyMC distribution.
     bayesdp.mechanisms.SemiCanonical : the mechanism that adds this noise under invariants.
 
     References
@@ -184,11 +190,7 @@ class Canonical(StandardLaw):
     name = "canonical"
 
     def __post_init__(self) -> None:
-        given: Any = self.tradeoff
-        tradeoff = tradeoff_from_description(given) if isinstance(given, Mapping) else given
-        describe_tradeoff(tradeoff)  # raises if it is none
-        tradeoff.canonical_noise()  # raises if there is none
-        self._set(tradeoff=tradeoff)
+        self._set(tradeoff=symmetric_tradeoff(self.tradeoff))
 
     @property
     def standard(self) -> CanonicalNoise:

@@ -77,7 +77,7 @@ class TradeOff(ABC):
 
     def _linear_end(self) -> tuple[float, float] | None:
         """``(log s, log m)`` if ``f(1 - s') = m s'`` for all s' up to s; None if not, or not known."""
-        return None
+        return self._pair()._linear_end() if self._piecewise_linear else None
 
     def _kinks(self) -> Floats:
         """Type I errors at which the slope may jump."""
@@ -97,20 +97,14 @@ class TradeOff(ABC):
         """The product with others of the same kind, where it is one of that kind as well."""
         return None
 
-    def _stationary(self, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-        """Type I error at which ``-f' = gamma``, the power there, and their ``power - gamma alpha``."""
-        low, high = np.full(gamma.shape, -_FAR), np.full(gamma.shape, _FAR)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            steep = self._slope(ndtr(middle), ndtr(-middle)) > gamma  # the slope falls as alpha grows
-            low, high = np.where(steep, middle, low), np.where(steep, high, middle)
-        a, s = ndtr(low), ndtr(-low)
-        power = self._errors(a, s)[1]
-        return a, power, np.clip(power - gamma * a, np.maximum(0.0, 1.0 - gamma), 1.0)
-
     def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
         """Type I error and power of the tests that reject what has a privacy loss above each of `losses`."""
-        return self._stationary(np.exp(losses))[:2]
+        low, high = np.full(losses.shape, -_FAR), np.full(losses.shape, _FAR)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            steep = self._slope(ndtr(middle), ndtr(-middle)) > np.exp(losses)  # the slope falls as alpha grows
+            low, high = np.where(steep, middle, low), np.where(steep, high, middle)
+        return ndtr(low), self._errors(ndtr(low), ndtr(-low))[1]
 
     @property
     @abstractmethod
@@ -134,17 +128,6 @@ class TradeOff(ABC):
         """
         s = levels(level, "level")
         return plain(self._errors(1.0 - s, s)[0])
-
-    def tensor(self, *others: TradeOff) -> TradeOff:
-        """Give the tensor product, which is composition; see `bayesdp.privacy.tensor_product`.
-
-        Examples
-        --------
-        >>> from bayesdp.privacy.tradeoffs import gaussian_dp
-        >>> gaussian_dp(3.0).tensor(gaussian_dp(4.0))
-        GaussianTradeOff(mu=5.0)
-        """
-        return tensor_product(self, *others)
 
     def group(self, k: int) -> TradeOff:
         """Give ``1 - (1 - f)^{o k}``, what f-DP promises to groups of k (Dong, Roth and Su, 2022, Theorem 2.14).
@@ -308,12 +291,11 @@ class DiscretePair(TradeOff):
         with np.errstate(over="ignore"):
             return np.asarray(np.array(self.q)[i] / np.array(self.p)[i], dtype=np.float64)
 
-    def _stationary(self, gamma: Floats) -> tuple[Floats, Floats, Floats]:
+    def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):
             ratio = np.array(self.q) / np.array(self.p)
-        n = np.searchsorted(-ratio, -gamma, side="left")  # outcomes with a ratio above gamma
-        a, power = self._knots[0][n], self._knots[2][n]
-        return a, power, np.clip(power - gamma * a, np.maximum(0.0, 1.0 - gamma), 1.0)
+        n = np.searchsorted(-ratio, -np.exp(losses), side="left")  # outcomes with a ratio above
+        return self._knots[0][n], self._knots[2][n]
 
 
 def from_points(alpha: Floats, power: Floats) -> DiscretePair:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import ndtr, ndtri
 
 from bayesdp import _validate
 from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
@@ -54,9 +54,6 @@ class ApproximateTradeOff(SymmetricTradeOff):
     def _slope(self, a: Floats, s: Floats) -> Floats:
         return self._laws._slope(a, s)
 
-    def _linear_end(self) -> tuple[float, float]:
-        return self._laws._linear_end()
-
 
 @dataclass(frozen=True)
 class GaussianTradeOff(SymmetricTradeOff):
@@ -80,10 +77,6 @@ class GaussianTradeOff(SymmetricTradeOff):
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self.mu * _upper_quantile(a, s) - 0.5 * self.mu**2))
 
-    def _log_step(self, log_s: Floats) -> tuple[Floats, Floats]:
-        threshold = ndtri_exp(log_s)
-        return log_ndtr(threshold - self.mu), self.mu * threshold - 0.5 * self.mu**2
-
     def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
         return ndtr(-losses / self.mu - 0.5 * self.mu), ndtr(0.5 * self.mu - losses / self.mu)
 
@@ -96,16 +89,9 @@ def _upper_quantile(a: Floats, s: Floats) -> Floats:
 
 
 def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
-    """Give ``max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha))``.
+    """Give ``max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha))``; epsilon and delta at least 0, delta below 1.
 
     Source: Wasserman and Zhou (2010); Dong, Roth and Su (2022, Proposition 2.5).
-
-    Parameters
-    ----------
-    epsilon : float
-        Zero or greater.
-    delta : float, default 0
-        At least 0 and less than 1.
 
     Examples
     --------
@@ -117,14 +103,9 @@ def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
 
 
 def gaussian_dp(mu: float) -> GaussianTradeOff:
-    """Give ``G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu)``, the trade-off of N(0, 1) and N(mu, 1).
+    """Give ``G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu)``, the trade-off of N(0, 1) and N(mu, 1), mu greater than zero.
 
     Source: Dong, Roth and Su (2022, Definition 2.6).
-
-    Parameters
-    ----------
-    mu : float
-        Greater than zero.
 
     Examples
     --------
@@ -150,9 +131,6 @@ class LaplaceTradeOff(SymmetricTradeOff):
 
     def _slope(self, a: Floats, s: Floats) -> Floats:
         return np.asarray(np.exp(np.clip(2.0 * _laplace_quantile(a, s) - self.shift, -self.shift, self.shift)))
-
-    def _linear_end(self) -> tuple[float, float] | None:
-        return -self.shift - math.log(2.0), -self.shift
 
     def _at_losses(self, losses: Floats) -> tuple[Floats, Floats]:
         x = 0.5 * (losses + self.shift)
@@ -283,7 +261,7 @@ def _read_pair(start: Any, p: Any, q: Any) -> DiscretePair:
     return DiscretePair(start, tuple(p.tolist()), tuple(q.tolist()))
 
 
-_KINDS: Mapping[str, tuple[type[TradeOff], Callable[..., TradeOff]]] = {
+_KINDS: Mapping[str, tuple[type[Any], Callable[..., TradeOff]]] = {
     "approximate-dp": (ApproximateTradeOff, approximate_dp),
     "gaussian-dp": (GaussianTradeOff, gaussian_dp),
     "laplace": (LaplaceTradeOff, laplace_dp),

@@ -27,7 +27,7 @@ from scipy.special import ndtr
 from bayesdp import _validate
 from bayesdp.privacy.canonical import Floats, checked_delta
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
-from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, multiplied
+from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, multiplied, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
 
 _OUTCOMES = 4096
@@ -75,7 +75,8 @@ def tradeoff_delta(f: TradeOff, epsilon: float) -> float:
     if isinstance(curve, ApproximateTradeOff) and at >= curve.epsilon:
         return curve.delta
     orders = [curve] if curve.symmetric else [curve, curve.inverse()]
-    return max(float(_laws(f)._stationary(np.array([math.exp(at)]))[2][0]) for f in orders)
+    tests = [_laws(f)._at_losses(np.array([at])) for f in orders]
+    return min(max(0.0, *(float(power[0] - math.exp(at) * a[0]) for a, power in tests)), 1.0)
 
 
 def _laws(f: TradeOff) -> TradeOff:
@@ -140,10 +141,18 @@ def convolved_epsilon(factors: Sequence[TradeOff], delta: float) -> EpsilonBound
     at = _validate.probability(delta, "delta")
     for i, f in enumerate(factors):
         checked(f, f"factor {i}")
-    orders = _orders(list(factors))
-    upper = max((_epsilon(order, at, pessimistic=True) for order in orders), default=0.0)
-    lower = max((_epsilon(order, at, pessimistic=False) for order in orders), default=0.0)
+    upper = max((_epsilon(order, at, pessimistic=True) for order in _orders(list(factors))), default=0.0)
+    lower = max(
+        (_epsilon(order, at, pessimistic=False) for order in _orders([*map(_without_tails, factors)])), default=0.0
+    )
     return EpsilonBounds(lower * (1.0 - _ROUNDING), upper * (1.0 + _ROUNDING))
+
+
+def _without_tails(f: TradeOff) -> TradeOff:
+    """Where an outcome of less than any rounding tells the laws apart entirely: not at all."""
+    if not isinstance(f, DiscretePair) or not 0.0 < f.start < _UNIT or f.q[-1] > 0.0:
+        return f
+    return ordered_pair(0.0, np.array(f.p), np.array([*f.q[:-1], f.start]))
 
 
 def _orders(factors: list[TradeOff]) -> list[list[TradeOff]]:

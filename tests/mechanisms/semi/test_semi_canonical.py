@@ -18,6 +18,7 @@ from bayesdp.privacy import (
     approximate_dp,
     describe_tradeoff,
     gaussian_dp,
+    tensor_product,
     tradeoff,
     tradeoff_epsilon,
     tradeoff_from_description,
@@ -41,7 +42,7 @@ FUNCTIONS = {
     "steps": STEPS,
     "bounded": BOUNDED,
     "a group": approximate_dp(0.3).group(2),
-    "a product": approximate_dp(0.4).tensor(approximate_dp(0.6)),
+    "a product": tensor_product(approximate_dp(0.4), approximate_dp(0.6)),
 }
 
 
@@ -102,7 +103,7 @@ def test_a_published_release_has_one_noisy_cell_and_is_read_back(tmp_path) -> No
         np.testing.assert_array_equal(again.measurements[0].values, release.measurements[0].values)
 
 
-@pytest.mark.parametrize("f", [STEPS, BOUNDED, approximate_dp(0.4).tensor(approximate_dp(0.6))], ids=repr)
+@pytest.mark.parametrize("f", [STEPS, BOUNDED, tensor_product(approximate_dp(0.4), approximate_dp(0.6))], ids=repr)
 def test_the_test_of_a_release_is_that_of_theorem_37(f: TradeOff) -> None:
     release = SemiCanonical(BOTH, f).release(COUNTS, rng=4)
     found = odds_ratio_test_from_release(release)
