@@ -431,7 +431,7 @@ class ProportionMechanism(DescribedMechanism):
         counts : array_like, shape (..., categories)
             Confidential counts of n records; the result has shape (...).
         """
-        if not isinstance(release, Release) or release.mechanism != self.describe():
+        if getattr(release, "mechanism", None) != self.describe():
             raise ValueError(f"release must come from this mechanism, {self.describe()}, got {release!r}")
         release.check_stated()
         return self._log_density(np.asarray(release.measurements[0].values), self.statistics(counts))
