@@ -561,7 +561,7 @@ class AllButOne(ProportionMechanism):
     >>> mechanism = AllButOne(1.0, 50, ["a", "b", "c"], last="a")
     >>> release = mechanism.release([10, 15, 25], rng=np.random.default_rng(1))
     >>> release.measurements[0].query.names
-    ('b', 'c')
+    ['b', 'c']
     >>> mechanism.log_likelihood(release, [10, 15, 25]).shape
     ()
     """
