@@ -264,33 +264,28 @@ def all_but_one(noisy: npt.ArrayLike, position: int = -1, outside: str = "keep")
     return full if outside == "keep" else rescale(np.clip(full, 0.0, None))
 
 
-def tree_levels(categories: int, branches: int = 2) -> int:
-    """How many levels there are under the root of a full tree whose leaves are the categories."""
+def leaves_under(categories: int, branches: int = 2) -> list[int]:
+    """How many leaves are under a node of each level under the root, from the top, of a full tree whose leaves are the categories."""
     leaves = _validate.positive_integer(categories, "categories")
     each = _validate.positive_integer(branches, "branches")
     if each < 2:
         raise ValueError(f"branches must be at least 2, got {branches!r}")
-    levels, size = 0, 1
-    while size < leaves:
-        size, levels = size * each, levels + 1
-    if size != leaves or levels == 0:
+    sizes = [1]
+    while sizes[0] * each < leaves:
+        sizes.insert(0, sizes[0] * each)
+    if sizes[0] * each != leaves:
         raise ValueError(
             f"a universal histogram with {each} branches has {each}, {each**2}, {each**3}, ... categories, got {leaves}; add "
             "categories that are known to be empty, or take another number of branches"
         )
-    return levels
+    return sizes
 
 
 def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
     """All nodes under the root of the tree of sums, level by level from the top, the leaves last."""
     array = proportions(leaves, "leaves")
-    sizes = _leaves_under(array.shape[-1], branches)
+    sizes = leaves_under(array.shape[-1], branches)
     return np.concatenate([array.reshape(*array.shape[:-1], -1, size).sum(axis=-1) for size in sizes], axis=-1)
-
-
-def _leaves_under(categories: int, branches: int) -> list[int]:
-    """How many leaves are under a node of each level, from the top."""
-    return [branches**height for height in reversed(range(tree_levels(categories, branches)))]
 
 
 def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1.0, nonnegative: bool = True) -> Floats:
@@ -436,7 +431,7 @@ class ProportionMechanism(DescribedMechanism):
         counts : array_like, shape (..., categories)
             Confidential counts of n records; the result has shape (...).
         """
-        if not isinstance(release, Release) or release.mechanism != self.describe():
+        if getattr(release, "mechanism", None) != self.describe():
             raise ValueError(f"release must come from this mechanism, {self.describe()}, got {release!r}")
         release.check_stated()
         return self._log_density(np.asarray(release.measurements[0].values), self.statistics(counts))
@@ -566,7 +561,7 @@ class AllButOne(ProportionMechanism):
     >>> mechanism = AllButOne(1.0, 50, ["a", "b", "c"], last="a")
     >>> release = mechanism.release([10, 15, 25], rng=np.random.default_rng(1))
     >>> release.measurements[0].query.names
-    ('b', 'c')
+    ['b', 'c']
     >>> mechanism.log_likelihood(release, [10, 15, 25]).shape
     ()
     """
@@ -630,17 +625,17 @@ class UniversalHistogram(ProportionMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        tree_levels(len(self.names), self.branches)
+        leaves_under(len(self.names), self.branches)
 
     def _sensitivity(self) -> dict[str, Any]:
-        levels, one = tree_levels(len(self.names), self.branches), proportion_sensitivity(self.n, len(self.names))
+        levels, one = len(leaves_under(len(self.names), self.branches)), proportion_sensitivity(self.n, len(self.names))
         changes = {"largest": one.largest, "changed": 2 * levels}
         return {"sensitivity": levels * one.l1, "paper_sensitivity": levels * (1 / self.n), **changes}
 
     @cached_property
     def query(self) -> Query:
         """The sums in all nodes under the root, level by level from the top, the leaves last."""
-        k, sizes = len(self.names), _leaves_under(len(self.names), self.branches)
+        k, sizes = len(self.names), leaves_under(len(self.names), self.branches)
         groups = [self.names[i : i + size] for size in sizes for i in range(0, k, size)]
         labels = [" + ".join(group) if len(group) <= 4 else f"{group[0]} to {group[-1]}" for group in groups]
         sums = [sp.kron(sp.eye_array(k // size, dtype=int), np.ones((1, size), dtype=int)) for size in sizes]

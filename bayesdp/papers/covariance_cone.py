@@ -75,7 +75,7 @@ def _element_law(rule: str, scales: Floats, variances: Floats, largest: Floats) 
     # 0, so is the covariance, and nothing was measured. The law has no meaning there, but needs numbers: bounds and scale are the root
     # of the product of both upper bounds.
     rows, columns = np.triu_indices(len(variances))
-    deviations, roots = np.sqrt(variances), np.sqrt(largest)
+    deviations, roots = np.sqrt(np.maximum(variances, 0.0)), np.sqrt(largest)
     diagonal = rows == columns
     edges = np.where(diagonal, largest[rows], deviations[rows] * deviations[columns])
     hidden = edges == 0.0
@@ -315,24 +315,13 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
     _validate.choice(rule, tuple(LAWS), "rule")
     known = checked_names(names, (size,)) or ()
     variances = np.diag(released)
-    for i in np.flatnonzero((variances < 0.0) | (variances > edges))[:1]:
-        raise ValueError(
-            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[i])} is "
-            f"{float(variances[i])!r}, and its bound is {float(edges[i])!r}"
-        )
-    most = np.outer(np.sqrt(variances), np.sqrt(variances))
-    for i, j in np.argwhere((np.abs(released) > most) & ~np.eye(size, dtype=bool))[:1]:
-        raise ValueError(
-            f"matrix must have correlations within -1 and 1, but the covariance of {printable(known[i])} and {printable(known[j])} is "
-            f"{float(released[i, j])!r}, beyond {float(most[i, j])!r}"
-        )
-    noisy = (most > 0.0) | np.eye(size, dtype=bool)
-    wrong = np.argwhere((widths > 0.0) != noisy)
+    noisy = (np.outer(variances, variances) > 0.0) | np.eye(size, dtype=bool)
+    wrong = np.argwhere(((widths > 0.0) != noisy) | ((released != 0.0) & ~noisy))
     if wrong.size:
         i, j = wrong[0]
         raise ValueError(
-            f"scales must be positive where both variances are, as for every variance, and 0 elsewhere, got {float(widths[i, j])!r} "
-            f"for {printable(known[i])} and {printable(known[j])}"
+            f"scales must be positive where both variances are, as for every variance, and 0 elsewhere, as the covariance is, got "
+            f"{float(widths[i, j])!r} for {printable(known[i])} and {printable(known[j])}"
         )
     law, hidden = _element_law(rule, _upper_triangle(widths), variances, edges)
     values = np.where(hidden, np.nan, _upper_triangle(released))

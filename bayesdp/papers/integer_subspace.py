@@ -60,7 +60,6 @@ _CODES = {"l1": L1, "l2": L2, "gaussian": GAUSSIAN}
 _REACH = 2.0**29  # noise beyond this could overflow 64-bit sums of squares
 _LONGEST = 1e5  # lattice l2 noise: integers that one step would have to tabulate, at most
 _NEGLIGIBLE = 40.0  # masses of exp(-40) of the largest are left out
-_UPDATES = 2_000_000  # steps in one call of the kernel, about a second, which cannot be interrupted
 _AT_ONCE = 50  # pairs in one call of the kernel
 
 
@@ -346,15 +345,8 @@ def draw_basis_gibbs(
     out = np.empty((*shape, target.cells), dtype=np.int64)
     skip, thin = _validate.nonnegative_integer(burn_in, "burn_in"), _validate.positive_integer(thin, "thin")
     pieces, generator = new_pieces(target.widest), seed_state(rng)
-    # Short calls, between which the work can be interrupted.
-    sweeps = max(1, _UPDATES // target.dimension)
     for chain in out:
-        z = np.zeros(target.cells, dtype=np.int64)
-        for done in range(0, skip, sweeps):
-            _run(chain[:0], z, min(sweeps, skip - done), 1, target.arrays, pieces, generator)
-        at_once = max(1, sweeps // thin)
-        for done in range(0, len(chain), at_once):
-            _run(chain[done : done + at_once], z, 0, thin, target.arrays, pieces, generator)
+        _run(chain, np.zeros(target.cells, dtype=np.int64), skip, thin, target.arrays, pieces, generator)
     return out
 
 

@@ -25,7 +25,7 @@ class RescaledLaplaceRV(PythonRV):
     name = "rescaled_laplace"
     signature = "(k),(k)->(k)"
     dtype = "float64"
-    __props__ = (*PROPS, "rule")  # type: ignore[assignment]  # PyTensor's has four
+    __props__ = (*PROPS, "rule")
     rule: str
     law_type = bounded_statistics.RescaledLaplace
 

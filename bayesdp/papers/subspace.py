@@ -18,18 +18,16 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import xarray as xr
 
-import bayesdp
 from bayesdp import _validate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
@@ -255,12 +253,6 @@ GRID = 2.0**-20  # released values are multiples of this, about a millionth of a
 _LARGEST = 2.0**52  # noise of more grid steps than this could not be added to a count in float64 without an error
 
 
-_OR = "or a function rng, size -> noise"
-_BOUNDED = "is a law of bounded values, not of noise that is added to any answer"
-_VECTORS = "is noise of a vector of statistics; hand in a function rng, size -> noise that draws it"
-_UNFIT = {"bounded": _BOUNDED, "simplex": _BOUNDED, "vectors": _VECTORS}
-
-
 @dataclass(frozen=True)
 class ReleasedValues:
     """What a framework publishes: noisy answers, labelled as the query's, and exact ones; values without a likelihood."""
@@ -268,11 +260,6 @@ class ReleasedValues:
     values: xr.DataArray
     exact: tuple[Exact, ...]
     guarantee: Guarantee
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise came from a generator handed in by the user."""
-        return self.guarantee.simulated
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,8 +277,6 @@ class FrameworkMechanism:
     neighbours: str = field(default="substitution", kw_only=True)
     grid: float = field(default=GRID, kw_only=True)
     takes: str = field(default="answers", kw_only=True)
-
-    _verb: ClassVar[str] = "project"
 
     def __post_init__(self) -> None:
         asked = checked_query(self.query)
@@ -319,11 +304,12 @@ class FrameworkMechanism:
             return
         if not self.additive:
             raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")
-        if law.support in _UNFIT:
-            raise ValueError(f"{law!r} {_UNFIT[law.support]}")
+        if law.support in ("bounded", "simplex"):
+            raise ValueError(f"{law!r} is a law of bounded values, not of noise that is added to any answer")
         if not law.independent:
-            kept = f"keeps invariants already; to {self._verb}, hand in noise that is independent in each answer, {_OR}"
-            raise ValueError(f"{law!r} {kept}")
+            raise ValueError(
+                f"{law!r} keeps invariants already; hand in noise that is independent in each answer, or a function rng, size -> noise"
+            )
 
     @property
     def _noise_shape(self) -> tuple[int, ...]:
@@ -348,21 +334,6 @@ class FrameworkMechanism:
         """What the invariants determine of the answers."""
         relations: Invariants = self.invariants.through(self.query)
         return relations
-
-    if not TYPE_CHECKING:  # type checkers are to refuse `law` as they refuse any other attribute that is not there
-
-        def __getattr__(self, name: str) -> Any:
-            """Say why there is no `law`: a framework knows the numbers that a mechanism returns, and not how they are distributed."""
-            if name != "law":
-                return object.__getattribute__(self, name)
-            raise AttributeError(
-                "the law of the noise within the null space is not known for noise that is handed in as it is: use "
-                "ProjectedGaussian, ExtendedGaussian, ProjectedLaplace, ExtendedLaplace, CorrelatedGaussian or KNorm, "
-                "which have an exact likelihood and make a Release"
-                if self.additive
-                else "the mechanism is not additive: its noise may depend on the confidential table, and no likelihood is "
-                "known. It gives release_values, and no Release that a posterior could be made from"
-            )
 
     @property
     def guarantee(self) -> Guarantee:
@@ -468,8 +439,6 @@ class FrameworkMechanism:
 class ExtendedMechanism(FrameworkMechanism):
     """A mechanism for the free coordinates, extended to all answers; build one with `extend`."""
 
-    _verb = "extend"
-
     @property
     def coordinate_rule(self) -> str:
         """The rule that fixes the coordinates, see `Invariants.coordinate_rule`."""
@@ -571,8 +540,7 @@ def extend(mechanism: Callable[..., Any] | NoiseLaw, query: Query, invariants: A
 _ALIKE = {
     "mechanism": "another mechanism, or another order of the labels",
     "round_number": "another round",
-    "versions": "other versions of the packages that draw the noise, which may draw other noise from the same seed",
-    "check": "other noise: another seed, or hardware that computes otherwise",
+    "check": "other noise: another seed, other versions of the packages that draw it, or hardware that computes otherwise",
 }
 """In what the pieces of one release must be alike, and what to tell if they are not."""
 
@@ -581,26 +549,21 @@ _ALIKE = {
 class Piece:
     """What one agent publishes: noisy values of its own cells, and what is needed to see that all agents drew the same noise.
 
-    Plain data, for whatever way it is sent: ``Piece.from_dict(piece.to_dict())``. Beside the names of the cells and their noisy values
-    it has the number of the release of the agents, the SHA-256 digest `mechanism` of its description and of the labels, the versions
-    of the packages that drew the noise, and `check`, a SHA-256 code of the whole noise, keyed by the common seed (HMAC). Two agents
-    have the same one just when they drew the same noise with the same seed; without the seed it tells nothing.
+    Plain data, for whatever way it is sent: ``Piece(**json.loads(json.dumps(dataclasses.asdict(piece))))``. Beside the names of the
+    cells and their noisy values it has the number of the release of the agents, the SHA-256 digest `mechanism` of its description and
+    of the labels, and `check`, a SHA-256 code of the whole noise, keyed by the common seed (HMAC). Two agents have the same one just
+    when they drew the same noise with the same seed; without the seed it tells nothing.
     """
 
     cells: tuple[str, ...]
     values: tuple[int | float, ...]
     round_number: int
     mechanism: str
-    versions: str
     check: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", tuple(self.cells))
         object.__setattr__(self, "values", tuple(self.values))
-        texts: list[Any] = [*self.cells, self.mechanism, self.versions, self.check]
-        for text in texts:
-            if not isinstance(text, str):
-                raise TypeError(f"cells, mechanism, versions and check of a piece must be strings, got {text!r}")
         _validate.nonnegative_integer(self.round_number, "round_number")
         if len(self.cells) != len(self.values) or not self.cells:
             raise ValueError(f"a piece needs one value a cell, got {len(self.values)} for {len(self.cells)} cells")
@@ -608,18 +571,6 @@ class Piece:
             if type(value) not in (int, float):
                 raise TypeError(f"the value of {cell} must be an int or a float, got {value!r}")
         _validate.finite_array(np.array(self.values), "values of a piece", self.cells.__getitem__)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The piece as plain data (JSON keeps every bit of it)."""
-        return {**vars(self), "cells": list(self.cells), "values": list(self.values)}
-
-    @classmethod
-    def from_dict(cls, description: Mapping[str, Any]) -> Piece:
-        """Read what `to_dict` wrote."""
-        names = [item.name for item in fields(cls)]
-        if set(description) != set(names):
-            raise ValueError(f"a piece has the keys {', '.join(names)}; got {_validate.shown(sorted(description))}")
-        return cls(**description)
 
 
 def _digest(mechanism: Mechanism) -> str:
@@ -645,7 +596,7 @@ def _check_alike(pieces: list[Piece], mechanism: Mechanism) -> None:
         odd = [piece for piece in pieces if getattr(piece, name) != usual]
         if odd:
             cells = _validate.shown(cell for piece in odd for cell in piece.cells)
-            shown = f" ({getattr(odd[0], name)!r}, not {usual!r})" if name in ("round_number", "versions") else ""
+            shown = f" ({getattr(odd[0], name)!r}, not {usual!r})" if name == "round_number" else ""
             raise ValueError(f"pieces do not fit together: those of {cells} were made with {difference}{shown}")
 
 
@@ -756,12 +707,8 @@ class Agent:
         noise = self.mechanism.noise(np.random.default_rng([self._seed, number]), 1)[0]
         digest, step = _digest(self.mechanism), self.mechanism._noise_step
         noisy = base.add_noise(held, noise.reshape(-1)[self._positions], step, self.cells.__getitem__)
-        # Packages whose other versions may draw other noise from the same seed.
-        drawing = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
-        packages = f"bayesdp {bayesdp.__version__}, {drawing}"
         self._used.add(number)
-        check = noise_check(self._seed, number, digest, noise)
-        return Piece(self.cells, tuple(noisy.tolist()), number, digest, packages, check)
+        return Piece(self.cells, tuple(noisy.tolist()), number, digest, noise_check(self._seed, number, digest, noise))
 
     def __reduce_ex__(self, protocol: Any) -> Never:
         # All of pickle, cloudpickle, copy.copy and copy.deepcopy come here, and Dask and multiprocessing with them.
@@ -792,7 +739,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
         With the values of ``mechanism.release(table, rng=np.random.default_rng([seed, round_number]))``. It is not marked as
         simulated, because the seed is a secret; the guarantee states against whom it does not protect.
     """
-    adding, listed = _adding_to_cells(mechanism), list(pieces)
+    mechanism, listed = _adding_to_cells(mechanism), list(pieces)
     for piece in listed:
         if not isinstance(piece, Piece):
             raise TypeError(f"pieces must hold what Agent.privatize returns, got {type(piece).__name__}")
@@ -802,7 +749,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     frame = mechanism.frame
     noisy = _values_by_cell(listed, frame)
     parts = [Query(frame, (part,)) for part in mechanism.invariants.query.parts]
-    exact = tuple(Exact(query, _exact_answers(query, noisy, adding._noise_step)) for query in parts)
+    exact = tuple(Exact(query, _exact_answers(query, noisy)) for query in parts)
     fiber = Fiber.of(exact, frame)
     # Without the sentence on the system's entropy: the noise is not from there.
     stated = mechanism._for_one_person(mechanism._guarantee("auto"))
@@ -833,24 +780,16 @@ def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
     return mechanism
 
 
-def _exact_answers(query: Query, noisy: npt.NDArray[Any], grid: float) -> npt.NDArray[np.int64]:
+def _exact_answers(query: Query, noisy: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """The answers of a query in exact arithmetic; an error where one is not a whole number."""
-    # Counts and noise are multiples of the grid, and so are their sums, unless a sum is so large that float64 has no number for it:
-    # then it was rounded, by half a unit in its last place at most.
-    values = [Fraction(value) for value in noisy.reshape(-1).tolist()]
-    rounded = [ulp / 2 if ulp > grid else 0.0 for ulp in map(math.ulp, noisy.reshape(-1).tolist())]
-    totals, slack = [Fraction(0)] * query.rows, [0.0] * query.rows
+    values, totals = [Fraction(value) for value in noisy.reshape(-1).tolist()], [Fraction(0)] * query.rows
     entries = query.matrix.tocoo()
     for row, cell, entry in zip(entries.row.tolist(), entries.col.tolist(), entries.data.tolist(), strict=True):
         totals[row] += entry * values[cell]
-        slack[row] += abs(entry) * rounded[cell]
     for row, total in enumerate(totals):
-        name = query.answer_name(row)
-        if slack[row] >= 0.25:
-            raise ValueError(f"the noisy values of {name} are too large for an exact sum; counts must be smaller")
-        if abs(total - round(total)) > slack[row]:
+        if total.denominator > 1:
             raise ValueError(
-                f"pieces do not fit together: {name} comes out as {float(total)!r}, no whole number; some agent used another "
-                "seed, version or round, or a value was changed"
+                f"pieces do not fit together: {query.answer_name(row)} comes out as {float(total)!r}, no whole number; some agent "
+                "used another seed, version or round, or a value was changed"
             )
-    return np.array([round(total) for total in totals], dtype=np.int64).reshape(query.shape)
+    return np.array([int(total) for total in totals], dtype=np.int64).reshape(query.shape)

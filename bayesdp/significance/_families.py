@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from scipy.optimize import brentq
 from bayesdp import _validate
 from bayesdp._docs import documented, with_shared_parameters
 from bayesdp.noise.base import Floats
-from bayesdp.significance._noise import Noise
 
 NEGLIGIBLE = 1e-300  # relative to the mode; the laws are log-concave, so that all beyond is smaller still
 _MAX_LOG_ODDS = 600.0
@@ -53,46 +52,37 @@ class Masses:
         return self.first + self.expectation(self.points - self.first)
 
 
-class CountLaws(ABC):
-    """Laws of a count on ``low, ..., high`` with natural parameter log odds."""
+class Family:
+    """Laws of a count on ``low, ..., high`` with natural parameter log odds, known by the ratio of neighbouring masses."""
 
     low: int
     high: int
 
-    @abstractmethod
-    def masses(self, log_odds: float, negligible: float = NEGLIGIBLE) -> Masses:
-        """The law at some log odds, infinities included; masses below `negligible` times the largest are left out."""
+    def step(self, x: Floats) -> Floats:
+        """``p(x + 1) / p(x)`` at odds 1, for low <= x < high: positive and falling."""
+        raise NotImplementedError
 
     @property
     def determined(self) -> bool:
         """Whether a single count is possible."""
         return self.low == self.high
 
-
-class Family(CountLaws):
-    """Laws that are known by the ratio of neighbouring masses."""
-
-    @abstractmethod
-    def step(self, x: Floats) -> Floats:
-        """``p(x + 1) / p(x)`` at odds 1, for low <= x < high: positive and falling."""
-
     def masses(self, log_odds: float, negligible: float = NEGLIGIBLE) -> Masses:
+        """The law at some log odds, infinities included; masses below `negligible` times the largest are left out."""
         if math.isinf(log_odds):
             return Masses(self.high if log_odds > 0.0 else self.low, np.ones(1))
         odds = math.exp(min(max(log_odds, -_MAX_LOG_ODDS), _MAX_LOG_ODDS))
-        mode = self._mode(odds)
-        up = _outwards(self.high - mode, lambda k: odds * self.step(mode + k), negligible)
-        down = _outwards(mode - self.low, lambda k: 1.0 / (odds * self.step(mode - 1.0 - k)), negligible)
-        weights = np.concatenate([down[::-1], [1.0], up])
-        return Masses(mode - down.size, weights / math.fsum(weights))
-
-    def _mode(self, odds: float) -> int:
-        """The first x from which the masses fall."""
 
         def falls(x: int) -> bool:
             return odds * float(self.step(np.array(float(x)))) < 1.0
 
-        return self.low + bisect_left(range(self.low, self.high), True, key=falls)
+        mode = self.low + bisect_left(
+            range(self.low, self.high), True, key=falls
+        )  # the first x from which the masses fall
+        up = _outwards(self.high - mode, lambda k: odds * self.step(mode + k), negligible)
+        down = _outwards(mode - self.low, lambda k: 1.0 / (odds * self.step(mode - 1.0 - k)), negligible)
+        weights = np.concatenate([down[::-1], [1.0], up])
+        return Masses(mode - down.size, weights / math.fsum(weights))
 
 
 def _outwards(length: int, ratio: Callable[[Floats], Floats], negligible: float) -> Floats:
@@ -171,10 +161,10 @@ class Binomial(Family):
 
 
 @dataclass(frozen=True)
-class FamilySum(CountLaws):
+class FamilySum(Family):
     """Sum of independent counts with a common odds ratio: again an exponential family, its masses a convolution."""
 
-    parts: tuple[Family, ...]
+    parts: tuple[Hypergeometric, ...]
 
     @property
     def low(self) -> int:  # type: ignore[override]
@@ -203,10 +193,8 @@ documented_test = documented(
         "Parameters": """
 alpha : float
     Size, between 0 and 1.
-rows : tuple of int
-    Totals of the two rows.
-column : int
-    Total of the first column.
+rows, column : tuple of int, int
+    Totals of the two rows, and of the first column.
 tradeoff : TradeOff
     Symmetric f that the noise is canonical for, as of `bayesdp.privacy.approximate_dp`.
 alternative : {"greater", "less", "two-sided"}
@@ -246,12 +234,19 @@ def at_odds_ratios(function: Callable[[float], float], odds_ratio: npt.ArrayLike
     return found.reshape(logs.shape) if logs.ndim else float(found[0])
 
 
+class Noise(Protocol):
+    """Noise with a continuous distribution function, symmetric about 0."""
+
+    def cdf(self, x: npt.ArrayLike) -> Any:
+        """Distribution function, accurate relative to itself in the lower tail."""
+
+
 @dataclass(frozen=True)
 class NoisyCount:
     """A published number `U = X + N`: X of a family, N noise that is symmetric about 0."""
 
     statistic: float
-    family: CountLaws
+    family: Family
     noise: Noise
 
     def greater(self, log_odds: float, negligible: float = NEGLIGIBLE) -> float:
@@ -367,15 +362,8 @@ class Inverted(Tested):
 
         One-sided for a one-sided alternative: [low, inf) for "greater", [0, high) for "less".
 
-        Parameters
-        ----------
-        level : float, default 0.95
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
-            an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
+        ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
+        an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
         """
         low, high = self._count.bounds(level, self.alternative)
         return ConfidenceInterval(_exp(low), _exp(high))
@@ -384,10 +372,8 @@ class Inverted(Tested):
     def estimate(self) -> float:
         """Median-unbiased estimate of the odds ratio: as often too small as too large, whatever the truth.
 
-        The odds ratio at which both one-sided p-values are one half, and so inside every two-sided confidence interval of
-        this result that is not empty. 0 or infinite where the statistic is at the end of what the margins allow; NaN where they
-        determine the table, so that nothing can be said. (R's ``fisher.test`` prints the conditional maximum-likelihood estimate
-        of a table without noise.)
+        The odds ratio at which both one-sided p-values are one half, and so inside every two-sided confidence interval that is not
+        empty. 0 or infinite where the statistic is at the end of what the margins allow; NaN where they determine the table.
 
         Examples
         --------
@@ -403,12 +389,7 @@ class Inverted(Tested):
         """One-sided p-value ("greater") as a function of the null odds ratio: a distribution function of the odds ratio.
 
         Its quantiles are the confidence bounds. The rest below its limit at 0, and above that at infinity, is confidence
-        in those ends.
-
-        Parameters
-        ----------
-        odds_ratio : float or array_like
-            At least 0; infinity is allowed. The result has its shape, and rises.
+        in those ends. `odds_ratio` is at least 0, infinity is allowed; the result has its shape, and rises.
         """
         return at_odds_ratios(self._count.greater, odds_ratio)
 

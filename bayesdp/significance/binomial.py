@@ -35,12 +35,8 @@ class BinomialResult(Tested):
 
     Parameters
     ----------
-    n : int
-        Number of trials.
-    noise : CanonicalNoise
-        Law of N.
-    tradeoff : str
-        The trade-off function f in words.
+    n, noise, tradeoff : int, CanonicalNoise, str
+        Number of trials, law of N, and the trade-off function f in words.
     """
 
     n: int
@@ -57,14 +53,7 @@ class BinomialResult(Tested):
         The two-sided one is the smallest interval that holds them all: its ends are looked for on a grid from 0 and from 1,
         because nobody has proved that the two-sided p-value falls on both sides of ``Z / n`` (the one-sided ones do).
 
-        Parameters
-        ----------
-        level : float, default 0.95
-
-        Returns
-        -------
-        ConfidenceInterval
-            (1, 1) or (0, 0) where only that end is left, or not even that: a statistic far outside 0 to n.
+        It is (1, 1) or (0, 0) where only that end is left, or not even that: for a statistic far outside 0 to n.
         """
         error = 1.0 - _validate.probability(level, "level")
         if self.alternative == "two-sided":

@@ -31,16 +31,14 @@ class IndependenceResult:
         ``d' (V + W)^-1 d``: d the distance of the noisy table from the expected one, V the covariance of tables with these
         margins under independence, W that of the noise.
     pvalue : float
-        ``(1 + exceeding) / (1 + draws)``. At most alpha with probability at most alpha, for every alpha and any margins.
-    exceeding, draws : int
-        Draws whose statistic was as large as that of the release, of all draws of tables and noise.
-    degrees : int
-        Free dimensions, (rows - 1) (columns - 1) less those of empty rows and columns.
+        ``(1 + k) / (1 + draws)``, of whose draws k had a statistic as large as that of the release. At most alpha with probability at
+        most alpha, for every alpha and any margins.
+    draws, degrees : int
+        Draws of tables and noise; free dimensions, (rows - 1) (columns - 1) less those of empty rows and columns.
     """
 
     statistic: float
     pvalue: float
-    exceeding: int
     draws: int
     degrees: int
 
@@ -101,7 +99,7 @@ def independence_test_from_releases(
     expected, basis, spread = _null(rows, columns)
     degrees = basis.shape[1]
     if degrees == 0:
-        return IndependenceResult(0.0, 1.0, many, many, 0)
+        return IndependenceResult(0.0, 1.0, many, 0)
     # From draws of their own: which weights the statistic has is a matter of power; its law is the simulated one for any.
     pilot = _noise(joint, _PILOT, generator)
     precision = 1.0 / np.maximum(np.var(pilot, axis=(1, 2, 3)), 1e-300)  # noise may be so small that none was drawn
@@ -114,7 +112,7 @@ def independence_test_from_releases(
     distances = (np.concatenate([noisy[None], drawn]) - expected).reshape(many + 1, -1) @ basis
     values = np.einsum("ti,ij,tj->t", distances, inverse, distances)
     exceeding = int(np.sum(values[1:] >= values[0] - _TIE * abs(values[0])))
-    return IndependenceResult(float(values[0]), (1 + exceeding) / (1 + many), exceeding, many, degrees)
+    return IndependenceResult(float(values[0]), (1 + exceeding) / (1 + many), many, degrees)
 
 
 def _check(release: Release) -> None:

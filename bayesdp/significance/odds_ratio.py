@@ -27,26 +27,31 @@ from bayesdp.significance._families import (
     FamilySum,
     Hypergeometric,
     Inverted,
+    Noise,
     NoisyCount,
     checked_null,
     documented_test,
     finite_statistic,
     margins,
 )
-from bayesdp.significance._noise import Noise, WholeNoise, WiderNoise, is_whole, noise_of_sum, whole_variance
 from bayesdp.significance.corners import (
     MOVE,
     CornerNoise,
     NoisyCorner,
+    WholeNoise,
+    WiderNoise,
     canonical,
     check_margins,
     corner_position,
     family_of,
+    is_whole,
     joined,
     leaves_only,
+    noise_of_sum,
     noise_of_table,
     noisy_corner,
     noisy_corners,
+    whole_variance,
 )
 from bayesdp.significance.rules import Rule, rule_of
 
@@ -60,27 +65,19 @@ class OddsRatioResult(Inverted):
 
     Parameters
     ----------
-    rows : tuple of int
-        Row totals.
-    column : int
-        Total of the first column.
-    noise : Noise
-        Law of N.
-    tradeoff : str
-        The trade-off function f in words: how hard it is to tell two tables that differ by one move (+1, -1, -1, +1).
+    rows, column : tuple of int, int
+        Row totals, and total of the first column.
+    noise, tradeoff : Noise, str
+        Law of N, and the trade-off function f in words: how hard it is to tell two tables that differ by one move (+1, -1, -1, +1).
     optimal : bool
-        Whether the noise is canonical for f, the alternative one-sided, and the table not determined by its margins: then the
-        test that rejects for small p is uniformly most powerful among the unbiased tests that satisfy Semi-DP with f. No
-        two-sided p-value is called that.
+        Whether the noise is canonical for f, the alternative one-sided, and the table not determined by its margins: then rejecting
+        for small p is uniformly most powerful among the unbiased tests that satisfy Semi-DP with f.
     cell : str or None
         Labels of the corner x11, where a labelled release was tested.
-    published : float or None
-        The published noisy corner, or the weighted mean of several, where an integer release was tested: the statistic less
-        `uniform`.
-    uniform : float or None
-        The U(-1/2, 1/2) that turned an integer release into canonical noise (of several releases, divided by the sum of their
-        weights). Drawn once and kept: the p-value is randomised, and drawing again until it is small would not have the size
-        that is stated.
+    published, uniform : float or None
+        The published noisy corner, or the weighted mean of several, and the U(-1/2, 1/2) that made integer noise continuous (of
+        several releases, divided by the sum of their weights). Drawn once and kept: the p-value is randomised, and drawing again
+        until it is small would not have the size that is stated.
     """
 
     rows: tuple[int, int]
@@ -261,10 +258,10 @@ def odds_ratio_test_from_releases(
 
     Given the margins every release says ``x11 + N_k``, with independent noise of one kind. The statistic is their mean with weights
     that are close to the inverse variances of the noise, and its law is worked out exactly: masses of whole-number noise are
-    convolved (with whole weights up to 8; a release that would have less than 1/16 of the largest weight is left out), normal
-    noise is normal again, and so is Laplace noise of one scale a sum with a closed form. So the size is exact, whatever the margins.
-    It is not said to be the most powerful test, except where all noise is normal: then the mean is canonical for the composition,
-    ``sqrt(sum mu**2)``-GDP. The `tradeoff` of the result names the weights.
+    convolved (with whole weights up to 8; a release that would have less than 1/16 of the largest weight is left out), normal noise
+    is normal again, and a sum of Laplace noise of one scale has a closed form. So the size is exact, whatever the margins. It is the
+    most powerful test where all noise is normal: then the mean is canonical for the composition, ``sqrt(sum mu**2)``-GDP. Else
+    the `tradeoff` of the result names the weights.
 
     A release of the four cells with independent noise counts as four noisy corners.
 
@@ -321,16 +318,12 @@ class CommonOddsRatioResult(Inverted):
 
     Parameters
     ----------
-    strata : tuple of str
-        Labels of the strata.
-    margins : tuple of (int, int, int)
-        Totals of the two rows and of the first column, for each stratum.
+    strata, margins : tuple of str, tuple of (int, int, int)
+        Labels of the strata, and for each the totals of the two rows and of the first column.
     cell : str
         Labels of the corner in the first stratum.
-    noise : Noise
-        Law of the noise of the sum.
-    uniform : float or None
-        The U(-1/2, 1/2) that makes whole-number noise continuous. Drawn once and kept, as in `OddsRatioResult`.
+    noise, uniform : Noise, float or None
+        Law of the noise of the sum, and the U(-1/2, 1/2) that makes whole-number noise continuous, as in `OddsRatioResult`.
     """
 
     strata: tuple[str, ...]

@@ -41,10 +41,8 @@ class PosteriorOddsRatio:
         Labels of x11.
     null, alternative, level
         As asked.
-    table : Interval
-        Odds ratio of the confidential table.
-    population : Interval or None
-        Odds ratio of the population, where the model has it as a parameter.
+    table, population : Interval, Interval or None
+        Odds ratio of the confidential table, and that of the population, where the model has it as a parameter.
     probability : float or None
         Posterior probability that the odds ratio of the population is above the null.
     predictive_pvalue : float

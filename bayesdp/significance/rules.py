@@ -14,8 +14,7 @@ from scipy.optimize import brentq
 from bayesdp import _validate
 from bayesdp.noise.base import Floats
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
-from bayesdp.significance._families import ALTERNATIVES, Family, Masses, at_odds_ratios, documented_test, margins
-from bayesdp.significance._noise import Noise
+from bayesdp.significance._families import ALTERNATIVES, Family, Masses, Noise, at_odds_ratios, documented_test, margins
 from bayesdp.significance.corners import in_words
 
 type Form = Literal["greater", "less", "umpu-two-sided", "noisy-two-sided"]
@@ -44,22 +43,14 @@ class Rule:
     ----------
     form : str
         As in the table.
-    alpha : float
-        Size.
-    null : float
-        Odds ratio of the null hypothesis, ``x11 x22 / (x12 x21)``.
-    family : Family
-        Law of the corner given the margins.
-    noise : Noise
-        Canonical noise F.
-    tradeoff : str
-        The trade-off function in words.
-    anchor : int
-        Whole number that the next two are relative to, so that they keep their digits with large counts.
-    offset : float
-        Threshold (one-sided) or centre (two-sided) less the anchor.
+    alpha, null : float
+        Size, and odds ratio of the null hypothesis, ``x11 x22 / (x12 x21)``.
+    family, noise, tradeoff : Family, Noise, str
+        Law of the corner given the margins, canonical noise F, and the trade-off function in words.
+    anchor, offset : int, float
+        Whose sum is the threshold (one-sided) or the centre (two-sided), so that it keeps its digits with large counts.
     half_width : float
-        Threshold of the two-sided forms, not relative; NaN otherwise.
+        Threshold of the two-sided forms; NaN otherwise.
 
     Examples
     --------

@@ -142,17 +142,22 @@ def test_repair_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             lambda: CovarianceRelease([[1, 1.1], [1.1, 1]], np.ones((2, 2)), [9, 9], 50, ("x", "y")),
             ValueError,
-            "covariance of x and y",
+            "-1 to 1, but element=x:y is 1.1",
         ),
         (
             lambda: CovarianceRelease([[1, 0], [0, 10]], np.ones((2, 2)), [9, 9], 50, ("x", "y")),
             ValueError,
-            "that of y is 10",
+            "0 to 9, but element=y:y is 10",
         ),
         (
             lambda: CovarianceRelease([[0, 0], [0, 1]], np.ones((2, 2)), [9, 9], 50, ("x", "y")),
             ValueError,
             "positive where both variances are",
+        ),
+        (
+            lambda: CovarianceRelease([[0, 0.5], [0.5, 1]], np.eye(2), [9, 9], 50, ("x", "y")),
+            ValueError,
+            "0 elsewhere, as the covariance is",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import cloudpickle
 import numpy as np
@@ -88,11 +88,12 @@ def test_rounds_have_streams_of_their_own():
 
 AGENT_PROGRAM = """
 import json, sys
+from dataclasses import asdict
 from bayesdp.papers.subspace import Agent
 given = json.loads(sys.stdin.read())
 for description in given["descriptions"]:
     agent = Agent(description, given["labels"], given["seed"], tuple(given["cell"]))
-    print(json.dumps(agent.privatize(given["count"], given["round"]).to_dict()))
+    print(json.dumps(asdict(agent.privatize(given["count"], given["round"]))))
 """
 
 
@@ -115,7 +116,7 @@ def test_four_processes_that_know_one_count_each_make_the_central_release():
     with ThreadPoolExecutor(4) as pool:
         lines = [printed.splitlines() for printed in pool.map(run_agent, counts)]
     for mechanism, own, expected in zip(mechanisms, zip(*lines, strict=True), centrals, strict=True):
-        release = assemble(mechanism, [Piece.from_dict(json.loads(line)) for line in own])
+        release = assemble(mechanism, [Piece(**json.loads(line)) for line in own])
         assert release.values.values.tobytes() == expected.values.values.tobytes()
         assert release.exact == expected.exact
 
@@ -175,7 +176,7 @@ def test_the_seed_is_nowhere_to_be_seen():
     agent = agents_of(mechanism)[0]
     piece = agent.privatize(15, 0)
     release = assemble(mechanism, pieces_of(mechanism))
-    published = [repr(agent), repr(piece), json.dumps(piece.to_dict()), repr(release), str(release.guarantee)]
+    published = [repr(agent), repr(piece), json.dumps(asdict(piece)), repr(release), str(release.guarantee)]
     published += [str(release.to_dataset().attrs), pickle.dumps(release).decode("latin-1")]
     for text in published:
         assert str(SEED) not in text
@@ -263,10 +264,6 @@ LATTICE, REAL = MECHANISMS[2], MECHANISMS[5]
             lambda p, m: [*p[:5], *pieces_of(m, 0, seed=SEED + 1)[5:]],
             "education=High' were made with other noise: another seed",
         ),
-        (
-            lambda p, m: with_one_changed(p, versions="numpy 1.0"),
-            r"other versions of the packages .*\('numpy 1.0', not 'bayesdp",
-        ),
         (lambda p, m: pieces_of(type(m)(BOTH, **{next(iter(m._own)): 0.7})), "made with another mechanism"),
         (lambda p, m: [], "at least one piece"),
     ],
@@ -303,21 +300,6 @@ def test_counts_too_large_for_the_grid_are_refused_by_agents_as_by_a_central_rel
             made()
 
 
-def test_pieces_too_large_for_the_grid_are_summed_with_the_rounding_they_had():
-    """Pieces of earlier versions: their values were rounded to float64."""
-    fine = ProjectedGaussian(COUNTY, mu=1e6)
-    table = TABLE.copy(data=[[1000, 1], [20, 10], [3, 0]])
-    pieces = pieces_of(fine, 0, table)
-    pieces[0] = replace(pieces[0], values=(pieces[0].values[0] + float(10**9),))
-    assert assemble(fine, pieces).exact[0].values.tolist() == [10**9 + 1001, 30, 3]
-    values = pieces[2].values[0] + 2.0**-39  # but a county of small counts is still summed exactly
-    with pytest.raises(ValueError, match="county=Beta comes out as"):
-        assemble(fine, [*pieces[:2], replace(pieces[2], values=(values,)), *pieces[3:]])
-    huge = replace(pieces[0], values=(2.0**52,))
-    with pytest.raises(ValueError, match="county=Alpha are too large for an exact sum"):
-        assemble(fine, [huge, *pieces[1:]])
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -352,10 +334,9 @@ def test_what_is_no_piece_is_refused():
         assemble(REAL.describe(), pieces_of(REAL))
     with pytest.raises(ValueError, match="adds it to other answers"):
         assemble(ProjectedGaussian(Totals(TABLE), mu=1.0, query=COUNTY), pieces_of(REAL))
-    good = pieces_of(REAL)[0].to_dict()
-    assert Piece.from_dict(json.loads(json.dumps(good))) == pieces_of(REAL)[0]
+    good = asdict(pieces_of(REAL)[0])
+    assert Piece(**json.loads(json.dumps(good))) == pieces_of(REAL)[0]
     for changes, error, message in [
-        ({"seed": 3}, ValueError, "a piece has the keys cells, values"),
         (
             {"values": [float("nan")]},
             ValueError,
@@ -363,8 +344,7 @@ def test_what_is_no_piece_is_refused():
         ),
         ({"values": ["3"]}, TypeError, "value of county=Alpha, education=Low must be an int or a float, got '3'"),
         ({"values": [1, 2]}, ValueError, "one value a cell, got 2 for 1 cells"),
-        ({"versions": 3}, TypeError, "must be strings, got 3"),
         ({"round_number": -1}, ValueError, "round_number must be an integer of at least 0"),
     ]:
         with pytest.raises(error, match=message):
-            Piece.from_dict({**good, **changes})
+            Piece(**{**good, **changes})

@@ -14,9 +14,9 @@ from bayesdp.papers.bounded_statistics import (
     all_but_one,
     combine_syntheses,
     consistent_tree,
+    leaves_under,
     proportion_interval,
     rescale,
-    tree_levels,
     tree_sums,
 )
 
@@ -38,7 +38,7 @@ def test_all_but_one_and_its_repair() -> None:
 def _tree_matrix(categories: int, branches: int) -> Any:
     """Nodes as sums of leaves, by listing which leaves are under a node."""
     rows = []
-    for depth in range(1, tree_levels(categories, branches) + 1):
+    for depth in range(1, len(leaves_under(categories, branches)) + 1):
         under = categories // branches**depth
         rows += [[i // under == node for i in range(categories)] for node in range(branches**depth)]
     return np.array(rows, dtype=float)
@@ -182,7 +182,7 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
         (lambda: rescale([0.4]), ValueError, "2 entries or more"),
         (lambda: all_but_one([0.4], 2), ValueError, "one of the 2 categories"),
         (lambda: all_but_one([0.4], 0, "redraw"), ValueError, "outside must be one of"),
-        (lambda: tree_levels(6), ValueError, "2, 4, 8, .* got 6"),
+        (lambda: leaves_under(6), ValueError, "2, 4, 8, .* got 6"),
         (lambda: consistent_tree([0.1] * 5), ValueError, "full tree with 2 branches"),
         (lambda: combine_syntheses([0.1], [0.1]), ValueError, "two releases or more"),
         (lambda: combine_syntheses([0.1, 0.2], [0.1, -0.1]), ValueError, "at least 0"),

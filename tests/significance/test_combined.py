@@ -17,7 +17,7 @@ from bayesdp.privacy import approximate_dp, gaussian_dp
 from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, odds_ratio_test_from_releases
 from bayesdp.significance._families import Hypergeometric, NoisyCount
-from bayesdp.significance._noise import LaplaceNoise
+from bayesdp.significance.corners import LaplaceNoise
 from bayesdp.significance.odds_ratio import _weights
 
 TABLE = xr.DataArray(

@@ -16,7 +16,7 @@ from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
-from bayesdp.significance._noise import LaplaceNoise, WholeNoise, discrete_gaussian
+from bayesdp.significance.corners import LaplaceNoise, WholeNoise, discrete_gaussian
 
 TABLE = xr.DataArray(
     [[12, 30], [25, 17]], dims=("sex", "admission"), coords={"sex": ["men", "women"], "admission": ["yes", "no"]}

@@ -10,10 +10,9 @@ from scipy.integrate import quad
 from scipy.stats import laplace, nchypergeom_fisher, norm
 
 from bayesdp.privacy.canonical import GaussianNoise, Tulap
-from bayesdp.significance._families import FamilySum, Hypergeometric
-from bayesdp.significance._noise import (
+from bayesdp.significance._families import FamilySum, Hypergeometric, Noise
+from bayesdp.significance.corners import (
     LaplaceNoise,
-    Noise,
     WholeNoise,
     discrete_gaussian,
     is_whole,

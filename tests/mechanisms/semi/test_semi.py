@@ -308,7 +308,7 @@ def test_any_additive_noise_can_be_projected() -> None:
     squares = np.sum(drawn**2, axis=(1, 2))
     assert abs(squares.mean() - 4 * 2 * q / (1 - q) ** 2) < 4.5 * squares.std() / math.sqrt(3000)  # below 1e-5
     released = mechanism.release_values(COUNTS, np.random.default_rng(2))
-    assert released.simulated
+    assert released.guarantee.simulated
     assert np.array_equal(released.values.sum("row"), COUNTS.sum(axis=0))
 
     def normal(rng: np.random.Generator, size: int) -> np.ndarray:
