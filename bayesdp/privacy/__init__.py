@@ -5,7 +5,7 @@
 - the exact discrete Gaussian: `discrete_gaussian_delta`, `discrete_gaussian_epsilon`;
 - the paper's Lemma 3.4, where it holds: `lemma_3_4_sigma`;
 - sensitivities of linear queries, with and without invariants (`query_sensitivity`, `projected_sensitivity`,
-  `neighbour_differences`), adjacency of databases seen from their tables (`record_distance`, `adjacent`, `conforming_pairs`), how many
+  `neighbour_differences`), adjacency of databases seen from their tables (`record_distance`, `conforming_pairs`), how many
   records change when one does and the exact answers stay (`semi_adjacency`), and by how much answers then differ
   (`SensitivitySpace`, `inclusions`): these know tables, and are imported when first used;
 - trade-off functions, type II error against type I error: `approximate_dp`, `gaussian_dp`, `tradeoff`, their methods (`group`,
@@ -89,7 +89,7 @@ from bayesdp.sensitivities.statistics import (
 
 if TYPE_CHECKING:
     from bayesdp.privacy.semi_guarantees import SemiGuarantee
-    from bayesdp.sensitivities.differences import adjacent, conforming_pairs, record_distance
+    from bayesdp.sensitivities.differences import conforming_pairs, record_distance
     from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
     from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
     from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "BaseDecomposition", "CanonicalNoise", "Difference",
     "EnclosingEllipsoid", "Factorization", "Guarantee", "Inclusions", "PairLoss", "SemiAdjacency", "SemiGuarantee",
-    "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp",
+    "Sensitivity", "SensitivitySpace", "SmoothDP", "StatisticGuarantee", "TradeOff", "approximate_dp",
     "base_decomposition", "composition_first", "conforming_pairs", "covariance_sensitivity", "describe_tradeoff",
     "discrete_gaussian_delta", "discrete_gaussian_epsilon", "enclosing_ellipsoid", "gaussian_delta", "gaussian_dp",
     "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
@@ -113,7 +113,7 @@ __all__ = [
 
 _MODULES = {
     "privacy.semi_guarantees": ("SemiGuarantee",),
-    "sensitivities.differences": ("adjacent", "conforming_pairs", "record_distance"),
+    "sensitivities.differences": ("conforming_pairs", "record_distance"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
     "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
     "sensitivities.space": ("Inclusions", "SensitivitySpace", "inclusions"),
