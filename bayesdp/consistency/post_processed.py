@@ -1,12 +1,7 @@
 """Published numbers that cannot well have come from the stated law: clipped, rounded, or made consistent.
 
-Rounding: all published numbers are multiples of a base.
-
-Clipping at zero: no negative number among many that are zero or close to it.
-
-Perturbed counts that add up: the chance of it by their laws.
-
-Noisy numbers that add up everywhere, which independent noise does not: refused, with the reason and the way out.
+Looked for are multiples of a base, no negative number among many that are close to zero, perturbed counts that add up, and noisy
+numbers that add up everywhere, which independent noise does not: these are refused, with the reason and the way out.
 """
 
 from __future__ import annotations
