@@ -1,14 +1,7 @@
-"""What several releases of one table say together: their joint invariants, and the privacy that is left.
+"""What several releases of one table say together (`compose`), and whether their numbers fit their laws (`check_law`).
 
-- `compose` several releases: joint invariant, joint fiber, its semi-adjacent parameter, cells that only the
-  combination determines, total loss;
-- `check_law`: whether their numbers are compatible with the laws stated of them;
-- `joint_release`, `as_one`: their measurements and exact parts as one release, without and with their total guarantee;
-- `posterior_release`: the same of the releases that a posterior is based on; `tables_of_posterior`: of each of its tables;
-- `check_posterior`: whether its draws agree with them, `converged_of`: what it says of convergence;
-- `Streamed`: what a result of `bayesdp.fit_hierarchy` has, whose draws of the cells were not kept;
-- `loss_at_difference`: what releases lose at a difference of one's own choice, to compare those whose invariants are not the same;
-- `is_nested`: whether the invariants of one release follow from those of another.
+`joint_release` and `as_one` put them together, `posterior_release` and `tables_of_posterior` those that a posterior is based on, which
+`check_posterior` compares with its draws; `Streamed` is a result of `bayesdp.fit_hierarchy`, whose draws of the cells were not kept.
 """
 
 from __future__ import annotations

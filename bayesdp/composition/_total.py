@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import islice
 
 from bayesdp._validate import probability
 from bayesdp.invariants import Invariants
@@ -78,12 +79,11 @@ class ReleaseLoss:
 class _Pair:
     """The two laws of one release, as the product of these trade-off functions, or something easier to tell apart."""
 
-    # `exact`: whether it is the product, for all pairs of tables of the row. `spread`: up to a factor between it and `1 / spread`
-    # in every probability, the loss of an outcome being that of the product.
-
     factors: tuple[TradeOff, ...]
-    exact: bool
-    spread: float = 1.0
+    exact: bool  # whether it is the product, for all pairs of tables of the row
+    spread: float = (
+        1.0  # up to a factor from this to its inverse in every probability, the loss of an outcome being the product's
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +151,13 @@ class Part:
         # The least of three upper bounds, of which the first may be exact: what follows from the law of its noise; the row of its own
         # guarantee on this kind of difference; steps of one record, or the length of the difference in the norm of its guarantee.
         found = [self.by_law[difference]] if difference in self.by_law else []
-        for row in self.stated.pairs:
-            # Another change may be the smallest of other invariants, if it was searched for.
-            if isinstance(row.about, Conforming) and row.about.difference == difference and not difference.found:
-                found.append(self._with_mu(row.loss))
-                break
+        rows = (
+            row.loss
+            for row in self.stated.pairs
+            if isinstance(row.about, Conforming) and row.about.difference == difference
+        )
+        # Another change may be the smallest of other invariants, if it was searched for.
+        found += [] if difference.found else [self._with_mu(loss) for loss in islice(rows, 1)]
         if not found or not found[0].exact:
             steps = self._by_steps(difference)
             found += [] if steps is None else [steps]
@@ -191,17 +193,10 @@ class Part:
     def _with_mu(self, row: Loss) -> ReleaseLoss:
         """A loss that the release states; for normal noise with epsilon and delta, the mu that has these: its own is no larger."""
         known = ReleaseLoss.of_row(self.stated.kind, row)
-        loss, measured = known.loss, self.measured
-        if (
-            known.normal is not None
-            or measured is None
-            or not measured.law.normal
-            or not isinstance(loss, ApproximateDP)
-        ):
-            return known
-        if not 0.0 < loss.delta < 1.0:
-            return known
-        return ReleaseLoss(loss, GaussianDP(1.0 / gaussian_sigma(loss.epsilon, loss.delta, 1.0)))
+        loss, normal = known.loss, self.measured is not None and self.measured.law.normal
+        if known.normal is None and normal and isinstance(loss, ApproximateDP) and 0.0 < loss.delta < 1.0:
+            return ReleaseLoss(loss, GaussianDP(1.0 / gaussian_sigma(loss.epsilon, loss.delta, 1.0)))
+        return known
 
     def laws(self, about: Relation, known: ReleaseLoss) -> _Pair | None:
         """The two laws for the tables of a row, or two that are as easy to tell apart; None where there are none that are known."""
@@ -261,11 +256,10 @@ class Part:
             return found
         for difference in kept_differences(self.joint) if measured.query.is_identity else ():
             profiles = lattice_profiles(measured.invariants, difference, measured.law.sigma)
-            if profiles is None or len(profiles) != 1 or not profiles[0].spread:
-                continue
-            moved = DiscreteGaussian(profiles[0].scale).shift_tradeoff(float(profiles[0].shift))
-            if moved is not None:
-                found[difference] = _Pair((moved,), exact=True, spread=profiles[0].spread)
+            for one in profiles if profiles is not None and len(profiles) == 1 else ():
+                moved = DiscreteGaussian(one.scale).shift_tradeoff(float(one.shift)) if one.spread else None
+                if moved is not None:
+                    found[difference] = _Pair((moved,), exact=True, spread=one.spread)
         return found
 
     def _of_loss(self, known: ReleaseLoss) -> _Pair | None:

@@ -261,18 +261,6 @@ def compose(*releases: Release, delta: float | None = None, at_delta: float | No
     <Composition of 2 releases: rank 4 from (3, 2), 2 dimensions free>
     >>> print(f"{both.guarantee.pairs[0].loss['mu']:.4f}")  # neighbouring tables
     0.5000
-
-    Ten releases at epsilon = 0.2: by sums, and by convolution at a delta.
-
-    >>> from bayesdp.mechanisms import DiscreteLaplace
-    >>> from bayesdp.invariants import Invariants
-    >>> plain = DiscreteLaplace(Invariants((), labels), epsilon=0.2)
-    >>> ten = compose(*[plain.release(table, rng) for _ in range(10)], at_delta=1e-6)
-    >>> for row in ten.guarantee.pairs:
-    ...     if row.relation.startswith("neighbouring"):
-    ...         print(row.loss)
-    epsilon = 2
-    epsilon = 1.78861, delta = 1e-06
     """
     if len(releases) < 2:
         raise ValueError(f"compose needs at least two releases, got {len(releases)}")

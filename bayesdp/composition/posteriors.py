@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -392,76 +393,57 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
     frame = releases[0].frame
     draws = draws_of(tree, name, releases[0])
     if releases[0].about == "statistics":
-        if not np.isfinite(draws.values).all():
-            chain, draw, *cell = np.argwhere(~np.isfinite(draws.values))[0].tolist()
+        for chain, draw, *cell in np.argwhere(~np.isfinite(draws.values))[:1].tolist():
             raise ValueError(f"{name} in chain {chain}, draw {draw}: {_cell(frame, cell)} is no finite number")
         return
-    _check_labels(draws, name, frame)
-    real = relaxation_of(tree, name) is not None
-    if real and draws.dtype.kind != "f":
-        raise ValueError(f"{name} is said to be a continuous relaxation, but it holds {draws.dtype}")
-    fiber = Fiber.of(tuple(dict.fromkeys(part for release in releases for part in release.exact)), frame)
-    lowest = np.full(frame.shape, np.inf)
-    highest = np.full(frame.shape, -np.inf)
-    step = max(1, _AT_ONCE // max(1, frame.size))
-    for chain in range(draws.sizes["chain"]):
-        for start in range(0, draws.sizes["draw"], step):
-            tables = np.asarray(draws.values[chain, start : start + step])
-            _check_tables(tables, name, fiber, real=real, first=(chain, start))
-            lowest = np.minimum(lowest, tables.min(axis=0))
-            highest = np.maximum(highest, tables.max(axis=0))
-    for group, limits in groups_of(tree, "fiber"):
-        if limits.attrs.get("variable", name) == name:
-            _check_limits(limits.to_dataset(), group, name, frame, (lowest, highest), _ROUNDING if real else 0.0)
-
-
-def _check_labels(draws: xr.DataArray, name: str, frame: Frame) -> None:
     for dim, labels in zip(frame.dims, frame.labels, strict=True):
         theirs = draws.coords[dim].values.tolist() if dim in draws.coords else None
         if draws.sizes[dim] != len(labels) or (theirs is not None and list(map(str, theirs)) != list(map(str, labels))):
             raise ValueError(
                 f"{name} has the labels {shown(theirs or range(draws.sizes[dim]))} of {dim!r}, but its release has {shown(labels)}"
             )
+    rounding = 0.0 if relaxation_of(tree, name) is None else _ROUNDING
+    if rounding and draws.dtype.kind != "f":
+        raise ValueError(f"{name} is said to be a continuous relaxation, but it holds {draws.dtype}")
+    fiber = Fiber.of(tuple(dict.fromkeys(part for release in releases for part in release.exact)), frame)
+    lowest, highest = np.full(frame.shape, np.inf), np.full(frame.shape, -np.inf)
+    step = max(1, _AT_ONCE // max(1, frame.size))
+    for chain, start in product(range(draws.sizes["chain"]), range(0, draws.sizes["draw"], step)):
+        tables = np.asarray(draws.values[chain, start : start + step])
+        _check_tables(tables, f"{name} in chain {chain}, draw ", start, fiber, rounding)
+        lowest, highest = np.minimum(lowest, tables.min(axis=0)), np.maximum(highest, tables.max(axis=0))
+    for group, limits in groups_of(tree, "fiber"):
+        if limits.attrs.get("variable", name) == name:
+            _check_limits(limits.to_dataset(), group, name, frame, (lowest, highest), rounding)
 
 
-def _check_tables(tables: npt.NDArray[Any], name: str, fiber: Fiber, *, real: bool, first: tuple[int, int]) -> None:
-    """Some tables of one chain, shape ``(draws, *table)``."""
-    axes = tuple(range(1, tables.ndim))
+def _check_tables(tables: npt.NDArray[Any], where: str, first: int, fiber: Fiber, rounding: float) -> None:
+    """Some tables of one chain, shape ``(draws, *table)``; real ones are rounded by this share of their largest cell."""
 
-    def at(draw: int) -> str:
-        return f"{name} in chain {first[0]}, draw {first[1] + draw}"
+    def refuse(wrong: npt.NDArray[np.bool_], what: str) -> None:
+        for draw, *cell in np.argwhere(wrong)[:1].tolist():
+            count = f"{_cell(fiber.frame, cell)} is {tables[draw, *cell]}"
+            raise ValueError(f"{where}{first + draw}: {count}, and counts are {what}")
 
-    if real and not np.isfinite(tables).all():
-        draw, *cell = np.argwhere(~np.isfinite(tables))[0].tolist()
-        raise ValueError(f"{at(draw)}: {_cell(fiber.frame, cell)} is {tables[draw, *cell]}, and counts are finite")
-    slack = _ROUNDING * np.maximum(1.0, np.abs(tables).max(axis=axes, keepdims=True)) if real else None
-    low = tables < (0 if slack is None else -slack)
-    if low.any():
-        draw, *cell = np.argwhere(low)[0].tolist()
-        raise ValueError(f"{at(draw)}: {_cell(fiber.frame, cell)} is {tables[draw, *cell]}, and counts are at least 0")
-    for words, sign, parts in (
-        ("", 0, fiber.equalities),
-        ("at least ", 1, fiber.bounds_below),
-        ("at most ", -1, fiber.bounds_above),
-    ):
+    if tables.dtype.kind == "f":
+        refuse(~np.isfinite(tables), "finite")
+    slack = rounding * np.maximum(1.0, np.abs(tables).max(axis=tuple(range(1, tables.ndim)), keepdims=True))
+    refuse(tables < -slack, "at least 0")
+    signs = ("", 0, fiber.equalities), ("at least ", 1, fiber.bounds_below), ("at most ", -1, fiber.bounds_above)
+    for words, sign, parts in signs:
         for query, values in parts:
             excess = query.apply(tables) - values
-            room = 0 if slack is None else _room(query, slack, excess.ndim)
+            # Rounding of a cell, times the weights of a row.
+            weight = max(1.0, float(abs(query.matrix).sum(axis=1).max()) ** 0.5) if rounding and query.rows else 1.0
+            room = weight * slack.reshape(-1, *(1,) * (excess.ndim - 1))
             bad = np.abs(excess) > room if sign == 0 else sign * excess < -room
-            if bad.any():
-                draw, *answer = np.argwhere(bad)[0].tolist()
-                where = int(np.ravel_multi_index(tuple(answer), query.shape)) if answer else 0
-                wanted = np.asarray(values).reshape(-1)[where]
-                found = np.asarray(excess[draw]).reshape(-1)[where] + wanted
+            for draw, *answer in np.argwhere(bad)[:1].tolist():
+                row = int(np.ravel_multi_index(tuple(answer), query.shape)) if answer else 0
+                wanted = np.asarray(values).reshape(-1)[row]
+                found = np.asarray(excess[draw]).reshape(-1)[row] + wanted
                 raise ValueError(
-                    f"{at(draw)}: {query.answer_name(where)} is {found}, but the release published exactly {words}{wanted}"
+                    f"{where}{first + draw}: {query.answer_name(row)} is {found}, but the release published exactly {words}{wanted}"
                 )
-
-
-def _room(query: Query, slack: npt.NDArray[np.float64], dimensions: int) -> npt.NDArray[np.float64]:
-    """How far answers of real tables may be off: the rounding of a cell, times the weights of a row."""
-    weight = float(abs(query.matrix).sum(axis=1).max()) if query.rows else 0.0
-    return np.asarray(slack.reshape(-1, *(1,) * (dimensions - 1)) * max(1.0, weight**0.5))
 
 
 def _check_limits(limits: xr.Dataset, group: str, name: str, frame: Frame, ends: tuple[Any, Any], slack: float) -> None:

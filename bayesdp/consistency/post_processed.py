@@ -1,12 +1,7 @@
 """Published numbers that cannot well have come from the stated law: clipped, rounded, or made consistent.
 
-Rounding: all published numbers are multiples of a base.
-
-Clipping at zero: no negative number among many that are zero or close to it.
-
-Perturbed counts that add up: the chance of it by their laws.
-
-Noisy numbers that add up everywhere, which independent noise does not: refused, with the reason and the way out.
+Looked for are multiples of a base, no negative number among many that are close to zero, perturbed counts that add up, and noisy
+numbers that add up everywhere, which independent noise does not: these are refused, with the reason and the way out.
 """
 
 from __future__ import annotations
@@ -53,15 +48,6 @@ class Published:
     nonnegative: Mask  # which are sums of counts, and so at least zero in every table
     grid: float  # distance of numbers that may have been published: 1 for integer noise, else a power of ten
 
-    @property
-    def words(self) -> str:
-        """How many answers there are, and the labels that they are by."""
-        return described(self.measured.query)
-
-    def cdf(self, at: Floats, scale: float) -> Floats:
-        """Distribution function of noise of one scale, at some points."""
-        return np.asarray(self.law(np.full(at.shape, scale)).cdf(at))
-
 
 def published_of(measurements: Iterable[Measured]) -> list[Published]:
     """Those measurements whose noise is independent in each answer, with a law that is unbounded and has one scale."""
@@ -70,10 +56,9 @@ def published_of(measurements: Iterable[Measured]) -> list[Published]:
     for measured in measurements:
         law: Any = measured.law
         if law.at_scales(1.0) is not None and not law.same_cell_same_value:
-            shape = measured.query.shape
             values = np.asarray(measured.values, dtype=np.float64).reshape(-1)
             measures = ~measured.unmeasured.reshape(-1)
-            scale = np.broadcast_to(law.scale, shape).reshape(-1)
+            scale = np.broadcast_to(law.scale, measured.query.shape).reshape(-1)
             grid = 1.0 if law.integer else grid_of(values[measures])
             nonnegative = ~has_negative_entry(measured.query)
             found.append(Published(measured, law.at_scales, values, scale, measures, nonnegative, grid))
@@ -114,7 +99,7 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
                 share = np.exp(fine - coarse)
             else:  # a bound on the probability of falling within half the grid of a multiple
                 share = base / _FINER * (1.0 / base + np.exp(answers.law(scale).log_density(zero)))
-            words = f"all {len(values)} noisy numbers ({answers.words}) are multiples of {base:g}"
+            words = f"all {len(values)} noisy numbers ({described(answers.measured.query)}) are multiples of {base:g}"
             if not integer and base == math.floor(base):
                 words += ", and real noise gives no whole numbers"
                 discrete = f"discrete-{answers.measured.law.name}"
@@ -169,7 +154,7 @@ def near_zero(answers: Published) -> list[tuple[float, str]]:
             gains = _gains(answers, scales, window)
             logs = -near * np.log(_WEIGHTS) + sizes @ np.log1p(gains)
             what = "at most one scale of the noise" if wide else "exactly 0"
-            words = f"none of the {len(values)} noisy numbers ({answers.words}) is negative and {near} are {what}"
+            words = f"none of the {len(values)} noisy numbers ({described(answers.measured.query)}) is negative and {near} are {what}"
             found.append((float(np.exp(min(float(logs.min()), 0.0))), words))
     return found
 
@@ -179,14 +164,14 @@ def _gains(answers: Published, scales: Floats, window: Floats) -> Floats:
     half = 0.5 * answers.grid
     gains = np.zeros((len(scales), len(_WEIGHTS)))
     for i, scale in enumerate(scales):
-        size, w = float(scale), float(window[i])
+        size, w, law = float(scale), float(window[i]), answers.law(np.array(scale))
         step = float(max(1, math.ceil(_FAR * size / _POINTS)))
         low = np.arange(0.0, _FAR * size + w + 2.0 * step, step)
         high = low + step - 1.0  # the last whole number of the interval
-        below = answers.cdf(-half - high, size)
-        inside = answers.cdf(w + half - low, size) - below
+        below = np.asarray(law.cdf(-half - high))
+        inside = law.cdf(w + half - low) - below
         # From the end of the last interval on: all below the window at its end, and nothing surely negative.
-        inside = np.append(inside, answers.cdf(w + half - low[-1:] - step, size))
+        inside = np.append(inside, law.cdf(w + half - low[-1:] - step))
         below = np.append(below, 0.0)
         gains[i] = np.max(np.outer(_WEIGHTS - 1.0, inside) - below, axis=1, initial=0.0)
     return gains

@@ -45,6 +45,12 @@ def on_frame(query: Query, frame: Frame) -> Query:
     return query if query.frame == frame else Query.from_description(query.describe(), frame)
 
 
+def _labelled(query: Query, values: Values, name: str) -> xr.DataArray:
+    if query.is_identity:
+        return query.frame.data_array(values, name)
+    return xr.DataArray(values, dims=query.dims, coords=query.coords, name=name)
+
+
 def places_of(query: Query, items: Iterable[Any], argument: str) -> list[int]:
     """Where answers stand that are given by their names, or by their labels: a tuple, or one alone."""
     places: dict[Any, int | None] = {}
@@ -285,9 +291,7 @@ class Exact:
     @property
     def labelled(self) -> xr.DataArray:
         """The published values as a labelled DataArray."""
-        if self.query.is_identity:
-            return self.query.frame.data_array(self.values, "exact")
-        return xr.DataArray(self.values, dims=self.query.dims, coords=self.query.coords, name="exact")
+        return _labelled(self.query, self.values, "exact")
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -534,10 +538,7 @@ class Measured:
     @property
     def labelled(self) -> xr.DataArray:
         """The published values as a labelled DataArray."""
-        name = self.name or "noisy"
-        if self.query.is_identity:
-            return self.query.frame.data_array(self.published, name)
-        return xr.DataArray(self.published, dims=self.query.dims, coords=self.query.coords, name=name)
+        return _labelled(self.query, self.published, self.name or "noisy")
 
     @property
     def in_unit(self) -> xr.DataArray:

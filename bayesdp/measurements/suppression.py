@@ -38,7 +38,7 @@ def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:
     """
     checked_query(query)
     if isinstance(published, np.ma.MaskedArray):
-        published = published.astype(np.float64, copy=False).filled(np.nan)
+        published = np.ma.filled(published.astype(np.float64, copy=False), np.nan)
     if isinstance(published, pd.DataFrame):
         published = as_data_array(published, "published")
     if isinstance(published, xr.DataArray | pd.Series | Mapping):

@@ -67,7 +67,7 @@ from bayesdp.sensitivities.statistics import (
 
 if TYPE_CHECKING:
     from bayesdp.privacy.semi_guarantees import SemiGuarantee
-    from bayesdp.sensitivities.differences import adjacent, conforming_pairs, record_distance
+    from bayesdp.sensitivities.differences import conforming_pairs, record_distance
     from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
     from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
     from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
@@ -75,11 +75,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "CanonicalNoise", "Difference", "Factorization", "Guarantee",
     "Inclusions", "PairLoss", "SamplerStatement", "SemiAdjacency", "SemiGuarantee", "Sensitivity", "SensitivitySpace",
-    "StatisticGuarantee", "TradeOff", "adjacent", "approximate_dp", "composition_first", "conforming_pairs",
-    "covariance_sensitivity", "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta",
-    "gaussian_dp", "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma",
-    "gaussian_sigma_for_mu", "gaussian_sigma_for_rho", "group_loss", "inclusions", "laplace_dp", "lemma_3_4_sigma",
-    "mean_sensitivity", "moment_sums_sensitivity", "neighbour_differences", "optimal_factorization", "projected_sensitivity",
+    "StatisticGuarantee", "TradeOff", "approximate_dp", "composition_first", "conforming_pairs", "covariance_sensitivity",
+    "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta", "gaussian_dp",
+    "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
+    "gaussian_sigma_for_rho", "group_loss", "inclusions", "laplace_dp", "lemma_3_4_sigma", "mean_sensitivity",
+    "moment_sums_sensitivity", "neighbour_differences", "optimal_factorization", "projected_sensitivity",
     "proportion_sensitivity", "pure_pairs", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "smooth_loss", "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon",
@@ -89,7 +89,7 @@ __all__ = [
 
 _MODULES = {
     "privacy.semi_guarantees": ("SemiGuarantee",),
-    "sensitivities.differences": ("adjacent", "conforming_pairs", "record_distance"),
+    "sensitivities.differences": ("conforming_pairs", "record_distance"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
     "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
     "sensitivities.space": ("Inclusions", "SensitivitySpace", "inclusions"),

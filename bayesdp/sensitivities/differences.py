@@ -229,19 +229,6 @@ def record_distance(table: npt.ArrayLike, other: npt.ArrayLike, neighbours: str 
     return apart // 2 if x.sum() == y.sum() else None
 
 
-def adjacent(table: npt.ArrayLike, other: npt.ArrayLike, adjacency: int, neighbours: str = "substitution") -> bool:
-    """The adjacency function ``A_a``: whether two tables are at most `adjacency` records apart.
-
-    Examples
-    --------
-    >>> adjacent([[2, 0], [0, 1]], [[1, 1], [1, 0]], 1), adjacent([[2, 0], [0, 1]], [[1, 1], [1, 0]], 2)
-    (False, True)
-    """
-    most = nonnegative_integer(adjacency, "adjacency")
-    distance = record_distance(table, other, neighbours)
-    return distance is not None and distance <= most
-
-
 def conforming_pairs(
     fiber: Fiber, adjacency: int, neighbours: str = "substitution", *, limit: int = 2000
 ) -> list[tuple[Ints, Ints]]:

@@ -8,9 +8,7 @@ A guarantee for neighbouring tables is about tables that the invariants may tell
 to the invariants (Gao, Gong and Yu, 2022, Section 2), it is about differences z with ``A z = 0``: for each kind of them, the
 largest length, in the norm of a mechanism, of what z changes in the answers. Found, in this order,
 
-- by counting, for sums, in tables of any size. A sum maps cells to answers dimension by dimension, so that a product move on k
-  blocks becomes one of ``2**k`` answers, or zero where the sum takes the two labels of a block for one; a 3-cycle becomes a 3-cycle
-  (6 answers), a 2x2 move (4) or zero. All depends on which labels agree in which sum;
+- by counting, for sums, in tables of any size (`bayesdp.sensitivities.counted`);
 - as products of what each block has, in Helmert coordinates;
 - by listing all differences of the kind;
 - else as an upper bound: of two moves that make a 3-cycle, or of as many neighbouring steps as the difference takes.
@@ -21,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, pairwise, permutations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +28,10 @@ import scipy.sparse as sp
 from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel
-from bayesdp.moves.families import Classes, Partition, block_classes, classes_of, family_sizes, rules, set_partitions
+from bayesdp.moves.families import Classes, block_classes, classes_of, family_sizes, rules
 from bayesdp.moves.listed import short_combinations
 from bayesdp.queries import SumPart
+from bayesdp.sensitivities.counted import CYCLE_SIZES, agreement, changed_answers, partitions
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
 from bayesdp.sensitivities.norms import (
     CHUNK,
@@ -110,11 +109,6 @@ def found_changes(invariants: Invariants) -> Ints:
     return short_combinations(integer_kernel(invariants.matrix.toarray()))
 
 
-def partitions(dims: int, blocks: int) -> list[Partition]:
-    """The ways to split the dimensions 0, 1, ..., dims - 1 into this number of blocks."""
-    return [split for split in set_partitions(range(dims)) if len(split) == blocks]
-
-
 def product_moves(nested: NestedSums, blocks: int, most: int) -> Iterator[Ints] | None:
     """List the cells of all moves on this number k of blocks that change no sum, as arrays of shape ``(moves, 2**k)``.
 
@@ -146,30 +140,6 @@ def _products(factors: list[Classes]) -> Iterator[Ints]:
         for pair, chosen in zip(pairs, where, strict=True):
             cells = (cells[:, :, None] + pair[:, chosen].T[:, None, :]).reshape(len(cells), -1)
         yield cells
-
-
-TRIPLES = np.array([[0, 1, 2], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 0]])
-"""How three labels can agree: no two, the first two, the first and last, the last two, all."""
-
-
-def agreement(first: Ints, second: Ints, third: Ints) -> Ints:
-    """How three labels agree, as rows of `TRIPLES`."""
-    start, ends, end = first == second, first == third, second == third
-    return np.select([start & end, start, ends, end], [4, 1, 2, 3], 0)
-
-
-def _cycle_sizes() -> Ints:
-    sizes = np.zeros((5, 5), dtype=np.int64)
-    for (i, a), (j, c) in product(enumerate(TRIPLES), enumerate(TRIPLES)):
-        answers = np.zeros((3, 3), dtype=np.int64)
-        np.add.at(answers, (a, c), 1)
-        np.add.at(answers, (a, c[[1, 2, 0]]), -1)
-        sizes[i, j] = np.abs(answers).sum()
-    return sizes
-
-
-CYCLE_SIZES = _cycle_sizes()
-"""How many answers a 3-cycle changes, by how its labels on both sides agree."""
 
 
 def count_cycles(nested: NestedSums) -> int:
@@ -409,99 +379,3 @@ def _longest_found(norm: DifferenceNorm, difference: Difference) -> DifferenceLe
     changes = found_changes(norm.invariants)
     changes = changes[np.abs(changes).sum(axis=1) == round(difference.l1)]
     return DifferenceLength(difference, float(norm.lengths(norm.images(_changed(norm, changes))).max()), "")
-
-
-_MOST_LABELS = 150  # labels of partitions that cross, to be compared three by three
-
-
-def agreements(codes: Sequence[Ints]) -> Ints | None:
-    """Every way in which three labels of a dimension agree in partitions of it, as rows of `TRIPLES`, shape (ways, partitions).
-
-    `codes` has the class of each label, partition by partition; the last is one class a label. None if partitions cross in too many
-    ways to be listed.
-    """
-    different = {code.tobytes(): code for code in [np.zeros_like(codes[-1]), *codes]}
-    levels = sorted(different.values(), key=lambda code: int(code.max()))
-    level_of = [next(i for i, level in enumerate(levels) if np.array_equal(level, code)) for code in codes]
-    if all(_parts(coarse, fine).sum() == fine.max() + 1 for coarse, fine in pairwise(levels)):
-        return np.unique(_nested_agreements(levels)[:, level_of], axis=0)
-    if len(codes[0]) > _MOST_LABELS:
-        return None
-    labels = np.stack(codes)
-    triples = np.indices([labels.shape[1]] * 3).reshape(3, -1)
-    return np.unique(agreement(*(labels[:, chosen] for chosen in triples)).T, axis=0)
-
-
-def _parts(coarse: Ints, fine: Ints) -> Ints:
-    """Into how many classes of another partition the classes of one fall."""
-    pairs = np.unique(np.stack([coarse, fine]), axis=1)
-    return np.bincount(pairs[0])
-
-
-def _nested_agreements(levels: list[Ints]) -> Ints:
-    """The ways to agree in partitions each of which refines the one before, from one class to one class a label."""
-    # Three labels are in one class down to some level. There they part in three, or in two and one; the two are in one class down
-    # to a later level, the last one if they are one label.
-    last = len(levels) - 1
-    parts = [_parts(coarse, fine)[coarse] for coarse, fine in pairwise(levels)]
-    ways = [[4] * (last + 1)]
-    for level in range(last):
-        ways += [[4] * (level + 1) + [0] * (last - level)] if parts[level].max() > 2 else []
-        for later in range(level + 1, last + 1):
-            if np.any((parts[level] > 1) & (later == last or parts[later] > 1)):
-                rest = [0] * (last - later)
-                ways += [[4] * (level + 1) + [pair] * (later - level) + rest for pair in (1, 2, 3)]
-    return np.array(ways)
-
-
-_MOST = 20_000_000  # combinations of ways to agree, times sums
-
-
-def changed_answers(
-    invariants: tuple[SumPart, ...], asked: tuple[SumPart, ...], blocks: int, *, cycle: bool
-) -> int | None:
-    """The largest number of answers that a kept move changes, each by 1 or -1.
-
-    Moves are products on `blocks` blocks of dimensions, or, with `cycle`, 3-cycles on two. None if group labels cross in too many
-    ways to be compared.
-    """
-    parts = (*invariants, *asked)
-    axes: list[Ints] = []
-    for d, size in enumerate(asked[0].frame.shape):
-        found = agreements([part.codes[d] for part in parts] + [np.arange(size)])
-        if found is None:
-            return None
-        # Two labels agree or not as the first two of three do.
-        axes.append(found if cycle else np.unique(np.where(np.isin(found, (1, 4)), 4, 0), axis=0))
-    best = 0
-    for split in partitions(len(axes), blocks):
-        ways = [_ways([axes[d] for d in block]) for block in split]
-        known = [found for found in ways if found is not None]
-        if len(known) < len(ways) or math.prod(map(len, known)) * len(parts) > _MOST:
-            return None
-        sizes = _changed_by(known, cycle=cycle)
-        allowed = sizes[~sizes[:, : len(invariants)].any(axis=1), len(invariants) :]
-        best = max(best, int(allowed.sum(axis=1).max(initial=0)))
-    return best
-
-
-def _ways(axes: list[Ints]) -> Ints | None:
-    """How different combinations of the labels of several dimensions agree in each sum."""
-    found = axes[0]
-    for axis in axes[1:]:
-        if len(found) * axis.size > _MOST:
-            return None
-        first, second = found[:, None, :], axis[None, :, :]
-        both = np.where(first == 4, second, np.where((second == 4) | (first == second), first, 0))
-        found = np.unique(both.reshape(-1, axis.shape[1]), axis=0)
-    return np.asarray(found[found[:, -1] == 0, :-1])  # the last column says if they are different
-
-
-def _changed_by(ways: list[Ints], *, cycle: bool) -> Ints:
-    """How many answers of each sum a move changes, by how its labels agree, shape (combinations of ways, sums)."""
-    if cycle:
-        return CYCLE_SIZES[ways[0][:, None, :], ways[1][None, :, :]].reshape(-1, ways[0].shape[1])
-    differ = np.ones((1, ways[0].shape[1]), dtype=np.bool_)
-    for way in ways:
-        differ = np.unique((differ[:, None, :] & (way == 0)).reshape(-1, way.shape[1]), axis=0)
-    return np.asarray(differ * 2 ** len(ways))

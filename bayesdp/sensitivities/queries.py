@@ -38,6 +38,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis, leading_signs
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
+from bayesdp.sensitivities.counted import changed_answers
 from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS
 from bayesdp.sensitivities.norms import CHUNK, check_size, distinct_columns, largest_distance, lengths, widest_pair
 
@@ -47,51 +48,8 @@ type Ints = npt.NDArray[np.int64]
 _MOST_TERMS = 3_000_000_000  # pairs of cells to be tried, times regions
 _MOST_MOVED = 200_000_000  # the same for one block of a move, which is to be known in about a second
 _MOST_PARENTS = 1500  # groups of labels of one dimension, all pairs of which are tried
-_MOST_COMPARED = 200_000_000  # label pairs times partitions looked at for one dimension
 _MOST_TYPES = 200_000_000  # combinations of types over all dimensions
 _MOST_NUMBERS = 20_000_000  # differences times coordinates that are written out
-
-
-def most_told_apart(parts: Sequence[SumPart]) -> int:
-    """The largest number of the sums that put two cells into different answers.
-
-    Each dimension offers sets of sums that a pair of its labels tells apart; they are joined over the dimensions, and the largest
-    union counts. Nested labels, or two sets of labels that cross, have a pair that differs in all of them; three that cross need not.
-    """
-    told = {0}
-    for axis in range(len(parts[0].frame.dims)):
-        own = _axis_sets([part.codes[axis] for part in parts])
-        told = _largest({one | other for one in told for other in own})
-    return max(sums.bit_count() for sums in told)
-
-
-def _axis_sets(codes: Sequence[Ints]) -> set[int]:
-    """The largest sets of sums, as bits, that two labels of one dimension can tell apart."""
-    kept = [bit for bit, code in enumerate(codes) if code.max() > 0]
-    if not kept:
-        return {0}
-    full, labels = sum(1 << bit for bit in kept), np.stack([codes[bit] for bit in kept])
-    if np.any(np.all(labels != labels[:, [0]], axis=0)):
-        return {full}  # always so for nested labels: one of another class of the coarsest partition
-    labels = np.unique(labels, axis=1)
-    count = labels.shape[1]
-    found: set[int] = set()
-    for label in range(count - 1):
-        if (label + 1) * count * len(kept) > _MOST_COMPARED:
-            raise NotImplementedError(
-                f"the exact sensitivity of a stack of sums by {len(np.unique(labels, axis=0))} sets of labels that cross on one "
-                f"dimension is found by comparing all pairs of labels; {count} different labels are too many"
-            )
-        apart = np.unique(labels[:, label + 1 :] != labels[:, [label]], axis=1)
-        found.update(sum(1 << kept[row] for row in np.flatnonzero(pattern).tolist()) for pattern in apart.T)
-        if full in found:
-            return {full}
-    return _largest(found)
-
-
-def _largest(sets: set[int]) -> set[int]:
-    """The sets that are inside no other one."""
-    return {one for one in sets if not any(one != other and one & other == one for other in sets)}
 
 
 class _Types(NamedTuple):
@@ -221,7 +179,7 @@ def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substit
     if not query.parts:
         return 0.0
     if len(parts) == len(query.parts):
-        changed = len(parts) if neighbours == "add-remove" else 2 * most_told_apart(parts)
+        changed = len(parts) if neighbours == "add-remove" else _told_apart(parts)
         return float(changed) if norm == "l1" else math.sqrt(changed)
     columns = sp.csc_array(query.matrix)
     if neighbours == "add-remove":
@@ -235,6 +193,23 @@ def query_sensitivity(query: Query, norm: str = "l1", neighbours: str = "substit
     if rows > 12:  # before the matrix is written out
         check_size(count, rows, what)
     return largest_distance(columns.T.toarray().astype(np.float64), norm, what)
+
+
+def _told_apart(parts: Sequence[SumPart]) -> int:
+    """The largest number of answers that one record changes when it changes its cell."""
+    dims = range(len(parts[0].frame.dims))
+    kept = [[part.codes[d] for part in parts if part.codes[d].max() > 0] for d in dims]
+    if all(np.all([code != code[0] for code in codes], axis=0).any() for codes in kept if codes):
+        return 2 * sum(
+            part.rows > 1 for part in parts
+        )  # always so for nested labels: one of another class of the coarsest
+    changed = changed_answers((), tuple(parts), 1, cycle=False)
+    if changed is None:
+        raise NotImplementedError(
+            "the exact sensitivity of a stack of sums by sets of labels that cross on one dimension is found by comparing all "
+            "pairs of labels; there are too many"
+        )
+    return changed
 
 
 @documented(_SECTIONS)
