@@ -244,7 +244,7 @@ def _tulap(law: laws.Tulap) -> CornerNoise:
 def _norm(law: laws.NoiseLaw, invariants: Invariants) -> CornerNoise:
     """Density ``exp(-epsilon ||u (1, -1, -1, 1)||)`` of the corner u: every norm is linear along a line, whatever its unit ball."""
     zero = np.zeros((2, 2), dtype=np.int64)
-    return _laplace(1.0 / (law.logp(zero, zero, invariants) - law.logp(_MOVE, zero, invariants)))
+    return _laplace(1.0 / (law.logp(zero, zero, invariants) - law.logp(MOVE, zero, invariants)))
 
 
 def _table_gaussian(law: Any, invariants: Invariants) -> CornerNoise:
