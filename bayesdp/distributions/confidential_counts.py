@@ -13,12 +13,7 @@ import pymc as pm
 import pytensor.sparse as ps
 import pytensor.tensor as pt
 import scipy.sparse as sp
-from pymc.distributions.distribution import (
-    Distribution,
-    SymbolicRandomVariable,
-    _support_point,
-    support_point,
-)
+from pymc.distributions.distribution import Distribution, SymbolicRandomVariable, _support_point, support_point
 from pymc.distributions.shape_utils import _change_dist_size, change_dist_size, convert_size
 from pymc.logprob.abstract import ValuedRV, _logprob
 from pymc.logprob.basic import logp
@@ -31,12 +26,11 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import walk
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-from bayesdp.distributions.registry import print_name
+from bayesdp.distributions.registry import PythonRV, print_name
 from bayesdp.queries import Query, SumPart
 
 OFF_FIBER = -1e6
@@ -374,23 +368,16 @@ def _counts_size(op: ConfidentialCountsRV, rv: Any, new_size: Any, expand: bool 
     return ConfidentialCountsRV.make(change_dist_size(base, new_size, expand=expand))
 
 
-class FlatCountsRV(RandomVariable):
+class FlatCountsRV(PythonRV):
     """Random variable of `FlatCounts`, which cannot be drawn from."""
 
     name, signature, dtype = "flat_counts", "->()", "int64"
-    _print_name = print_name("FlatCounts")
 
     def rng_fn(self, *_: Any) -> Any:
         """Refuse: there is no uniform distribution over all counts."""
-        raise NotImplementedError(_NO_DRAW)
-
-
-_NO_DRAW = "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
-
-
-@numba_core_rv_funcify.register(FlatCountsRV)
-def _flat_core(op: FlatCountsRV, node: Any) -> Any:
-    raise NotImplementedError(_NO_DRAW)
+        raise NotImplementedError(
+            "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
+        )
 
 
 class _FlatBase(pm.Discrete):

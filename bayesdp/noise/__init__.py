@@ -22,17 +22,12 @@ name in files            law                                           mass or d
 ``lattice-k-norm``       `LatticeKNorm`, integers, invariants kept     the same on integers
 =======================  ============================================  ====================================
 
-``truncated-laplace``, ``boundary-inflated-laplace``, ``truncated-gaussian``, ``boundary-inflated-gaussian``,
-``truncated-discrete-laplace``, ``boundary-inflated-discrete-laplace``, ``truncated-discrete-gaussian`` and
-``boundary-inflated-discrete-gaussian`` are laws within public bounds (`BoundedLaw`): independent values whose law depends on
-where the confidential value is.
-``rescaled-laplace`` is that of such values divided by their sum (`bayesdp.papers.bounded_statistics`): shares that add up to 1.
-`Censored`, ``censored``, is another law of which only values within thresholds are published.
-``box-norm`` (`bayesdp.papers.covariance_cone`) is noise of a vector of statistics with density ``exp(-max_i |z_i| / b_i)``.
-Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
-differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`), ``cell-key``
-(`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities. ``unknown-perturbation``
-(`UnknownPerturbation`) is a table that is not published, and learnt.
+Laws within public bounds (`BoundedLaw`) are ``truncated-laplace``, ``boundary-inflated-laplace``, the Gaussian ones and those of
+integers with such names; ``rescaled-laplace`` (`bayesdp.papers.bounded_statistics`) is that of shares that add up to 1. `Censored`,
+``censored``, is another law of which only values within thresholds are published. Counts that offices publish after rounding or
+perturbing them (`PerturbedLaw`) have probabilities given the true count, and no differential privacy: ``random-rounding``,
+``conventional-rounding``, ``cell-key``, ``transition-table`` (any table of probabilities), and ``unknown-perturbation``, a table that
+is not published, and learnt.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -41,14 +36,7 @@ A new law is a new module with a subclass of a family's base (`IntegerLaw`, `Rea
 from __future__ import annotations
 
 from bayesdp.fibers.windows import LogMassWindows
-from bayesdp.noise.base import (
-    KernelForm,
-    LossByLength,
-    NoiseLaw,
-    exponential_loss,
-    law_names,
-    normal_loss,
-)
+from bayesdp.noise.base import KernelForm, LossByLength, NoiseLaw, exponential_loss, law_names, normal_loss
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.laws import (
     BoundaryInflatedDiscreteGaussian,
@@ -65,16 +53,9 @@ from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Ga
 from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, cell_key, censored_counts, ten_five_rule
+from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, censored_counts
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.tables import (
-    ConventionalRounding,
-    RandomRounding,
-    TransitionTable,
-    conventional_rounding,
-    random_rounding,
-    read_ptable,
-)
+from bayesdp.noise.perturbed.tables import ConventionalRounding, RandomRounding, TransitionTable, read_ptable
 from bayesdp.noise.polytope import KNorm, LatticeKNorm, SemiKNorm
 from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, MixedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
@@ -87,7 +68,7 @@ __all__ = [
     "KernelForm", "Laplace", "LatticeGaussian", "LatticeKNorm", "LatticeLaplace", "LogMassWindows", "LossByLength",
     "MixedLaplace", "NoiseLaw", "PerturbedLaw", "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw",
     "SemiKNorm", "SubspaceNorm", "TransitionTable", "TruncatedDiscreteGaussian", "TruncatedDiscreteLaplace",
-    "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
-    "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding",
-    "read_ptable", "ten_five_rule",
+    "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "censored_counts",
+    "exponential_loss", "law_names", "normal_loss", "parse_law",
+    "read_ptable",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from bayesdp._wiring import named, names
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise.arrays import count_of, located
+from bayesdp.noise.arrays import located
 from bayesdp.privacy import Difference, gaussian_pairs
 from bayesdp.privacy.losses import Loss, PureDP
 from bayesdp.privacy.tradeoffs.base import TradeOff
@@ -194,9 +194,6 @@ class NoiseLaw(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for old, new in (("everywhere", "full_support"), ("moved", "shift_tradeoff")):
-            if old in cls.__dict__:
-                raise TypeError(f"{cls.__name__} has {old}, which is called {new} now")
         if "name" in cls.__dict__:
             _REGISTRY[cls.name] = cls
         if "support" in cls.__dict__ and "family" not in cls.__dict__:
@@ -217,10 +214,7 @@ class NoiseLaw(ABC):
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """Parameters in a description with their defaults, by default the fields; `dataclasses.MISSING` for those without."""
-        return {
-            item.name: MISSING if item.default is MISSING and item.default_factory is MISSING else item.default
-            for item in fields(cls)  # type: ignore[arg-type]  # subclasses are dataclasses
-        }
+        return {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # subclasses are dataclasses
 
     @classmethod
     def read_word(cls, word: str) -> dict[str, Any] | None:
@@ -307,7 +301,10 @@ class NoiseLaw(ABC):
         numpy.ndarray, shape ``(size, *shape)``
             int64 for integer laws, float64 for the others.
         """
-        centre, count = self._centre(location, shape, invariants), 1 if size is None else count_of(size)
+        centre, count = (
+            self._centre(location, shape, invariants),
+            1 if size is None else _validate.nonnegative_integer(size, "size"),
+        )
         drawn: Floats | Ints = self._drawn(_validate.generator_of(rng), centre, count, invariants)
         return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
 
@@ -491,6 +488,8 @@ class NoiseLaw(ABC):
         By default the normal density where all noise is normal, and that of independent noise by its log-mass; None where there is no
         formula: pictures then simulate.
         """
+        if self.independent and self.additive and hasattr(self, "log_each"):
+            return np.asarray(np.exp(self.log_each(values)))
         if self.normal:
             return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
         if not (self.independent and self.additive) or len(values) > _MOST_POINTS:

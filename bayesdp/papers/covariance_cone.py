@@ -36,8 +36,7 @@ from bayesdp.mechanisms.bounded.statistics import (
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated import alike
 from bayesdp.noise import NoiseLaw
-from bayesdp.noise.arrays import broadcast_scale, count_of, located, positive_scale, values_and_location
-from bayesdp.noise.namespace import special
+from bayesdp.noise.arrays import broadcast_scale, located, positive_scale, special, values_and_location
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
@@ -103,7 +102,7 @@ class BoxNorm(NoiseLaw):
 
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any) -> Any:
-        """Log-density of vectors of the same length d, shape (..., d); see `bayesdp.noise.namespace` for xp."""
+        """Log-density of vectors of the same length d, shape (..., d); see `bayesdp.noise.arrays` for xp."""
         farthest = xp.max(xp.abs(value - mu) / b, axis=-1)
         return -farthest - xp.sum(xp.log(2.0 * b), axis=-1) - special(xp).gammaln(1.0 * value.shape[-1] + 1.0)
 
@@ -124,7 +123,7 @@ class BoxNorm(NoiseLaw):
         """Draw noise, or noisy vectors around a location, exactly. See `NoiseLaw.draw`."""
         generator = _validate.generator_of(rng)
         centre, scales = located(location, shape), broadcast_scale(self.b, shape, "b")
-        lead = () if size is None else (count_of(size),)
+        lead = () if size is None else (_validate.nonnegative_integer(size, "size"),)
         radius = generator.standard_gamma(math.prod(shape) + 1.0, lead + (1,) * len(shape))
         return np.asarray(centre + scales * radius * generator.uniform(-1.0, 1.0, (*lead, *shape)))
 

@@ -18,13 +18,13 @@ from bayesdp.noise.arrays import (
     broadcast_scale,
     checked_limit,
     draw_each,
+    finite,
     located,
     positive_scale,
     values_and_location,
 )
 from bayesdp.noise.base import Floats, IndependentLaw
 from bayesdp.noise.bounded.kernels import filler
-from bayesdp.noise.namespace import finite
 
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
@@ -169,7 +169,7 @@ class BoundedLaw(IndependentLaw):
     @classmethod
     @abstractmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
+        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise.arrays`."""
 
     @abstractmethod
     def _moments(self, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> Moments:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from scipy.special import gammainc, ndtri
 
 from bayesdp.lattices.secure import bernoulli_exp, system_bits, uniform_integer
+from bayesdp.noise.arrays import equal, finite, log1mexp, real, special
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Moments, WithAtoms
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from bayesdp.noise.namespace import equal, finite, log1mexp, real, special
 from bayesdp.noise.secure import draw_independent
 
 type Half = tuple[Floats, Floats, Floats]

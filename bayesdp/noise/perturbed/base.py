@@ -13,10 +13,9 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import located, values_and_location
+from bayesdp.noise.arrays import equal, located, values_and_location
+from bayesdp.noise.arrays import whole as whole_numbers
 from bayesdp.noise.base import Floats, IndependentLaw, Ints
-from bayesdp.noise.namespace import equal
-from bayesdp.noise.namespace import whole as whole_numbers
 
 type Mask = npt.NDArray[np.bool_]
 

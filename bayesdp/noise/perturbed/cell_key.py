@@ -243,10 +243,8 @@ class CellKey(PerturbedLaw):
         return {item.name: item.default for item in signature(cls).parameters.values()}
 
     def _parameters(self) -> dict[str, Any]:
-        parameters = super()._parameters()
-        return {
-            name: parameters["deviation_variance" if name == "variance" else name] for name in self.stated_parameters()
-        }
+        own = super()._parameters() | {"variance": self.deviation_variance}
+        return {"ptable": self.ptable} if self.ptable else {name: own[name] for name in self.stated_parameters()}
 
     @classmethod
     def read_word(cls, word: str) -> dict[str, Any]:
@@ -315,46 +313,14 @@ class CellKey(PerturbedLaw):
         counts = range(max(d + (least if least > 1 else 0) + 1, stated))
         return Transitions(-d, np.stack([self._row(x) for x in counts]), 1)
 
-    def describe(self) -> dict[str, Any]:
-        """Describe the law by plain data. See `NoiseLaw.describe`."""
-        told = super().describe()
-        return told if self.ptable is None else {name: told[name] for name in ("law", "ptable")}
-
     def __str__(self) -> str:
         if self.ptable is None:
             return super().__str__()
         return f"{self.name} ptable={str(self.ptable).removeprefix(self.ptable.name).strip()}"
 
     def __repr__(self) -> str:
-        if self.ptable is not None:
-            return f"CellKey(ptable={self.ptable!r})"
-        given = {name: value for name, value in self._parameters().items() if value is not None}
-        return f"CellKey({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
-
-def cell_key(
-    ptable: TransitionTable | str | Path | None = None,
-    *,
-    max_deviation: int | None = None,
-    variance: float | Sequence[float] | None = None,
-    not_smaller_than: int = 0,
-    zeros: str = "kept",
-    variance_at_most: float | None = None,
-) -> CellKey:
-    """Counts perturbed by cell keys, by a table or the path of its file, or by maximum entropy; see `CellKey`.
-
-    Parameters
-    ----------
-    ptable : TransitionTable, str or Path, optional
-        A path is read by `read_ptable`. This and the other parameters are those of `CellKey`.
-
-    Examples
-    --------
-    >>> print(cell_key(max_deviation=5, variance=3.0, not_smaller_than=3))
-    cell-key max_deviation=5 variance=3.0 not_smaller_than=3 zeros=kept
-    """
-    table = read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable
-    return CellKey(table, max_deviation, variance, not_smaller_than, zeros, variance_at_most)
+        given = (f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)
+        return f"CellKey({', '.join(given)})"
 
 
 def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
@@ -399,23 +365,6 @@ def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
     deviations = range(coded.lowest, coded.highest + 1)
     table = TransitionTable(tuple(deviations), coded.mass, coded.period, least)  # type: ignore[arg-type]  # arrays are accepted
     return CellKey(ptable=table) if law.same_cell_same_value else table
-
-
-def ten_five_rule() -> CellKey:
-    """The "10-5 rule": counts below 10 become 0, and others the nearest multiple of 5.
-
-    ``y = 0`` for x below 10, and from 10 on x - 1 for a remainder by 5 of 1, x - 2 for 2, x + 2 for 3 and x + 1 for 4. Nothing in
-    it is random. It is the example of a perturbation table that comes with the package cell-key-perturbation of the UK Office for
-    National Statistics (MIT licence), which then leaves out the counts below 10.
-
-    Examples
-    --------
-    >>> ten_five_rule().draw(1, (6,), location=[3, 9, 10, 12, 13, 998]).tolist()
-    [0, 0, 10, 10, 15, 1000]
-    """
-    small = {x: {-x: 1.0} for x in range(10)}
-    rest = {10 + r: {d: 1.0} for r, d in enumerate((0, -1, -2, 2, 1))}
-    return CellKey(ptable=TransitionTable.by_count({**small, **rest}, period=5))
 
 
 def deviations_of(x: int, max_deviation: int, not_smaller_than: int, zeros: str) -> Ints:

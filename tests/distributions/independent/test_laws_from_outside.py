@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -163,7 +164,7 @@ def test_in_a_model_that_goes_through_pickle(law: Any, own: Any) -> None:
     assert f"{own.__name__}(level, 1.5)" in model.str_repr()
     point = model.initial_point()
     assert np.array_equal(point["free"], [4, 4])
-    again = pickle.loads(pickle.dumps(model))
+    again = pickle.loads(cloudpickle.dumps(model))
     assert type(again["noisy"].owner.op) is own.rv_type
     for one in (model, again):
         [term] = one.compile_fn(one.logp(vars=[one["noisy"]], sum=False), mode=PYTHON)({"level": 3.0})

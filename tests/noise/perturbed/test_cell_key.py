@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, cell_key, parse_law, read_ptable, ten_five_rule
+from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, parse_law, read_ptable
 from bayesdp.noise.perturbed.cell_key import feasible_variances, max_entropy_row
+from tests.noise.perturbed.rules import ten_five_rule
 
 
 def row_of(law: CellKey, x: int) -> dict[int, float]:
@@ -173,7 +174,7 @@ def test_a_law_that_says_so_by_count_is_not_warned_of_and_files_and_words_keep_i
         assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
         assert eval(repr(law)) == law
     assert parse_law("cell-key max_deviation=3 variance=0:3:4:4:3:4 not_smaller_than=3") == by_count
-    assert cell_key(max_deviation=2, variance_at_most=1) == CellKey(max_deviation=2, variance_at_most=1.0)
+    assert CellKey(max_deviation=2, variance_at_most=1) == CellKey(max_deviation=2, variance_at_most=1.0)
 
 
 def test_perturbed_zeros_have_the_mean_square() -> None:
@@ -285,7 +286,7 @@ def test_a_table_is_read_from_a_file(tmp_path) -> None:
     by_hand = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.4, 0: 0.2, 1: 0.4}, 2: {-1: 0.25, 0: 0.5, 1: 0.25}})
     assert read_ptable(path) == by_hand
     law = CellKey(by_hand)
-    assert cell_key(path) == law
+    assert CellKey(read_ptable(path)) == law
     assert parse_law(f"cell-key {path}") == law
     assert row_of(law, 9) == {8: 0.25, 9: 0.5, 10: 0.25}
     told = json.loads(json.dumps(law.describe(), allow_nan=False))

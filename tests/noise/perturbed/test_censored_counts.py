@@ -25,7 +25,7 @@ LAWS = [
     ConventionalRounding(base=10),
     CellKey(max_deviation=4, variance=2.0),
     CellKey(max_deviation=3, variance=2.0, not_smaller_than=2, zeros="perturbed"),
-    TransitionTable.full([[1, 0, 0], [0.25, 0.5, 0.25], [0, 0.5, 0.5]]),
+    TransitionTable.by_count({0: {0: 1}, 1: {-1: 0.25, 0: 0.5, 1: 0.25}, 2: {-1: 0.5, 0: 0.5}}, period=0),
 ]
 
 
