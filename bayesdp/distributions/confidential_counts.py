@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor.sparse as ps
 import pytensor.tensor as pt
-import scipy.sparse as sp
 from pymc.distributions.distribution import Distribution, SymbolicRandomVariable, _support_point, support_point
 from pymc.distributions.shape_utils import _change_dist_size, change_dist_size, convert_size
 from pymc.logprob.abstract import ValuedRV, _logprob
@@ -97,16 +95,11 @@ def _sums(query: Query, x: Any) -> Any:
     if levels and all(level in (None, dim) for level, dim in zip(levels, query.frame.dims, strict=True)):
         summed = tuple(axis for axis, level in enumerate(levels) if level is None)
         return x.sum(axis=summed) if summed else x
-    # Group labels, matrices and stacks. Of counts one sparse product in int64, as float64 rounds products and sums of 2**53 or
-    # more, which may cancel to an answer that was published. Of real tables the terms are added up by place: a rewrite of
-    # gradients that looks for constants of magnitude 1 fails on sparse ones, and nutpie takes no shared sparse matrix.
-    if x.dtype in discrete_dtypes:
-        matrix = ps.as_sparse_variable(sp.csr_matrix(query.matrix.astype("int64")))
-        result = ps.structured_dot(matrix, pt.cast(x.flatten(), "int64")[:, None])[:, 0]
-    else:
-        entries = query.matrix.astype("float64").tocoo()
-        terms = pt.cast(x.flatten(), "float64")[entries.col] * entries.data
-        result = pt.inc_subtensor(pt.zeros(query.rows)[entries.row], terms)
+    # Group labels, matrices and stacks: terms are added up by place, those of counts in int64, as float64 rounds products and sums of
+    # 2**53 or more, which may cancel to an answer that was published.
+    entries, kind = query.matrix.tocoo(), "int64" if x.dtype in discrete_dtypes else "float64"
+    terms = pt.cast(x.flatten(), kind)[entries.col] * entries.data.astype(kind)
+    result = pt.inc_subtensor(pt.zeros(query.rows, kind)[entries.row], terms)
     return result.reshape(query.shape) if query.shape else result[0]
 
 

@@ -226,7 +226,9 @@ def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
         return pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=-1)
     points: Any = pt.dot(flat, basis.T)
     op: Any = GaugeOp(hull)
-    return (Blockwise(op, signature="(n)->(),(n)") if points.ndim > 1 else op)(points)[0]
+    if points.ndim > 1:
+        op = Blockwise(op, signature="(n)->(),(n)")
+    return op(points)[0]
 
 
 @measured.register

@@ -173,6 +173,8 @@ class NoiseLaw(ABC):
         table. False, the default, where that is not known.
     normal : bool
         Whether differences are hidden by normal noise, whose losses add up exactly.
+    same_cell_same_value : bool
+        Whether one cell has one perturbation in all tables that it is published in, as under cell keys.
     kernel_form : KernelForm or None
         How the posterior kernel takes the law, where that does not depend on its parameters or the invariants; see
         `kernel_of`. None, the default, leaves it to the compiled log-density.
@@ -188,6 +190,7 @@ class NoiseLaw(ABC):
     additive: ClassVar[bool] = True
     full_support: ClassVar[bool] = False
     normal: ClassVar[bool] = False
+    same_cell_same_value: ClassVar[bool] = False
     kernel_form: ClassVar[KernelForm | None] = None
     kernel_parameters: ClassVar[tuple[str, ...]] = ()
     draw_one: ClassVar[Any] = None
@@ -216,11 +219,6 @@ class NoiseLaw(ABC):
         """Parameters in a description with their defaults, by default the fields; `dataclasses.MISSING` for those without."""
         return {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # subclasses are dataclasses
 
-    @classmethod
-    def read_word(cls, word: str) -> dict[str, Any] | None:
-        """The parameters for which text without ``=`` stands on the command line; None, the default, where it means nothing."""
-        return None
-
     # Laws may hold arrays, which dataclasses cannot compare or hash; the description can do both.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoiseLaw) and self.describe() == other.describe()
@@ -248,11 +246,6 @@ class NoiseLaw(ABC):
     def keeps_invariants(self) -> bool:
         """Whether noise of a whole table leaves its invariants as they are, so that it needs them."""
         return self.support in ("lattice", "subspace")
-
-    @property
-    def same_cell_same_value(self) -> bool:
-        """Whether one cell has one perturbation in all tables that it is published in, as under cell keys; False by default."""
-        return False
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -381,11 +374,6 @@ class NoiseLaw(ABC):
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
 
-    @property
-    def largest_location(self) -> float:
-        """The largest number that noisy values are drawn around; infinite by default."""
-        return np.inf
-
     def refusal(self, values: Floats | Ints) -> str:
         """Why the law cannot give published answers of shape ``(*query)`` together; "", the default, where it can.
 
@@ -485,8 +473,8 @@ class NoiseLaw(ABC):
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """Mass (of an integer law) or density of the noise of one answer, of standard deviation `sd`, at a vector of values.
 
-        By default the normal density where all noise is normal, and that of independent noise by its log-mass; None where there is no
-        formula: pictures then simulate.
+        By default that of independent noise by its log-mass, and the normal density where all noise is normal; None where
+        there is no formula: pictures then simulate.
         """
         if self.independent and self.additive and hasattr(self, "log_each"):
             return np.asarray(np.exp(self.log_each(values)))
@@ -494,8 +482,7 @@ class NoiseLaw(ABC):
             return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
         if not (self.independent and self.additive) or len(values) > _MOST_POINTS:
             return None
-        zero = np.zeros(1)
-        return np.exp([self.logp(values[i : i + 1], zero) for i in range(len(values))])
+        return np.exp([self.logp(one, np.zeros(1)) for one in values[:, None]])
 
 
 class IndependentLaw(NoiseLaw):

@@ -37,14 +37,12 @@ class StandardLaw(IndependentLaw):
         """The sensitivity, in counts."""
         return 1.0
 
-    def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
-        """Sum the log-densities of all answers. See `NoiseLaw.logp`."""
-        return float(np.sum(self.log_density(values, location)))
-
     def log_density(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-density of each value, elementwise; ``-inf`` off the support. Values and locations are of shapes that broadcast."""
         y, mu = values_and_location(values, location)
         return np.asarray(self._standard_log_density((y - mu) / self.unit), dtype=np.float64) - math.log(self.unit)
+
+    log_each = log_density
 
     def _standard_log_density(self, z: Floats) -> Floats:
         return np.asarray(self.standard.logpdf(z))

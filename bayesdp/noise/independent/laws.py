@@ -140,32 +140,10 @@ class IntegerLaw(ScaledLaw):
 
 
 class RealLaw(ScaledLaw):
-    """Independent noise on the real line, symmetric about zero: a law states its log-density, log-cdf and draws at scale 1.
-
-    Everything is a function of ``z = (y - mu) / scale``.
-    """
+    """Independent noise on the real line, symmetric about zero: see `ScaledLaw` for what a law states."""
 
     support = "reals"
     integer = False
-
-    _standard_log_density: Any  # of (xp, z)
-    _standard_log_cdf: Any  # of (xp, z)
-    _standard_draw: Any  # of (rng, shape): draws at scale 1 around zero
-
-    @classmethod
-    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
-        """Log-density, elementwise."""
-        return cls._standard_log_density(xp, (value - mu) / scale) - xp.log(scale)
-
-    @classmethod
-    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
-        """Logarithm of the probability of at most `value`, elementwise."""
-        return cls._standard_log_cdf(xp, (value - mu) / scale)
-
-    @classmethod
-    def fill(cls, rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
-        """Write draws into ``out``, shape (draws, cells)."""
-        out[...] = mu + scale * cls._standard_draw(rng, out.shape)
 
     log_density = ScaledLaw.log_each
 
@@ -223,12 +201,13 @@ variance, standard_deviation : float or array_like
     In place of b, either: of the noise, on the integers around a whole number.""",
     "sigma": """\
 sigma : float or array_like
-    Standard deviation in counts, below 2**46. An array has one per cell of the query, or a shape that broadcasts to it.
+    Standard deviation in counts, below 2**46; on the integers close to it from 1 on. An array has one per cell of the query, or a
+    shape that broadcasts to it.
 rho, sensitivity : float or array_like
     In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that it is for.
     ``sigma = sensitivity / sqrt(2 rho)``.
 variance, standard_deviation : float or array_like
-    In place of sigma, either: of the noise.""",
+    In place of sigma, either: of the noise; on the integers of at least 1, from where ``sigma**2`` is the variance to 1e-6.""",
 }
 """What docstrings say of the parameters."""
 
@@ -341,22 +320,25 @@ class Laplace(_OfLaplace, RealLaw):
     def _of_variance(variance: Floats) -> Floats:
         return np.asarray(np.sqrt(0.5 * variance))
 
-    @staticmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        return -xp.abs(z) - math.log(2.0)
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-density."""
+        return -xp.abs((value - mu) / scale) - math.log(2.0) - xp.log(scale)
 
-    @staticmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`."""
+        z = (value - mu) / scale
         tail = -xp.abs(z) - math.log(2.0)
         return xp.where(z <= 0.0, tail, xp.log1p(-xp.exp(tail)))
 
     @staticmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        return np.asarray(rng.laplace(size=shape))
+    def fill(rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
+        """Write draws into ``out``, shape (draws, cells)."""
+        out[...] = mu + scale * rng.laplace(size=out.shape)
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         return mu, 2.0 * scale**2
 
     def shift_tradeoff(self, by: float) -> TradeOff | None:
@@ -398,24 +380,26 @@ class Gaussian(_OfGaussian, RealLaw):
     normal = True
     draw_one = staticmethod(kernels.gaussian)
 
-    @staticmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        return -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-density."""
+        return -0.5 * ((value - mu) / scale) ** 2 - 0.5 * math.log(2.0 * math.pi) - xp.log(scale)
 
-    @staticmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
-        erf, x = special(xp), z / math.sqrt(2.0)
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`."""
+        erf, x = special(xp), (value - mu) / scale / math.sqrt(2.0)
         far = x < -1.0
         below = xp.log(0.5 * erf.erfcx(-xp.where(far, x, -1.0))) - x**2
         return xp.where(far, below, xp.log1p(-0.5 * erf.erfc(xp.where(far, -1.0, x))))
 
     @staticmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        return np.asarray(rng.standard_normal(shape))
+    def fill(rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
+        """Write draws into ``out``, shape (draws, cells)."""
+        out[...] = mu + scale * rng.standard_normal(out.shape)
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         return mu, scale**2
 
 
@@ -478,7 +462,6 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         near = np.rint(mu)
         sign = np.where(mu >= near, 1.0, -1.0)
         f = np.abs(mu - near)  # by symmetry only 0 <= f <= 1/2 is needed; counting away from the nearest integer
@@ -511,14 +494,6 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
     Mean      mu for integers and half-integers, near it else
     Variance  a little below ``sigma**2`` around an integer
     ========  ==========================================
-
-    Parameters
-    ----------
-    sigma : float or array_like
-        Scale in counts, below 2**46. It is not the standard deviation, but close to it from 1 on. An array has one scale
-        per cell of the query, or a shape that broadcasts to it.
-    variance, standard_deviation : float or array_like
-        In place of sigma, either, of at least 1: ``sigma**2``, which from there on is the variance to 1e-6.
 
     See Also
     --------
@@ -576,7 +551,6 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         centre = np.rint(mu)
         mean, variance = theta.moments(mu - centre, scale)
         return centre + mean, variance
@@ -600,13 +574,7 @@ MOST_OUTCOMES = 50_000
 
 
 def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
-    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on.
-
-    Examples
-    --------
-    >>> shifted_discrete_laplace(0.5, 1)  # randomised response
-    ApproximateTradeOff(epsilon=0.5, delta=0.0)
-    """
+    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on."""
     if by == 1:
         return approximate_dp(rate)
     if by > MOST_OUTCOMES or rate * by > 700.0:
@@ -619,16 +587,13 @@ def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
 
 def shifted_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
     """Of masses of the integers ``-n, ..., n``; what is beyond tells the two apart entirely (below), or not at all (above)."""
-    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
-    # rounding.
+    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula.
     if masses.size + by > MOST_OUTCOMES:
         return None
     beyond = np.zeros(by)
     null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
     both = (null > 0.0) & (other > 0.0)
     p, q = null[both], other[both]
-    alone = float(
-        other[null == 0.0].sum()
-    )  # of each centre the far side of the other one's integers; masses may underflow
+    alone = float(other[null == 0.0].sum())  # of each centre the far side of the other one's; masses may underflow
     below = ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))
     return Bracketed(below, ordered_pair(0.0, np.append(p, alone), np.append(q, alone)))

@@ -232,11 +232,6 @@ class PerturbedLaw(IndependentLaw):
         why = "a published one rules out true counts that are far from it"
         return f"counts perturbed by {self.name} are not differentially private: {why}"
 
-    @property
-    def largest_location(self) -> float:
-        """The largest true count that the table knows."""
-        return self.transitions.largest_count
-
     def refusals(self, values: Floats | Ints) -> dict[int, str]:
         """Why values cannot have been published, by their places in C order: the true counts that were tried."""
         flat = np.asarray(values, dtype=np.float64).reshape(-1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
-from bayesdp.noise.perturbed.tables import TransitionTable, read_ptable
+from bayesdp.noise.perturbed.tables import TransitionTable
 from bayesdp.queries import Query
 
 _EDGE = 1e-9
@@ -138,7 +138,7 @@ class CellKey(PerturbedLaw):
     ========  ================================================================================
     Support   counts from x - D to x + D; none below 0 and none below `not_smaller_than` but 0
     Mean      x (of a table that is given: see `mean`)
-    Variance  V, at most V, or the feasible variance nearest to it for small counts; see `row_variances`
+    Variance  V, at most V, or the feasible variance nearest to it for small counts; see `variance`
     ========  ================================================================================
 
     Not differentially private: deviations are bounded.
@@ -198,6 +198,7 @@ class CellKey(PerturbedLaw):
     variance_at_most: float | None
 
     name = "cell-key"
+    same_cell_same_value = True  # it follows from the keys of its records
     relation = (
         "max_deviation=D variance=V (or variance=V0:V1:V2 by count from 0 on, or variance_at_most=V), and not_smaller_than=N and "
         "zeros=kept or perturbed; or the path of a file with the perturbation table (columns i, j and p)"
@@ -228,11 +229,6 @@ class CellKey(PerturbedLaw):
         if ptable is None:
             self._warn_where_degenerate()
 
-    @property
-    def same_cell_same_value(self) -> bool:
-        """True: the perturbation of a cell follows from the keys of its records, in whichever table it stands."""
-        return True
-
     def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
         """Which values stand for answers under the threshold of the table, if it has one. See `NoiseLaw.withheld`."""
         return {} if self.ptable is None else self.ptable.withheld(values)
@@ -245,11 +241,6 @@ class CellKey(PerturbedLaw):
     def _parameters(self) -> dict[str, Any]:
         own = super()._parameters() | {"variance": self.deviation_variance}
         return {"ptable": self.ptable} if self.ptable else {name: own[name] for name in self.stated_parameters()}
-
-    @classmethod
-    def read_word(cls, word: str) -> dict[str, Any]:
-        """What stands on the command line for the parameters: the path of a perturbation table."""
-        return {"ptable": read_ptable(word)}
 
     def _allowed(self, x: int) -> Ints:
         """The deviations of a count that the table may have."""
@@ -296,11 +287,6 @@ class CellKey(PerturbedLaw):
                 UserWarning,
                 skip_file_prefixes=_NOT_THE_USERS,
             )
-
-    @property
-    def row_variances(self) -> Floats:
-        """Variance of the deviation of each count from 0 on; the last one is that of all larger counts, too."""
-        return self.transitions.moments[1].copy()
 
     @cached_property
     def transitions(self) -> Transitions:
@@ -461,6 +447,7 @@ class UnknownPerturbation(PerturbedLaw):
     concentration: float = 0.5
 
     name = "unknown-perturbation"
+    same_cell_same_value = True
     relation = "max_deviation=D, small=X, not_smaller_than=N, zeros=kept or perturbed, prior=dirichlet or max-entropy, concentration=C"
 
     def __post_init__(self) -> None:
@@ -478,11 +465,6 @@ class UnknownPerturbation(PerturbedLaw):
         self._set(max_deviation=d, small=small, not_smaller_than=least, concentration=concentration)
         if self.prior == "max-entropy":
             _ = self.variances  # raises where a count has no law with mean zero
-
-    @property
-    def same_cell_same_value(self) -> bool:
-        """True, as of `CellKey`."""
-        return True
 
     @property
     def counts(self) -> Ints:
@@ -551,8 +533,9 @@ class UnknownPerturbation(PerturbedLaw):
 def _by_variance(d: int, least: int, zeros: str) -> tuple[Floats, Floats]:
     """Variances, evenly spaced, under which all rows differ and none is on two deviations only, and the rows of each."""
     free = CellKey(max_deviation=d, variance_at_most=d * d, not_smaller_than=least, zeros=zeros)
-    ends = [feasible_variances(deviations_of(x, d, least, zeros)) or (0, 0) for x in range(1, len(free.row_variances))]
-    low, high = max((first for first, last in ends if first < last), default=0.0), float(free.row_variances.max())
+    reached = free.transitions.moments[1]
+    ends = [feasible_variances(deviations_of(x, d, least, zeros)) or (0, 0) for x in range(1, len(reached))]
+    low, high = max((first for first, last in ends if first < last), default=0.0), float(reached.max())
     variances = low + (high - low) * np.arange(1, _VARIANCES + 1) / _VARIANCES
     laws = [CellKey(max_deviation=d, variance_at_most=v, not_smaller_than=least, zeros=zeros) for v in variances]
     return variances, np.stack([law.transitions.mass for law in laws])

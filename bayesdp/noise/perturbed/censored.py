@@ -181,12 +181,12 @@ class Censored(IndependentLaw):
     @property
     def integer(self) -> bool:  # type: ignore[override]  # a class variable of other laws; here it is that of the law inside
         """Whether values are integers."""
-        return self.uncensored.integer
+        return bool(self.noise.integer)
 
     @property
     def full_support(self) -> bool:  # type: ignore[override]  # as above
         """Whether no value is impossible around any location."""
-        return self.uncensored.full_support
+        return bool(self.noise.full_support)
 
     @property
     def limits(self) -> tuple[Any, Any]:
@@ -204,16 +204,11 @@ class Censored(IndependentLaw):
             for i in odd
         }
 
-    def censored(self, values: npt.ArrayLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which values stand for one under ``below``, and which for one over ``above``, elementwise."""
-        y = np.asarray(values, dtype=np.float64)
-        low, high = self._thresholds(y.shape)
-        return y < low, y > high
-
     def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
         """Which values stand for answers under or over a threshold. See `NoiseLaw.withheld`."""
-        found = {}
-        for which, side, word in zip(self.censored(values), (self.below, self.above), ("under", "over"), strict=True):
+        y, found = np.asarray(values, dtype=np.float64), {}
+        low, high = self._thresholds(y.shape)
+        for which, side, word in zip((y < low, y > high), (self.below, self.above), ("under", "over"), strict=True):
             if which.any():
                 found[f"{word} {side:.17g}" if np.ndim(side) == 0 else f"{word} a threshold of their own"] = which
         return found
@@ -227,67 +222,58 @@ class Censored(IndependentLaw):
         >>> Censored(Gaussian(2.0), below=10.0).coded([3.5, 12.25])
         array([ 9.  , 12.25])
         """
-        under, over = self.censored(values)
-        low, high = self._thresholds(under.shape)
-        y = np.where(under, low - 1.0, np.where(over, high + 1.0, values))
-        return np.asarray(y, dtype=np.int64) if self.integer else np.asarray(y, dtype=np.float64)
+        y = np.asarray(values, dtype=np.float64)
+        low, high = self._thresholds(y.shape)
+        coded = np.where(y < low, low - 1.0, np.where(y > high, high + 1.0, y))
+        return coded.astype(np.int64) if self.integer else coded
 
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-mass or log-density of each published value, log-probability of each code, elementwise; ``-inf`` elsewhere."""
         y, mu = values_and_location(values, location)
         low, high = self._thresholds(y.shape)
-        inner: Any = self.uncensored
-        found = np.where((y >= low) & (y <= high), inner.log_each(y, mu), -np.inf)
-        found = np.where(y == low - 1.0, inner.log_cdf(finite(np, low, 0.0) - self._step, mu), found)
-        return np.where(y == high + 1.0, inner.log_sf(finite(np, high, 0.0), mu), found)
+        found = np.where((y >= low) & (y <= high), self.noise.log_each(y, mu), -np.inf)
+        under = self.noise.log_cdf(finite(np, low, 0.0) - float(self.integer), mu)
+        found = np.where(y == low - 1.0, under, found)
+        return np.where(y == high + 1.0, self.noise.log_sf(finite(np, high, 0.0), mu), found)
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats | Ints:
         self._thresholds(location.shape)
-        return self.coded(self.uncensored.draw(rng, location.shape, count, location=location))
+        return self.coded(self.noise.draw(rng, location.shape, count, location=location))
 
     @property
-    def same_cell_same_value(self) -> bool:
+    def same_cell_same_value(self) -> bool:  # type: ignore[override]  # as above
         """As the inner law."""
-        return self.uncensored.same_cell_same_value
+        return bool(self.noise.same_cell_same_value)
 
     def windows(self, values: npt.NDArray[Any]) -> LogMassWindows | None:
         """See `NoiseLaw.windows`: tails are exact lines of Laplace laws; of Gaussian laws tangents, from 40 sigma on."""
         y = np.asarray(values, dtype=np.float64)
-        return censored_windows(self.uncensored, y, *self._thresholds(y.shape))
+        return censored_windows(self.noise, y, *self._thresholds(y.shape))
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """That of the law that was censored, which its values that are published lose; at most that. See `NoiseLaw.pair_loss`."""
-        found = self.uncensored.pair_loss(query, invariants)
+        found: LossByLength | None = self.noise.pair_loss(query, invariants)
         return None if found is None else replace(found, tight=False)
 
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer, with its thresholds. See `NoiseLaw.of_answer`."""
         low, high = (side.reshape(-1)[answer].item() for side in self._thresholds(shape))
-        return Censored(self.uncensored.of_answer(answer, shape), low, high)
+        return Censored(self.noise.of_answer(answer, shape), low, high)
 
     def model_parameters(self) -> dict[str, Any]:
         """The type of the law that was censored, its parameters, and the thresholds."""
-        return {
-            "law": type(self.uncensored),
-            **self.uncensored.model_parameters(),
-            "below": self.below,
-            "above": self.above,
-        }
+        thresholds = {"below": self.below, "above": self.above}
+        return {"law": type(self.noise), **self.noise.model_parameters(), **thresholds}
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data; a threshold that is not there is None. See `NoiseLaw.describe`."""
         below, above = plain_bounds((self.below, self.above))
-        return {"law": self.name, "noise": self.uncensored.describe(), "below": below, "above": above}
+        return {"law": self.name, "noise": self.noise.describe(), "below": below, "above": above}
 
     def __str__(self) -> str:
         sides = (("below", self.below), ("above", self.above))
         shown = [f"{name}={self._shown(side)}" for name, side in sides if np.any(np.isfinite(side))]
         return " ".join([f"{self.name} law=({self.noise})", *shown])
-
-    @property
-    def _step(self) -> float:
-        """From a threshold to the largest value under it: 1 for integers."""
-        return 1.0 if self.integer else 0.0
 
     def _thresholds(self, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
         return broadcast_scale(self.below, shape, "below"), broadcast_scale(self.above, shape, "above")

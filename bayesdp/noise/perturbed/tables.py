@@ -178,12 +178,6 @@ _MOST_ENTRIES = 20_000_000
 class TransitionTable(PerturbedLaw):
     """Published counts y with probabilities p(y | x) that are given for each true count x, by the deviation ``y - x``.
 
-    ========  =============================================================
-    Support   whole numbers x + d for the deviations d of the row of x
-    Mean      x plus the mean deviation of its row; see `mean`
-    Variance  that of the deviation, depends on x; see `variance`
-    ========  =============================================================
-
     No differential privacy is claimed for such a law.
 
     Parameters
@@ -293,11 +287,7 @@ class TransitionTable(PerturbedLaw):
         if missing:
             raise ValueError(f"rows must have every count from 0 on, but the row of x = {missing[0]} is missing")
         deviations = sorted({d for row in rows.values() for d in row})
-        place = {d: j for j, d in enumerate(deviations)}
-        table = np.zeros((len(counts), len(deviations)))
-        for x, row in rows.items():
-            for d, p in row.items():
-                table[int(x), place[d]] = p
+        table = [[rows[x].get(d, 0.0) for d in deviations] for x in counts]
         return cls(tuple(deviations), table, period)  # type: ignore[arg-type]  # arrays are accepted
 
     @cached_property

@@ -67,17 +67,18 @@ class Logistic(RealLaw):
     name = "logistic"
     scale_name = "s"
 
-    @staticmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        return -xp.abs(z) - 2.0 * xp.log1p(xp.exp(-xp.abs(z)))
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        z = xp.abs((value - mu) / scale)
+        return -z - 2.0 * xp.log1p(xp.exp(-z)) - xp.log(scale)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        return -xp.logaddexp(0.0, (mu - value) / scale)
 
     @staticmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
-        return -xp.logaddexp(0.0, -z)
-
-    @staticmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        return rng.logistic(size=shape)
+    def fill(rng: np.random.Generator, mu: Any, scale: Any, out: Any) -> None:
+        out[...] = mu + scale * rng.logistic(size=out.shape)
 
     @staticmethod
     def _moments(mu: Any, scale: Any) -> tuple[Any, Any]:

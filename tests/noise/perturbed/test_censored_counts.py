@@ -33,7 +33,7 @@ LAWS = [
 @pytest.mark.parametrize("law", LAWS, ids=["base 3", "base 5", "to tens", "keys", "keys from 2", "full"])
 def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
     coded = censored_counts(law, below)
-    last = int(min(law.largest_location, 60))
+    last = int(min(law.transitions.largest_count, 60))
     for x in range(last + 1):
         y = np.arange(-20, x + 80)
         plain = np.exp(law.log_each(y, x))
