@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass
-from inspect import Parameter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -109,12 +108,9 @@ def of_table(law: Any, shown: str = "", notes: str = "") -> Any:
         made_law = law(**stated)
         return [counts_of(mu, law.name), pt.constant(made_law.transitions.mass)], {"law": made_law}
 
-    parameters = {
-        name: Parameter.empty if default is MISSING else default for name, default in law.stated_parameters().items()
-    }
     example = _PUBLISHED.replace("PARAMETERS", shown) if shown else ""
     written, body = blank(law, pm.Discrete, notes, example), {"rv_type": PerturbedRV, "rv_op": op_of_rv_type}
-    return made(law, written, parameters, variables, body, given={"mu": _LOCATION})
+    return made(law, written, law.stated_parameters(), variables, body, given={"mu": _LOCATION})
 
 
 def counts_of(given: Any, law: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING
 from functools import singledispatch
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
@@ -139,9 +140,9 @@ def made(
     **doc: Any,
 ) -> Any:
     """Make the distribution of a law and register it: `written`, with its docstring completed and all that is in `body`."""
-    # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable, checked,
-    # and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only; then
-    # more arguments are shown too. `doc`: see `distribution_doc`.
+    # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable,
+    # checked, and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only;
+    # then more arguments are shown too. `doc`: see `distribution_doc`.
     if not issubclass(written, kind_of(law)):
         raise TypeError(
             f"{written.__name__} must be a subclass of pymc.{kind_of(law).__name__}, as the law {law.name!r} is"
@@ -149,7 +150,8 @@ def made(
     plain, by_name = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     shown = [Parameter("cls", plain), Parameter("mu", plain)]
     for name, default in parameters.items():
-        shown.append(Parameter(name, by_name if name in (keywords or ()) else plain, default=default))
+        needed = Parameter.empty if default is MISSING else default
+        shown.append(Parameter(name, by_name if name in (keywords or ()) else plain, default=needed))
     signature = Signature(shown)
 
     def dist(cls: Any, *args: Any, **kwargs: Any) -> Any:

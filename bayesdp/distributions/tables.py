@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from functools import singledispatch
-from inspect import Parameter
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
@@ -298,9 +297,9 @@ def of_tables(law: Any, example: str | None = None, notes: str = "", *, margins:
     on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
     first = rest.pop(law.scale_name, None)
     # What is None unless it is given is left to the law, and the coordinates to the invariants.
-    keywords = {name: Parameter.empty if item.default is MISSING else item.default for name, item in rest.items()}
+    keywords = {name: item.default for name, item in rest.items()}
     keywords |= {"coordinates": None} if "coordinates" in keywords else {}
-    parameters = {law.scale_name: Parameter.empty if first else 1.0, **keywords, "invariants": Parameter.empty}
+    parameters = {law.scale_name: MISSING if first else 1.0, **keywords, "invariants": MISSING}
     body: dict[str, Any] = {}
     if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
         body["moved_only_by"] = "" if law.kernel_form is None else "LatticeNoiseGibbs"
@@ -309,8 +308,8 @@ def of_tables(law: Any, example: str | None = None, notes: str = "", *, margins:
     def variables(mu: Any, invariants: Invariants, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
         value = scale(stated.pop(law.scale_name), law.scale_name)
         centre = checked_location(mu, invariants)
-        left = [name for name, given in stated.items() if given is None and keywords[name] is None]
-        unit = law.unit(invariants, **{name: given for name, given in stated.items() if name not in left})
+        given = {name: own for name, own in stated.items() if own is not None or keywords[name] is not None}
+        unit = law.unit(invariants, **given)
         if on_lattice:
             # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
             connected("register step methods")()
