@@ -10,15 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor.sparse as ps
 import pytensor.tensor as pt
-import scipy.sparse as sp
-from pymc.distributions.distribution import (
-    Distribution,
-    SymbolicRandomVariable,
-    _support_point,
-    support_point,
-)
+from pymc.distributions.distribution import Distribution, SymbolicRandomVariable, _support_point, support_point
 from pymc.distributions.shape_utils import _change_dist_size, change_dist_size, convert_size
 from pymc.logprob.abstract import ValuedRV, _logprob
 from pymc.logprob.basic import logp
@@ -31,12 +24,11 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import walk
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
-from bayesdp.distributions.registry import print_name
+from bayesdp.distributions.registry import PythonRV, print_name
 from bayesdp.queries import Query, SumPart
 
 OFF_FIBER = -1e6
@@ -103,16 +95,11 @@ def _sums(query: Query, x: Any) -> Any:
     if levels and all(level in (None, dim) for level, dim in zip(levels, query.frame.dims, strict=True)):
         summed = tuple(axis for axis, level in enumerate(levels) if level is None)
         return x.sum(axis=summed) if summed else x
-    # Group labels, matrices and stacks. Of counts one sparse product in int64, as float64 rounds products and sums of 2**53 or
-    # more, which may cancel to an answer that was published. Of real tables the terms are added up by place: a rewrite of
-    # gradients that looks for constants of magnitude 1 fails on sparse ones, and nutpie takes no shared sparse matrix.
-    if x.dtype in discrete_dtypes:
-        matrix = ps.as_sparse_variable(sp.csr_matrix(query.matrix.astype("int64")))
-        result = ps.structured_dot(matrix, pt.cast(x.flatten(), "int64")[:, None])[:, 0]
-    else:
-        entries = query.matrix.astype("float64").tocoo()
-        terms = pt.cast(x.flatten(), "float64")[entries.col] * entries.data
-        result = pt.inc_subtensor(pt.zeros(query.rows)[entries.row], terms)
+    # Group labels, matrices and stacks: terms are added up by place, those of counts in int64, as float64 rounds products and sums of
+    # 2**53 or more, which may cancel to an answer that was published.
+    entries, kind = query.matrix.tocoo(), "int64" if x.dtype in discrete_dtypes else "float64"
+    terms = pt.cast(x.flatten(), kind)[entries.col] * entries.data.astype(kind)
+    result = pt.inc_subtensor(pt.zeros(query.rows, kind)[entries.row], terms)
     return result.reshape(query.shape) if query.shape else result[0]
 
 
@@ -374,23 +361,16 @@ def _counts_size(op: ConfidentialCountsRV, rv: Any, new_size: Any, expand: bool 
     return ConfidentialCountsRV.make(change_dist_size(base, new_size, expand=expand))
 
 
-class FlatCountsRV(RandomVariable):
+class FlatCountsRV(PythonRV):
     """Random variable of `FlatCounts`, which cannot be drawn from."""
 
     name, signature, dtype = "flat_counts", "->()", "int64"
-    _print_name = print_name("FlatCounts")
 
     def rng_fn(self, *_: Any) -> Any:
         """Refuse: there is no uniform distribution over all counts."""
-        raise NotImplementedError(_NO_DRAW)
-
-
-_NO_DRAW = "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
-
-
-@numba_core_rv_funcify.register(FlatCountsRV)
-def _flat_core(op: FlatCountsRV, node: Any) -> Any:
-    raise NotImplementedError(_NO_DRAW)
+        raise NotImplementedError(
+            "FlatCounts has no finite mass, so it cannot be drawn from: for prior predictive draws use a proper prior"
+        )
 
 
 class _FlatBase(pm.Discrete):

@@ -31,7 +31,6 @@ from bayesdp.distributions.registry import (
     PROPS,
     PythonRV,
     add_likelihood,
-    applied,
     as_real,
     blank,
     drawn_in_python,
@@ -41,16 +40,16 @@ from bayesdp.distributions.registry import (
     location,
     made,
     makes,
+    op_of_rv_type,
     register_distribution,
     rv_of,
     scale,
 )
 from bayesdp.noise import kernels
-from bayesdp.noise.arrays import checked_limit
+from bayesdp.noise.arrays import checked_limit, draw_each, finite
 from bayesdp.noise.base import Floats, NoiseLaw
 from bayesdp.noise.bounded import kernels as bounded_kernels
 from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
-from bayesdp.noise.namespace import finite
 from bayesdp.noise.perturbed.censored import check_order
 from bayesdp.privacy import TradeOff
 
@@ -72,9 +71,8 @@ class ScalarNoiseRV(PythonRV):
         *inputs, size = parameters
         arrays = [np.asarray(array, dtype=np.float64) for array in inputs]
         shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
-        out = np.empty((1, int(np.prod(shape))), dtype=np.int64 if cls.law_type.integer else np.float64)
-        cls.law_type.fill(rng, *(np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays), out)
-        return out.reshape(shape)
+        cells = [np.broadcast_to(array, shape) for array in arrays]
+        return draw_each(cls.law_type.fill, rng, cells, 1, integer=cls.law_type.integer).reshape(shape)
 
 
 class BoundedRV(ScalarNoiseRV):
@@ -332,13 +330,12 @@ class Censored(Distribution):
     ----------
     mu : tensor_like of float or int
         Location: what the noise was added to.
-    law : NoiseLaw, or type of NoiseLaw
-        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others. If it is a type, its scale is
-        given by its name, and may be a variable.
+    law : type of NoiseLaw
+        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others.
     below, above : tensor_like, optional
         Smallest and largest value that is published; None or an infinity where there is no threshold.
     **scale
-        ``b`` or ``sigma``, for a type of law.
+        ``b`` or ``sigma``.
 
     See Also
     --------
@@ -350,34 +347,25 @@ class Censored(Distribution):
     >>> import bayesdp as bdp
     >>> with pm.Model():
     ...     count = pm.Poisson("count", 12.0)
-    ...     noisy = Censored("noisy", mu=count, law=bdp.noise.DiscreteLaplace(4.0), below=10, observed=9)
+    ...     noisy = Censored("noisy", mu=count, law=bdp.noise.DiscreteLaplace, b=4.0, below=10, observed=9)
     """
 
     rv_type = CensoredRV
-
-    @classmethod
-    def rv_op(cls, *parameters: Any, inner: type[noise.NoiseLaw], size: Any = None, rng: Any = None) -> Any:
-        """Apply the random variable of this law."""
-        return applied(CensoredRV(inner), *parameters, size=size, rng=rng)
+    rv_op = op_of_rv_type
 
     @classmethod
     def dist(cls, mu: Any, law: Any, below: Any = None, above: Any = None, **parameters: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
-        kind: Any = law if isinstance(law, type) else type(law)
-        name = getattr(kind, "scale_name", None)
-        if not issubclass(kind, noise.NoiseLaw) or name is None or not hasattr(kind, "log_cdf_kernel"):
+        name = getattr(law, "scale_name", None)
+        if not isinstance(law, type) or name is None or not hasattr(law, "log_cdf_kernel"):
             raise TypeError(
-                f"law must be a noise law with a scale and tails, such as DiscreteLaplace(4.0), got {law!r}"
+                f"law must be a type of noise law with a scale and tails, such as DiscreteLaplace, got {law!r}"
             )
-        if kind is not law:
-            if name in parameters:
-                raise TypeError(f"{name} is given twice: by the law {law} and by itself")
-            parameters[name] = law.scale
         if name not in parameters:
-            raise TypeError(f"{name} of the law {kind.name!r} is missing")
+            raise TypeError(f"{name} of the law {law.name!r} is missing")  # type: ignore[attr-defined]  # a NoiseLaw
         width = scale(parameters.pop(name), name)
-        sides = _limits({"below": below, "above": above}, check_order, integer=kind.integer)
-        return super().dist([location(mu), width, *sides], inner=kind, **parameters)
+        sides = _limits({"below": below, "above": above}, check_order, integer=law.integer)  # type: ignore[attr-defined]
+        return super().dist([location(mu), width, *sides], inner=law, **parameters)
 
 
 register_distribution(noise.Censored, Censored)
@@ -420,11 +408,7 @@ def of_counts(kind: Any) -> Any:
     def logp(op: Any, values: Any, rng: Any, size: Any, mu: Any, *parameters: Any, **more: Any) -> Any:
         return floored(plain(op, values, rng, size, mu, *parameters, **more), mu)
 
-    def rv_op(cls: Any, *inputs: Any, size: Any = None, rng: Any = None, **props: Any) -> Any:
-        return applied(rv_type(**props), *inputs, size=size, rng=rng)
-
-    own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
-    return type(kind)(name, (kind,), {**about, "rv_type": rv_type, "rv_op": own_op})
+    return type(kind)(name, (kind,), {**about, "rv_type": rv_type, "rv_op": op_of_rv_type})
 
 
 @scalar_distribution(noise.Tulap)
@@ -520,9 +504,7 @@ class LogDensity(Op):
         return shapes
 
 
-@register_funcify_and_cache_key(LogDensity)
-def _log_density(op: LogDensity, node: Any, **kwargs: Any) -> tuple[Any, None]:
-    return in_python(op.evaluate, ("float64", node.inputs[0].type.ndim))
+register_funcify_and_cache_key(LogDensity)(in_python)
 
 
 class CanonicalNoise(pm.Continuous):
@@ -559,11 +541,7 @@ class CanonicalNoise(pm.Continuous):
     """
 
     rv_type = CanonicalNoiseRV
-
-    @classmethod
-    def rv_op(cls, mu: Any, *, tradeoff: TradeOff, size: Any = None, rng: Any = None) -> Any:
-        """Apply the random variable of this trade-off function."""
-        return applied(CanonicalNoiseRV(tradeoff), mu, size=size, rng=rng)
+    rv_op = op_of_rv_type
 
     @classmethod
     def dist(cls, mu: Any, tradeoff: TradeOff, **kwargs: Any) -> Any:

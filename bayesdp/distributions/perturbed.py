@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass
-from inspect import Parameter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,12 @@ from bayesdp.distributions.registry import (
     PROPS,
     PythonRV,
     add_likelihood,
-    applied,
     blank,
     distribution_of,
     is_discrete,
     made,
     makes,
+    op_of_rv_type,
     print_name,
 )
 from bayesdp.fibers.kernel.state import cell_codes
@@ -72,12 +71,6 @@ class PerturbedRV(PythonRV):
         return pt.switch(possible, pt.log(pt.switch(possible, rows, 1.0)), -np.inf)
 
 
-@classmethod  # type: ignore[misc]  # of the distributions
-def perturbed_op(cls: Any, *inputs: Any, law: PerturbedLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
-    """Apply the random variable of a law."""
-    return applied(cls.rv_type(law, **props), *inputs, size=size, rng=rng)
-
-
 @_logprob.register(PerturbedRV)
 def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any, **_: Any) -> Any:
     mass = looked_up(op.law.transitions, values[0], mu, op.log_mass(rows))
@@ -99,43 +92,6 @@ def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
     return pt.switch(pt.ge(place, 0), found, -np.inf)
 
 
-def perturbed_distribution(law: type[PerturbedLaw]) -> Callable[[type], Any]:
-    """Make the PyMC distribution of a law of perturbed counts.
-
-    Parameters
-    ----------
-    law : type of PerturbedLaw
-        Its parameters are those of the distribution after ``mu``: known numbers and words, not random variables.
-
-    Returns
-    -------
-    decorator
-        Of a class that holds the docstring, which that of the law completes. The class that it returns has the name, the module and
-        the base of that one; `distribution_of` finds it.
-
-    Examples
-    --------
-    >>> from bayesdp import distributions, noise
-    >>> import pymc as pm
-    >>> @perturbed_distribution(noise.RandomRounding)
-    ... class Rounded(pm.Discrete):
-    ...     "Random rounding under another name."
-    >>> print(f"{pm.logp(Rounded.dist(mu=4, base=3), 6).eval():.6f}")  # log(1 / 3)
-    -1.098612
-    >>> distributions.register_distribution(noise.RandomRounding, distributions.RandomRounding)
-    """
-
-    def variables(mu: Any, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
-        made_law = law(**stated)
-        return [counts_of(mu, law.name), pt.constant(made_law.transitions.mass)], {"law": made_law}
-
-    body = {"rv_type": PerturbedRV, "rv_op": perturbed_op}
-    parameters = {
-        name: Parameter.empty if default is MISSING else default for name, default in law.stated_parameters().items()
-    }
-    return lambda written: made(law, written, parameters, variables, body, given={"mu": _LOCATION})
-
-
 _LOCATION = "mu : tensor_like of int\n    The true counts."
 
 _PUBLISHED = """>>> import pymc as pm
@@ -147,8 +103,14 @@ _PUBLISHED = """>>> import pymc as pm
 @makes(PerturbedLaw)
 def of_table(law: Any, shown: str = "", notes: str = "") -> Any:
     """The distribution of a law of perturbed counts; `shown`: its parameters in the example of the docstring."""
+
+    def variables(mu: Any, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
+        made_law = law(**stated)
+        return [counts_of(mu, law.name), pt.constant(made_law.transitions.mass)], {"law": made_law}
+
     example = _PUBLISHED.replace("PARAMETERS", shown) if shown else ""
-    return perturbed_distribution(law)(blank(law, pm.Discrete, notes, example))
+    written, body = blank(law, pm.Discrete, notes, example), {"rv_type": PerturbedRV, "rv_op": op_of_rv_type}
+    return made(law, written, law.stated_parameters(), variables, body, given={"mu": _LOCATION})
 
 
 def counts_of(given: Any, law: str) -> Any:
@@ -192,7 +154,7 @@ class PerturbationRows(pm.Continuous):
     """
 
     rv_type = PerturbationRowsRV
-    rv_op = perturbed_op
+    rv_op = op_of_rv_type
 
     @classmethod
     def dist(cls, law: noise.UnknownPerturbation, **kwargs: Any) -> Any:
@@ -248,7 +210,7 @@ class PerturbedByRows(pm.Discrete):
     """
 
     rv_type = PerturbedRV
-    rv_op = perturbed_op
+    rv_op = op_of_rv_type
 
     @classmethod
     def dist(cls, mu: Any, rows: Any, like: PerturbedLaw, **kwargs: Any) -> Any:

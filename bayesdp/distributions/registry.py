@@ -6,27 +6,30 @@ description, parameters and references, and is completed by those.
 
 from __future__ import annotations
 
-import copyreg
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING
 from functools import singledispatch
-from inspect import Parameter, Signature, getclosurevars
-from multiprocessing.reduction import ForkingPickler
-from types import MethodType, SimpleNamespace
+from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
 from pytensor.gradient import DisconnectedType, disconnected_type, grad_not_implemented
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import (
+    generate_fallback_impl,
+    get_numba_type,
+    numba_njit,
+    register_funcify_default_op_cache_key,
+)
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.variable import shared_rng
-from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.type import TensorType, discrete_dtypes
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp._docs import entries_of, joined, sections_of
@@ -38,8 +41,8 @@ from bayesdp.noise.base import NoiseLaw
 _DISTRIBUTIONS: dict[type[NoiseLaw], Any] = {}
 _FACTORIES: dict[type[NoiseLaw], Callable[..., Any]] = {}
 
-LAWS = "bayesdp.distributions.laws"
-"""The module of distributions that are made from their laws; `pickle` finds those of laws from elsewhere there too."""
+LAWS = "bayesdp.distributions"
+"""The module of distributions that are made from their laws; pickles find those of laws from elsewhere there too."""
 
 
 def register_distribution(law_type: type[NoiseLaw], distribution: Any) -> None:
@@ -137,9 +140,9 @@ def made(
     **doc: Any,
 ) -> Any:
     """Make the distribution of a law and register it: `written`, with its docstring completed and all that is in `body`."""
-    # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable, checked,
-    # and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only; then
-    # more arguments are shown too. `doc`: see `distribution_doc`.
+    # `parameters`: what `dist` takes after `mu`, with defaults. `variables`: from these to the inputs of the random variable,
+    # checked, and what its Op holds. `body`: PyMC's methods, which those of `written` replace. `keywords`: parameters by name only;
+    # then more arguments are shown too. `doc`: see `distribution_doc`.
     if not issubclass(written, kind_of(law)):
         raise TypeError(
             f"{written.__name__} must be a subclass of pymc.{kind_of(law).__name__}, as the law {law.name!r} is"
@@ -147,7 +150,8 @@ def made(
     plain, by_name = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     shown = [Parameter("cls", plain), Parameter("mu", plain)]
     for name, default in parameters.items():
-        shown.append(Parameter(name, by_name if name in (keywords or ()) else plain, default=default))
+        needed = Parameter.empty if default is MISSING else default
+        shown.append(Parameter(name, by_name if name in (keywords or ()) else plain, default=needed))
     signature = Signature(shown)
 
     def dist(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -279,27 +283,13 @@ class PythonRV(RandomVariable):
         super().__init__(**props)
 
 
-def in_python(function: Any, *result: Any) -> tuple[Any, None]:
-    """What PyTensor's numba backend is to call for an Op: a function in Python of all inputs, without PyTensor's warning about it."""
-    # `result`: dtype and number of dimensions of each output, None for a number. None in place of a cache key keeps PyTensor from
-    # storing a function that refers to this very Op.
-    numbers = [(numba.from_dtype(np.dtype(dtype)), ndim) for dtype, ndim in result]
-    types = [number if ndim is None else numba.types.Array(number, ndim, "C") for number, ndim in numbers]
-    several = numba.types.Tuple(types) if len(types) > 1 else types[0]
-
-    def call(inputs: tuple[Any, ...]) -> Any:
-        found = function(*inputs) if len(types) > 1 else (function(*inputs),)
-        arrays = [np.asarray(array, order="C") for array in found]
-        made = [array.item() if ndim is None else array for array, (_, ndim) in zip(arrays, result, strict=True)]
-        return tuple(made) if len(types) > 1 else made[0]
-
-    @numba_njit
-    def compiled(*inputs):  # type: ignore[no-untyped-def]  # compiled for the types it meets
-        with numba.objmode(out=several):
-            out = call(inputs)
-        return out
-
-    return compiled, None
+def in_python(op: Any, node: Any, **_: Any) -> tuple[Any, None]:
+    """What PyTensor's numba backend calls for an Op: its `perform`, without PyTensor's warning about it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return generate_fallback_impl(
+            op, node
+        ), None  # no cache key: PyTensor is not to store a function that refers to this Op
 
 
 class WithDerivatives(Op):
@@ -352,13 +342,32 @@ def _compiled(op: WithDerivatives, node: Any, **_: Any) -> tuple[Any, int]:
 @numba_core_rv_funcify.register(PythonRV)
 def drawn_in_python(op: Any, node: Any) -> tuple[Any, None]:
     """The `rng_fn` of a random variable, for PyTensor's numba backend."""
-    return in_python(lambda *inputs: op.rng_fn(*inputs, None), (op.dtype, op.ndim_supp or None))
+    whole = get_numba_type(TensorType(op.dtype, (None,) * op.ndim_supp)) if op.ndim_supp else None
+    kind = whole or numba.from_dtype(np.dtype(op.dtype))
+
+    def draw(rng: np.random.Generator, inputs: tuple[Any, ...]) -> Any:
+        drawn = np.asarray(op.rng_fn(rng, *inputs, None), dtype=op.dtype)
+        return drawn if whole else drawn.item()
+
+    @numba_njit
+    def compiled(rng, *inputs):  # type: ignore[no-untyped-def]  # compiled for the types it meets
+        with numba.objmode(out=kind):
+            out = draw(rng, inputs)
+        return out
+
+    return compiled, None
 
 
 def applied(op: Any, *inputs: Any, size: Any, rng: Any) -> Any:
     """The variable of a random variable's Op, with a generator of its own if none is given."""
     generator = shared_rng(seed=None) if rng is None else rng
     return op(*inputs, size=size, rng=generator, return_next_rng=True)[1]
+
+
+@classmethod  # type: ignore[misc]  # of distributions: PyMC wants the attribute `rv_op` of each of them
+def op_of_rv_type(cls: Any, *inputs: Any, size: Any = None, rng: Any = None, **props: Any) -> Any:
+    """Apply the random variable of a distribution, made with what its Op holds beside the inputs."""
+    return applied(cls.rv_type(**props), *inputs, size=size, rng=rng)
 
 
 def is_discrete(variable: Any) -> bool:
@@ -411,41 +420,3 @@ def check_invariants(given: Any) -> None:
     """Insist on invariants."""
     if not isinstance(given, Invariants):
         raise TypeError(f"invariants must be a bayesdp.Invariants, got {type(given).__name__}")
-
-
-# PyMC gives every model and variable methods of its own, for printing, which the class does not have. `pickle` writes a method as
-# the name of an attribute, which would not be found when the pickle is read; here it is told to write function and object, as
-# cloudpickle does. PyMC's NUTS holds a function inside of another one, which is made again when the pickle is read.
-def bound_method(function: Callable[..., Any], instance: Any) -> MethodType:
-    """A function as a method of an object; what a pickle of such a method calls."""
-    return MethodType(function, instance)
-
-
-def _method(method: MethodType) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A method as `pickle` is to write it: by name where the class has it, else as a function and an object."""
-    function, instance = method.__func__, method.__self__
-    name = getattr(function, "__name__", "")
-    owner = instance if isinstance(instance, type) else type(instance)
-    # The attribute of the class: one of the object's own is not there yet when the pickle is read.
-    if hasattr(owner, name) and getattr(instance, name, None) == method:
-        return getattr, (instance, name)
-    return bound_method, (function, instance)
-
-
-def integrator(potential: Any, function: Any, raveled: bool, dtype: str) -> CpuLeapfrogIntegrator:
-    """PyMC's integrator of a compiled gradient; what a pickle of one calls."""
-    gradient = SimpleNamespace(_pytensor_function=function, _raveled_inputs=raveled, dtype=dtype)
-    return CpuLeapfrogIntegrator(potential, gradient)
-
-
-def _integrator(given: CpuLeapfrogIntegrator) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    wrapper = given._logp_dlogp_func
-    raveled = "point_map_info" not in wrapper.__code__.co_varnames
-    return integrator, (given._potential, getclosurevars(wrapper).nonlocals["pytensor_function"], raveled, given._dtype)
-
-
-def register() -> None:
-    """Tell `pickle`, and the pickler of `multiprocessing`, which has a table of its own."""
-    copyreg.pickle(MethodType, _method)
-    copyreg.pickle(CpuLeapfrogIntegrator, _integrator)
-    ForkingPickler.register(MethodType, _method)

@@ -8,11 +8,9 @@ noise has its integral for some invariants; for any, the part of the noise that 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from functools import singledispatch
-from inspect import Parameter
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
@@ -21,7 +19,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pymc.logprob.abstract import _logprob
-from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 from pytensor.tensor.blockwise import Blockwise
@@ -35,7 +32,6 @@ from bayesdp.distributions.registry import (
     PythonRV,
     WithDerivatives,
     add_likelihood,
-    applied,
     blank,
     check_invariants,
     checked_location,
@@ -45,6 +41,7 @@ from bayesdp.distributions.registry import (
     kind_of,
     made,
     makes,
+    op_of_rv_type,
     rv_of,
     scale,
 )
@@ -193,7 +190,7 @@ def _one_dimensional(law: ProjectedLaplace, scale: Any, invariants: Invariants) 
 
 
 class GaugeOp(WithDerivatives):
-    """Gauges of points, shape (points, n), by linear programs; and the forms, of that shape, that attain them: the gradient."""
+    """The gauge of a point, by a linear program; and the form that attains it, the gradient almost everywhere."""
 
     __props__ = ("hull",)
     derivatives = 1
@@ -202,38 +199,19 @@ class GaugeOp(WithDerivatives):
         self.hull = hull
 
     def types(self, *inputs: Any) -> list[Any]:
-        """A number and a form for each point."""
-        count = inputs[0].type.shape[0]
-        return [
-            pt.tensor(dtype="float64", shape=(count,)),
-            pt.tensor(dtype="float64", shape=(count, self.hull.dimension)),
-        ]
+        """A number and a form."""
+        return [pt.dscalar(), inputs[0].type()]
 
-    def evaluate(self, points: Any) -> tuple[Floats, Floats]:
-        """Gauges and forms of the rows, by one program each."""
-        values, forms = np.empty(len(points)), np.empty((len(points), self.hull.dimension))
-        for i, point in enumerate(points):
-            values[i], forms[i] = self.hull.subgradient(point)
-        return values, forms
+    def evaluate(self, point: Any) -> tuple[float, Floats]:
+        """The gauge and the form."""
+        return self.hull.subgradient(point)
 
     def infer_shape(self, node: Any, shapes: Any) -> Any:
-        """Shapes of both outputs."""
-        return [(shapes[0][0],), (shapes[0][0], self.hull.dimension)]
-
-    def connection_pattern(self, node: Any) -> list[list[bool]]:
-        """Only the gauge has a gradient; the form is piecewise constant."""
-        return [[True, False]]
-
-    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        """A subgradient of the gauge, which is the gradient almost everywhere."""
-        if isinstance(cotangents[0].type, DisconnectedType):
-            return [pt.zeros_like(inputs[0])]
-        return [cotangents[0][:, None] * outputs[1]]
+        """The form is as long as the point."""
+        return [(), shapes[0]]
 
 
-@register_funcify_and_cache_key(GaugeOp)
-def _in_python(op: GaugeOp, node: Any, **_: Any) -> tuple[Any, None]:
-    return in_python(op.evaluate, ("float64", 1), ("float64", 2))
+register_funcify_and_cache_key(GaugeOp)(in_python)
 
 
 def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
@@ -245,8 +223,10 @@ def table_gauge(difference: Any, hull: Hull, invariants: Invariants) -> Any:
     if hull.facets is not None:
         return pt.max(pt.abs(pt.dot(flat, (hull.facets.forms @ basis).T)), axis=-1)
     points: Any = pt.dot(flat, basis.T)
-    gauges: Any = GaugeOp(hull)(pt.cast(points.reshape((-1, hull.dimension)), "float64"))
-    return gauges[0].reshape([points.shape[i] for i in range(points.ndim - 1)], ndim=points.ndim - 1)
+    op: Any = GaugeOp(hull)
+    if points.ndim > 1:
+        op = Blockwise(op, signature="(n)->(),(n)")
+    return op(points)[0]
 
 
 @measured.register
@@ -309,50 +289,16 @@ def nearest_table(rv: Any, mu: Any) -> Any:
 _BOTH_MARGINS = '["county"], ["education"]'
 
 
-def table_distribution(
-    law_type: type[TableLaw], doc: str | None = None, *, name: str | None = None, example: str | None = None
-) -> Any:
-    """Make the PyMC distribution of a law whose noise is a table, and register it.
-
-    It takes `mu`, the scale of the law by its name, ``invariants``, and the other parameters of the law as keywords. Assign it
-    to its name in a module: there `pickle` looks for it.
-
-    Parameters
-    ----------
-    law_type : type
-        Its log-density is finite off the lattice or subspace too: in a model, membership is decided by the exact part of a
-        release alone.
-    doc : str, optional
-        The docstring, of which the law completes what is left out (`distribution_doc`).
-    name : str, optional
-        Name of the distribution; that of the law by default.
-    example : str, optional
-        The scale and other parameters in an example for the docstring: a 4 x 4 table with both margins as invariants.
-
-    Returns
-    -------
-    type
-        A subclass of `pymc.Discrete` or `pymc.Continuous`.
-    """
-    # As `collections.namedtuple` does: `pickle` looks for the classes where this is called.
-    place = {"__module__": sys._getframe(1).f_globals["__name__"], "__doc__": doc}
-    base = kind_of(law_type)
-    return _table(law_type, type(base)(name or law_type.__name__, (base,), place), example)
-
-
 @makes(TableLaw)
 def of_tables(law: Any, example: str | None = None, notes: str = "", *, margins: str = _BOTH_MARGINS) -> Any:
     """The distribution of a law of whole tables; `margins`: those that the table of the example keeps."""
-    return _table(law, blank(law, kind_of(law), notes), example, margins)
-
-
-def _table(law: Any, written: Any, example: str | None, margins: str = _BOTH_MARGINS) -> Any:
+    written = blank(law, kind_of(law), notes)
     on_lattice, rest = law.support == "lattice", {item.name: item for item in fields(law)}
     first = rest.pop(law.scale_name, None)
     # What is None unless it is given is left to the law, and the coordinates to the invariants.
-    keywords = {name: Parameter.empty if item.default is MISSING else item.default for name, item in rest.items()}
+    keywords = {name: item.default for name, item in rest.items()}
     keywords |= {"coordinates": None} if "coordinates" in keywords else {}
-    parameters = {law.scale_name: Parameter.empty if first else 1.0, **keywords, "invariants": Parameter.empty}
+    parameters = {law.scale_name: MISSING if first else 1.0, **keywords, "invariants": MISSING}
     body: dict[str, Any] = {}
     if on_lattice:  # by the form that the law has in the kernel: without one a free variable cannot be sampled
         body["moved_only_by"] = "" if law.kernel_form is None else "LatticeNoiseGibbs"
@@ -361,24 +307,19 @@ def _table(law: Any, written: Any, example: str | None, margins: str = _BOTH_MAR
     def variables(mu: Any, invariants: Invariants, **stated: Any) -> tuple[list[Any], dict[str, Any]]:
         value = scale(stated.pop(law.scale_name), law.scale_name)
         centre = checked_location(mu, invariants)
-        left = [name for name, given in stated.items() if given is None and keywords[name] is None]
-        unit = law.unit(invariants, **{name: given for name, given in stated.items() if name not in left})
+        given = {name: own for name, own in stated.items() if own is not None or keywords[name] is not None}
+        unit = law.unit(invariants, **given)
         if on_lattice:
             # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
             connected("register step methods")()
         check_known(unit, value, invariants)
         return [centre, value], {"invariants": invariants, "unit": unit}
 
-    def rv_op(cls: Any, mu: Any, value: Any, *, unit: TableLaw, size: Any = None, rng: Any = None, **props: Any) -> Any:
-        """Apply the random variable of this law and these invariants."""
-        return applied(rv_type(unit=unit, **props), mu, value, size=size, rng=rng)
-
     def support_point(rv: Any, size: Any, mu: Any, value: Any) -> Any:
         """Give mu itself."""
         return nearest_table(rv, mu)
 
-    own_op = classmethod(rv_op)  # type: ignore[arg-type]  # the name of its class is not known here
-    verbs = {"rv_type": rv_type, "rv_op": own_op, "support_point": support_point}
+    verbs = {"rv_type": rv_type, "rv_op": op_of_rv_type, "support_point": support_point}
     return made(
         law,
         written,
@@ -520,11 +461,7 @@ class RowSpaceNoise(pm.Continuous):
     """
 
     rv_type = RowSpaceNoiseRV
-
-    @classmethod
-    def rv_op(cls, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
-        """Apply the random variable of these invariants."""
-        return applied(RowSpaceNoiseRV(invariants=invariants), b, size=size, rng=rng)
+    rv_op = op_of_rv_type
 
     @classmethod
     def dist(cls, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
@@ -569,11 +506,7 @@ class ProjectedLaplaceGivenRows(pm.Continuous):
     """
 
     rv_type = ProjectedLaplaceGivenRowsRV
-
-    @classmethod
-    def rv_op(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, size: Any = None, rng: Any = None) -> Any:
-        """Apply the random variable of these invariants."""
-        return applied(ProjectedLaplaceGivenRowsRV(invariants=invariants), mu, w, b, size=size, rng=rng)
+    rv_op = op_of_rv_type
 
     @classmethod
     def dist(cls, mu: Any, w: Any, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:

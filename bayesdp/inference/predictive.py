@@ -54,8 +54,9 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     """
     if not _has_draws(model):
         return False
-    if any(np.isfinite(own.law.largest_location) for _, release in releases_of(model) for own in release.measurements):
-        return False  # a count of the prior may be larger
+    laws = [own.law for _, release in releases_of(model) for own in release.measurements]
+    if any(law.support == "counts" and np.isfinite(law.limits[1]) for law in laws):
+        return False  # a count of the prior may be larger than the table knows
     moves = 0.0
     for _, release in releases_of(model):
         for measured in release.measurements:

@@ -50,7 +50,7 @@ _SPARSE = 4096
 
 
 def log_sum_exp(xp: Any, terms: Any) -> Any:
-    """Logarithm of the sum of exponentials along the last axis; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
+    """Logarithm of the sum of exponentials along the last axis; `xp` is NumPy or PyTensor, see `bayesdp.noise.arrays`."""
     return logsumexp(terms, axis=-1) if xp is np else xp.logsumexp(terms, axis=-1)
 
 

@@ -20,15 +20,12 @@ name in files            law                                           mass or d
 ``semi-k-norm``          `SemiKNorm`, reals, invariants kept           the same, K of a sensitivity space
 =======================  ============================================  ====================================
 
-``truncated-laplace``, ``truncated-gaussian``, ``truncated-discrete-laplace``, ``boundary-inflated-laplace``,
-``boundary-inflated-gaussian``, ``boundary-inflated-discrete-laplace`` and ``boundary-inflated-discrete-gaussian`` are laws within
-public bounds (`BoundedLaw`): independent values whose law depends on where the confidential value is.
-``rescaled-laplace`` is that of such values divided by their sum (`bayesdp.papers.bounded_statistics`): shares that add up to 1.
-`Censored`, ``censored``, is another law of which only values within thresholds are published.
-Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have probabilities given the true count, and no
-differential privacy: ``random-rounding`` (`RandomRounding`), ``conventional-rounding`` (`ConventionalRounding`), ``cell-key``
-(`CellKey`) and ``transition-table`` (`TransitionTable`), any table of probabilities. ``unknown-perturbation``
-(`UnknownPerturbation`) is a table that is not published, and learnt.
+Laws within public bounds (`BoundedLaw`) are ``truncated-laplace``, ``boundary-inflated-laplace``, the Gaussian ones and those of
+integers with such names; ``rescaled-laplace`` (`bayesdp.papers.bounded_statistics`) is that of shares that add up to 1. `Censored`,
+``censored``, is another law of which only values within thresholds are published. Counts that offices publish after rounding or
+perturbing them (`PerturbedLaw`) have probabilities given the true count, and no differential privacy: ``random-rounding``,
+``conventional-rounding``, ``cell-key``, ``transition-table`` (any table of probabilities), and ``unknown-perturbation``, a table that
+is not published, and learnt.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -37,14 +34,7 @@ A new law is a new module with a subclass of a family's base (`IntegerLaw`, `Rea
 from __future__ import annotations
 
 from bayesdp.fibers.windows import LogMassWindows
-from bayesdp.noise.base import (
-    KernelForm,
-    LossByLength,
-    NoiseLaw,
-    exponential_loss,
-    law_names,
-    normal_loss,
-)
+from bayesdp.noise.base import KernelForm, LossByLength, NoiseLaw, exponential_loss, law_names, normal_loss
 from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.bounded.laws import (
     BoundaryInflatedDiscreteGaussian,
@@ -60,16 +50,9 @@ from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Ga
 from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, cell_key, censored_counts, ten_five_rule
+from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, censored_counts
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.tables import (
-    ConventionalRounding,
-    RandomRounding,
-    TransitionTable,
-    conventional_rounding,
-    random_rounding,
-    read_ptable,
-)
+from bayesdp.noise.perturbed.tables import ConventionalRounding, RandomRounding, TransitionTable, read_ptable
 from bayesdp.noise.polytope import KNorm, SemiKNorm
 from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
@@ -81,8 +64,6 @@ __all__ = [
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
     "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength", "NoiseLaw", "PerturbedLaw",
     "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "SemiKNorm", "SubspaceNorm", "TransitionTable",
-    "TruncatedDiscreteLaplace",
-    "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
-    "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding",
-    "read_ptable", "ten_five_rule",
+    "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "censored_counts",
+    "exponential_loss", "law_names", "normal_loss", "parse_law", "read_ptable",
 ]  # fmt: skip

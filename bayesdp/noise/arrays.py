@@ -1,13 +1,21 @@
-"""Arguments of the noise laws: scales, locations, limits, shapes, numbers of draws; and draws cell by cell."""
+"""What laws do with arrays: arguments checked and spread over cells, draws cell by cell, and formulas for NumPy and PyTensor at once.
+
+A function of a law whose first argument is ``xp`` takes `numpy` and arrays, or `pytensor.tensor` and its variables; nothing of
+PyTensor is imported here. It uses what both have under one name and with one meaning (arithmetic, comparisons, ``exp``,
+``logaddexp``, ``round`` half to even, ``minimum``, ``clip``, ``where``, ``broadcast_arrays`` and others), and what stands at the
+end here. Where one side of a ``where`` is not used, its argument must be harmless there, because PyTensor differentiates both.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 from bayesdp import _validate
 
@@ -24,22 +32,18 @@ MIN_SCALE = 2.0**-400
 def positive_rate(value: Any, argument: str) -> float:
     """Accept one positive number whose inverse is a scale: more than ``1 / MAX_SCALE``, at most ``1 / MIN_SCALE``."""
     rate = _validate.positive_real(value, argument)
-    if rate <= 1.0 / MAX_SCALE:
+    if not 1.0 / MAX_SCALE < rate <= 1.0 / MIN_SCALE:
         raise ValueError(
-            f"{argument} must be greater than 2**-46, so that noise is not of 2**53 or more, got {value!r}"
+            f"{argument} must be greater than 2**-46, so that noise is not of 2**53 or more, and at most 2**400, got {value!r}"
         )
-    if rate > 1.0 / MIN_SCALE:
-        raise ValueError(f"{argument} must be at most 2**400, got {value!r}")
     return rate
 
 
 def positive_number(value: Any, argument: str) -> float:
     """Accept one positive number below `MAX_SCALE`."""
     scale = _validate.positive_real(value, argument)
-    if scale >= MAX_SCALE:
-        raise ValueError(f"{argument} must be smaller than 2**46, got {value!r}")
-    if scale < MIN_SCALE:
-        raise ValueError(f"{argument} must be at least 2**-400, got {value!r}")
+    if not MIN_SCALE <= scale < MAX_SCALE:
+        raise ValueError(f"{argument} must be smaller than 2**46, and at least 2**-400, got {value!r}")
     return scale
 
 
@@ -94,24 +98,12 @@ def values_and_location(values: npt.ArrayLike, location: npt.ArrayLike) -> tuple
     return np.broadcast_to(first, shape), np.broadcast_to(second, shape)
 
 
-def count_of(size: Any) -> int:
-    """Accept a number of draws, zero included."""
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-        raise TypeError(f"size must be an integer or None, got {size!r}")
-    if size < 0:
-        raise ValueError(f"size must be at least 0, got {size!r}")
-    return int(size)
-
-
-def draw_each(fill: Any, rng: _validate.Seed, parameters: Sequence[Floats], size: int | None, *, integer: bool) -> Any:
-    """Draws with parameters of one shape (the location first), shape ``(size, *shape)``, or that shape without `size`."""
+def draw_each(fill: Any, rng: np.random.Generator, parameters: Sequence[Floats], count: int, *, integer: bool) -> Any:
+    """Draws with parameters of one shape (the location first), shape ``(count, *shape)``."""
     # `fill(rng, *parameters, out)` writes draws into `out`, shape (draws, cells), from flat parameters.
-    shape = parameters[0].shape
-    count = 1 if size is None else count_of(size)
     out = np.empty((count, parameters[0].size), dtype=np.int64 if integer else np.float64)
-    cells = [np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in parameters]
-    fill(_validate.generator_of(rng), *cells, out)
-    return out.reshape(shape if size is None else (count, *shape))
+    fill(rng, *(np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in parameters), out)
+    return out.reshape(count, *parameters[0].shape)
 
 
 def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) -> Limit:
@@ -140,3 +132,41 @@ def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) ->
         return float(array)
     array.flags.writeable = False
     return array
+
+
+def whole(variable: Any) -> bool:
+    """Whether an array or tensor has an integer (or Boolean) type."""
+    return np.dtype(variable.dtype).kind in "iub"
+
+
+def real(xp: Any, variable: Any) -> Any:
+    """The same numbers in double precision."""
+    return np.asarray(variable, dtype=np.float64) if xp is np else xp.cast(variable, "float64")
+
+
+def equal(xp: Any, first: Any, second: Any) -> Any:
+    """Where two arrays or tensors are equal."""
+    return np.equal(first, second) if xp is np else xp.eq(first, second)
+
+
+def finite(xp: Any, bound: Any, other: Any) -> Any:
+    """A bound where it is finite, and a number in its place where it is not."""
+    return xp.where(xp.isinf(bound), other, bound)
+
+
+def special(xp: Any) -> Any:
+    """Where ``erf``, ``erfc``, ``erfcx`` and ``gammainc`` are found."""
+    return scipy.special if xp is np else xp
+
+
+def softplus(xp: Any, x: Any) -> Any:
+    """``log(1 + exp(x))``, for large x as well."""
+    return np.logaddexp(0.0, x) if xp is np else xp.softplus(x)
+
+
+def log1mexp(xp: Any, x: Any) -> Any:
+    """``log(1 - exp(x))`` for x up to 0, with all digits at both ends."""
+    if xp is not np:
+        return xp.log1mexp(x)
+    with np.errstate(divide="ignore"):
+        return np.where(x > -math.log(2.0), np.log(-np.expm1(np.maximum(x, -1.0))), np.log1p(-np.exp(x)))

@@ -15,7 +15,7 @@ from bayesdp._wiring import named, names
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise.arrays import count_of, located
+from bayesdp.noise.arrays import located
 from bayesdp.privacy import Difference, gaussian_pairs
 from bayesdp.privacy.losses import Loss, PureDP
 from bayesdp.privacy.tradeoffs.base import TradeOff
@@ -173,6 +173,8 @@ class NoiseLaw(ABC):
         table. False, the default, where that is not known.
     normal : bool
         Whether differences are hidden by normal noise, whose losses add up exactly.
+    same_cell_same_value : bool
+        Whether one cell has one perturbation in all tables that it is published in, as under cell keys.
     kernel_form : KernelForm or None
         How the posterior kernel takes the law, where that does not depend on its parameters or the invariants; see
         `kernel_of`. None, the default, leaves it to the compiled log-density.
@@ -188,15 +190,13 @@ class NoiseLaw(ABC):
     additive: ClassVar[bool] = True
     full_support: ClassVar[bool] = False
     normal: ClassVar[bool] = False
+    same_cell_same_value: ClassVar[bool] = False
     kernel_form: ClassVar[KernelForm | None] = None
     kernel_parameters: ClassVar[tuple[str, ...]] = ()
     draw_one: ClassVar[Any] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for old, new in (("everywhere", "full_support"), ("moved", "shift_tradeoff")):
-            if old in cls.__dict__:
-                raise TypeError(f"{cls.__name__} has {old}, which is called {new} now")
         if "name" in cls.__dict__:
             _REGISTRY[cls.name] = cls
         if "support" in cls.__dict__ and "family" not in cls.__dict__:
@@ -217,15 +217,7 @@ class NoiseLaw(ABC):
     @classmethod
     def stated_parameters(cls) -> dict[str, Any]:
         """Parameters in a description with their defaults, by default the fields; `dataclasses.MISSING` for those without."""
-        return {
-            item.name: MISSING if item.default is MISSING and item.default_factory is MISSING else item.default
-            for item in fields(cls)  # type: ignore[arg-type]  # subclasses are dataclasses
-        }
-
-    @classmethod
-    def read_word(cls, word: str) -> dict[str, Any] | None:
-        """The parameters for which text without ``=`` stands on the command line; None, the default, where it means nothing."""
-        return None
+        return {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # subclasses are dataclasses
 
     # Laws may hold arrays, which dataclasses cannot compare or hash; the description can do both.
     def __eq__(self, other: object) -> bool:
@@ -254,11 +246,6 @@ class NoiseLaw(ABC):
     def keeps_invariants(self) -> bool:
         """Whether noise of a whole table leaves its invariants as they are, so that it needs them."""
         return self.support in ("lattice", "subspace")
-
-    @property
-    def same_cell_same_value(self) -> bool:
-        """Whether one cell has one perturbation in all tables that it is published in, as under cell keys; False by default."""
-        return False
 
     @abstractmethod
     def logp(self, values: npt.ArrayLike, location: npt.ArrayLike, invariants: Invariants | None = None) -> float:
@@ -307,7 +294,10 @@ class NoiseLaw(ABC):
         numpy.ndarray, shape ``(size, *shape)``
             int64 for integer laws, float64 for the others.
         """
-        centre, count = self._centre(location, shape, invariants), 1 if size is None else count_of(size)
+        centre, count = (
+            self._centre(location, shape, invariants),
+            1 if size is None else _validate.nonnegative_integer(size, "size"),
+        )
         drawn: Floats | Ints = self._drawn(_validate.generator_of(rng), centre, count, invariants)
         return drawn.reshape(centre.shape if size is None else (count, *centre.shape))
 
@@ -383,11 +373,6 @@ class NoiseLaw(ABC):
     def limits(self) -> tuple[Any, Any]:
         """Lower and upper ends of noisy values, numbers or an array of one for each answer; infinite by default."""
         return -np.inf, np.inf
-
-    @property
-    def largest_location(self) -> float:
-        """The largest number that noisy values are drawn around; infinite by default."""
-        return np.inf
 
     def refusal(self, values: Floats | Ints) -> str:
         """Why the law cannot give published answers of shape ``(*query)`` together; "", the default, where it can.
@@ -488,15 +473,16 @@ class NoiseLaw(ABC):
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """Mass (of an integer law) or density of the noise of one answer, of standard deviation `sd`, at a vector of values.
 
-        By default the normal density where all noise is normal, and that of independent noise by its log-mass; None where there is no
-        formula: pictures then simulate.
+        By default that of independent noise by its log-mass, and the normal density where all noise is normal; None where
+        there is no formula: pictures then simulate.
         """
+        if self.independent and self.additive and hasattr(self, "log_each"):
+            return np.asarray(np.exp(self.log_each(values)))
         if self.normal:
             return np.asarray(np.exp(-0.5 * (values / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
         if not (self.independent and self.additive) or len(values) > _MOST_POINTS:
             return None
-        zero = np.zeros(1)
-        return np.exp([self.logp(values[i : i + 1], zero) for i in range(len(values))])
+        return np.exp([self.logp(one, np.zeros(1)) for one in values[:, None]])
 
 
 class IndependentLaw(NoiseLaw):

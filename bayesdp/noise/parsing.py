@@ -8,23 +8,21 @@ from typing import Any, Final
 
 from bayesdp._validate import nearest
 from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
+from bayesdp.noise.perturbed.cell_key import CellKey
+from bayesdp.noise.perturbed.tables import read_ptable
 
 _LAWS: Final = {
     "laplacian": "laplace",
-    "laplace-mechanism": "laplace",
     "double-exponential": "laplace",
-    "gaussian-mechanism": "gaussian",
     "normal": "gaussian",
     "discrete-laplacian": "discrete-laplace",
     "discrete-normal": "discrete-gaussian",
     "geometric": "discrete-laplace",
-    "geometric-mechanism": "discrete-laplace",
     "two-sided-geometric": "discrete-laplace",
-    "two-sided-geometric-mechanism": "discrete-laplace",
     "double-geometric": "discrete-laplace",
     "symmetric-geometric": "discrete-laplace",
 }
-"""What methods notes call a law: its name here."""
+"""What methods notes call a law, maybe with "mechanism" after it: its name here."""
 
 _PARAMETERS: Final = {
     "eps": "epsilon",
@@ -33,7 +31,6 @@ _PARAMETERS: Final = {
     "σ": "sigma",
     "δ": "delta",
     "var": "variance",
-    "standard-deviation": "standard_deviation",
     "sd": "standard_deviation",
     "std": "standard_deviation",
     "stdev": "standard_deviation",
@@ -73,10 +70,8 @@ def parse_law(text: str) -> NoiseLaw:
         raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
     name, rest = _named(words)
     law = registered_law(name)
-    if rest and not any("=" in word for word in rest):
-        from_word = law.read_word(" ".join(rest))
-        if from_word is not None:
-            return made_law(name, from_word)  # type: ignore[no-any-return]
+    if law is CellKey and rest and not any("=" in word for word in rest):
+        return CellKey(read_ptable(" ".join(rest)))
     parameters: dict[str, Any] = {}
     name_words: list[str] = []
     for word in rest:
@@ -111,7 +106,7 @@ def _named(words: list[str]) -> tuple[str, list[str]]:
     """The registered name that the text starts with, as long as possible, and the words after it."""
     first = next((i for i, word in enumerate(words) if "=" in word), len(words))
     for end in range(first, 0, -1):
-        name = _plain(words[:end])
+        name = _plain(words[:end]).removesuffix("-mechanism")
         name = _LAWS.get(name, name)
         if name in law_names().split(", "):
             return name, words[end:]

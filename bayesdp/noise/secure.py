@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp._validate import choice
+from bayesdp._validate import choice, nonnegative_integer
 from bayesdp.lattices.secure import draw_discrete_gaussian, draw_discrete_laplace, system_bits
-from bayesdp.noise.arrays import count_of
 from bayesdp.noise.base import Ints, NoiseLaw
 from bayesdp.privacy.caveats import IntegersOnly
 
@@ -50,7 +49,7 @@ def draw_independent(law: NoiseLaw, size: int, engine: str = "auto") -> Ints:
         raise TypeError(f"law must be a noise law such as DiscreteLaplace(b=2.0), got {law!r}")
     if known.independent and any(isinstance(value, np.ndarray) for value in known.model_parameters().values()):
         raise TypeError(f"law must have one scale for all answers, got {law}")
-    found = known.draw_by_integers(count_of(size), engine_for(engine))
+    found = known.draw_by_integers(nonnegative_integer(size, "size"), engine_for(engine))
     if any(abs(value) >= _LARGEST for value in found):
         raise OverflowError(f"noise of 2**53 or more was drawn, and cannot be added to a count exactly; law {law}")
     return np.array(found, dtype=np.int64)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp.noise.arrays import special
 from bayesdp.noise.base import Floats
 from bayesdp.noise.kernels import upper_tails
-from bayesdp.noise.namespace import special
 
 SWITCH = 0.5
 """Scale from which Poisson's formula is used."""
@@ -42,7 +42,7 @@ EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691
 def log_sum(offset: Any, sigma: Any, xp: Any = np) -> Any:
     """Logarithm of the sum of w over the integers, relative error about 1e-15."""
     # `offset`: d, between -1/2 and 1/2. None for zero, which needs half of the terms and no cosine. `sigma`: scales. `xp`: see
-    # `bayesdp.noise.namespace`. Both sums are evaluated, each with a scale that is harmless for it.
+    # `bayesdp.noise.arrays`. Both sums are evaluated, each with a scale that is harmless for it.
     small = sigma < SWITCH
     # The direct sum is a number for every scale; theta would be 0 or less for small ones.
     high = xp.where(small, 1.0, sigma)

@@ -172,7 +172,7 @@ class RescaledLaplace(NoiseLaw):
 
     @staticmethod
     def log_kernel(xp: Any, value: Any, mu: Any, b: Any, rule: str) -> Any:
-        """Log-density of shares that add up to 1, given confidential proportions; see `bayesdp.noise.namespace` for xp.
+        """Log-density of shares that add up to 1, given confidential proportions; see `bayesdp.noise.arrays` for xp.
 
         The shares decide on which face of the simplex the density is: no derivative with respect to them is right.
         """

@@ -42,7 +42,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.gram_schmidt import centred_gaussian, mass_ratio
 from bayesdp.mechanisms.integers import LatticeGaussian, LatticeLaplace
 from bayesdp.moves.basis import kernel_basis
-from bayesdp.noise.arrays import count_of
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
 __all__ = ["Certificate", "certify"]
@@ -586,7 +585,7 @@ class Certificate:
 
     def noise(self, rng: _validate.Seed = None, size: int = 1) -> npt.NDArray[np.int64]:
         """Draw noise, shape ``(size, *table)``, each draw the end of a chain of its own of `sweeps` sweeps; see `Mechanism.noise`."""
-        count, generator = count_of(size), _validate.generator_of(rng)
+        count, generator = _validate.nonnegative_integer(size, "size"), _validate.generator_of(rng)
         target = BasisLaw.of(self.mechanism.invariants, *_law(self.mechanism))
         if not count:
             return np.zeros((0, *self.mechanism.frame.shape), dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.distributions import table_distribution
+from bayesdp.distributions import distribution_of
 from bayesdp.invariants import Invariants
 from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.tables import norm_of
@@ -38,7 +38,7 @@ class LatticeMaximum(LatticeLaw):
         return points[rng.choice(len(points), count, p=weights / weights.sum())]
 
 
-LatticeMaximumNoise = table_distribution(LatticeMaximum, name="LatticeMaximumNoise")
+LatticeMaximumNoise = distribution_of(LatticeMaximum)
 
 
 def three_cells(invariants: Invariants) -> bool:

@@ -50,7 +50,7 @@ def test_doctest_finds_an_example_that_makes_the_distribution(law: Any) -> None:
     [found] = [one for one in doctest.DocTestFinder(recurse=False).find(own, own.__name__) if one.examples]
     assert f"{own.__name__}(" in found.examples[-1].source
     assert inspect.getmodule(own) is not None  # where doctest looks for it
-    assert own.__module__.startswith("bayesdp.distributions.")
+    assert own.__module__.startswith("bayesdp.distributions")
 
 
 def test_the_discrete_laws_within_bounds_say_what_their_laws_say() -> None:

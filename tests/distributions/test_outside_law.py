@@ -17,7 +17,7 @@ from pytensor.compile.mode import Mode
 
 import bayesdp as bdp
 from bayesdp import distributions, noise
-from bayesdp.distributions import registry, table_distribution
+from bayesdp.distributions import registry
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.noise import base
@@ -129,10 +129,10 @@ def test_in_a_model(outside: Any) -> None:
         epsilon = pm.HalfNormal("epsilon")
         x = pm.Poisson("x", 5.0, shape=3)
         outside.LatticeMaximumNoise("noisy", x, epsilon, invariants=TOTAL, observed=CENTRE)
-    assert "noisy ~ LatticeMaximumNoise(x, epsilon)" in model.str_repr()
+    assert "noisy ~ LatticeMaximum(x, epsilon)" in model.str_repr()
     point = {"epsilon_log__": np.log(0.7), "x": OTHER}
     expected = outside.LatticeMaximum(0.7).logp(CENTRE, OTHER, TOTAL)
-    for own in (model, model.copy(), pickle.loads(pickle.dumps(model))):
+    for own in (model, model.copy(), pickle.loads(cloudpickle.dumps(model))):
         assert own.compile_logp(vars=[own["noisy"]], mode=PYTHON)(point) == pytest.approx(expected, rel=1e-12)
     op = model["noisy"].owner.op
     assert pickle.loads(pickle.dumps(op)) == op
@@ -177,7 +177,7 @@ def test_latent_noise_moves_by_the_form_that_the_law_states(outside: Any) -> Non
         def kernel_of(self, invariants: Invariants | None) -> noise.KernelForm:
             return self.kernel_form
 
-    made = table_distribution(ByScale)
+    made = distributions.distribution_of(ByScale)
     registry._DISTRIBUTIONS.pop(ByScale)
     with pm.Model() as model:
         variables = [

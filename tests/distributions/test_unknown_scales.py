@@ -60,7 +60,7 @@ class Scaled:
 
     @property
     def parameter(self) -> str:
-        own = self.law.law if isinstance(self.law, Censored) else self.law
+        own = self.law.uncensored if isinstance(self.law, Censored) else self.law
         return next(name for name in ("b", "sigma", "epsilon") if name in own.model_parameters())
 
     def at(self, factor: float) -> NoiseLaw:
@@ -70,7 +70,7 @@ class Scaled:
             table = law.transitions
             deviations = np.arange(table.lowest, table.highest + 1)
             return TransitionTable(deviations.tolist(), self.rows(factor), table.period)
-        own = law.law if isinstance(law, Censored) else law
+        own = law.uncensored if isinstance(law, Censored) else law
         moved = replace(own, **{self.parameter: factor * own.model_parameters()[self.parameter]})
         return Censored(moved, law.below, law.above) if isinstance(law, Censored) else moved
 

@@ -1,4 +1,4 @@
-"""Models and steps through `pickle`, `copy.deepcopy` and other ways of starting processes.
+"""Models and steps through `cloudpickle`, `copy.deepcopy` and other ways of starting processes.
 
 The oracle is the model itself, which did not go through anything: the same log-density, term by term, at the same point, and
 the same draws from the same seed.
@@ -7,11 +7,8 @@ the same draws from the same seed.
 from __future__ import annotations
 
 import copy
-import functools
 import pickle
 from collections.abc import Callable
-from multiprocessing.reduction import ForkingPickler
-from types import MethodType
 from typing import Any
 
 import cloudpickle
@@ -136,7 +133,7 @@ def latent_lattice(name: str) -> pm.Model:
 
 
 def through_pickle(own: Any) -> Any:
-    return pickle.loads(pickle.dumps(own))
+    return pickle.loads(cloudpickle.dumps(own))
 
 
 def terms(model: pm.Model) -> list[float]:
@@ -260,10 +257,6 @@ class TestModels:
         found = self.draws(through_pickle(model), cores=2, mp_ctx=context)
         np.testing.assert_array_equal(found["x"], expected["x"])
 
-    def test_other_picklers(self, mixed: pm.Model):
-        for dumps in (ForkingPickler.dumps, cloudpickle.dumps, functools.partial(pickle.dumps, protocol=2)):
-            np.testing.assert_array_equal(terms(pickle.loads(dumps(mixed))), terms(mixed))
-
     def test_deep_copies(self, mixed: pm.Model):
         # PyMC's copy has its observed variables in another order.
         np.testing.assert_array_equal(sorted(terms(copy.deepcopy(mixed))), sorted(terms(mixed)))
@@ -271,38 +264,3 @@ class TestModels:
         assert {rv.name for rv in again.free_RVs} == {rv.name for rv in mixed.free_RVs}
         with again:
             assert copy.deepcopy(steps.FiberGibbs()).vars[0].name == "x"
-
-
-class Example:
-    """Methods of every kind."""
-
-    def plain(self) -> str:
-        return "plain"
-
-    @classmethod
-    def of_the_class(cls) -> str:
-        return cls.__name__
-
-
-class TestMethods:
-    """Methods that `pickle` could write are written as before."""
-
-    def test_of_classes_and_objects(self):
-        for method in (Example().plain, Example.of_the_class, Example().of_the_class, [3, 1].index, {}.get):
-            assert through_pickle(method).__name__ == method.__name__
-        assert through_pickle(Example().plain)() == "plain"
-        assert through_pickle(Example.of_the_class)() == "Example"
-        assert b"bound_method" not in pickle.dumps([Example().plain, Example.of_the_class])
-
-    def test_of_an_object_alone(self):
-        example = Example()
-        example.named = MethodType(shout, example)
-        example.partial = MethodType(functools.partial(shout, times=2), example)
-        again = through_pickle(example)
-        assert (again.named(), again.partial()) == ("plain!", "plain!!")
-        assert again.named.__self__ is again
-        assert through_pickle(example.named)() == "plain!"  # the method first, and its object by way of it
-
-
-def shout(example: Example, times: int = 1) -> str:
-    return example.plain() + "!" * times

@@ -46,7 +46,7 @@ def test_each_day_has_its_law_and_absent_days_are_under_its_threshold(views, fil
     release = views.read_release(file, ["Storm"], "2023-02-04", "2023-02-08")
     before, after = release.measurements
     assert before.law == bdp.noise.Censored(bdp.noise.DiscreteLaplace(b=30.0), below=451)
-    assert after.law.law.sigma == pytest.approx(np.sqrt(10 / (2 * 0.015)))
+    assert after.law.uncensored.sigma == pytest.approx(np.sqrt(10 / (2 * 0.015)))
     assert after.law.below == 90  # a line that is equal to the threshold was published
     assert before.unmeasured.tolist() == [[False, False, True, True, True]]
     assert after.unmeasured.tolist() == [[True, True, False, False, False]]

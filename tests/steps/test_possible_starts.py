@@ -21,6 +21,7 @@ from bayesdp.fibers.gaps import Gaps
 from bayesdp.inference import FiberGibbs
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
+from tests.noise.perturbed.rules import ten_five_rule
 
 GAPPED = bdp.noise.CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
 # The same probabilities, each number perturbed on its own: the office's numbers are not those of this law with keys.
@@ -34,7 +35,7 @@ LAWS = [
     bdp.noise.ConventionalRounding(5),
     bdp.noise.CellKey(max_deviation=2, variance=1.0),
     bdp.noise.CellKey(max_deviation=3, variance=(4, 3, 4, 4, 3, 4), not_smaller_than=3, zeros="perturbed"),
-    bdp.noise.ten_five_rule(),
+    ten_five_rule(),
 ]
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 PROFILE = SHARED / "abs2016_working_population"

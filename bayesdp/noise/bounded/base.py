@@ -17,13 +17,13 @@ from bayesdp.noise.arrays import (
     broadcast_scale,
     checked_limit,
     draw_each,
+    finite,
     located,
     positive_scale,
     values_and_location,
 )
 from bayesdp.noise.base import Floats, IndependentLaw
 from bayesdp.noise.bounded.kernels import add_up, filler
-from bayesdp.noise.namespace import equal, finite, log1mexp
 
 
 def plain_bounds(bounds: tuple[Limit, Limit]) -> list[Any]:
@@ -179,7 +179,7 @@ class BoundedLaw(IndependentLaw):
     @classmethod
     @abstractmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
-        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
+        """Log-density or log-mass of values within the bounds; `xp` is NumPy or PyTensor, see `bayesdp.noise.arrays`."""
 
     @classmethod
     @abstractmethod

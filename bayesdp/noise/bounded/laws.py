@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp.noise.arrays import equal, finite, log1mexp, real, special
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Clipped, Truncated
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.kernels import discrete_gaussian, discrete_laplace, gaussian
-from bayesdp.noise.namespace import finite, special
 
 
 def within(xp: Any, width: Any, scale: Any) -> Any:

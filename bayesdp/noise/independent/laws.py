@@ -4,64 +4,34 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._docs import documented
 from bayesdp._validate import shown
 from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels, theta
-from bayesdp.noise.arrays import broadcast_scale, draw_each, located, positive_scale, values_and_location
+from bayesdp.noise.arrays import (
+    broadcast_scale,
+    draw_each,
+    located,
+    log1mexp,
+    positive_scale,
+    real,
+    softplus,
+    special,
+    values_and_location,
+    whole,
+)
 from bayesdp.noise.base import Floats, IndependentLaw, KernelForm, LossByLength, exponential_loss, normal_loss
-from bayesdp.noise.namespace import log1mexp, real, softplus, special, whole
 from bayesdp.noise.secure import gaussian_by_integers, laplace_by_integers
 from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff, approximate_dp
 from bayesdp.queries import Query
-
-
-@dataclass(frozen=True)
-class Ways:
-    """The ways in which the scale of a law may be stated: names, and functions of arrays that give the scale."""
-
-    scale: str
-    loss: str  # the privacy parameter that gives the scale together with `sensitivity`
-    from_loss: Callable[[Floats, Floats], Floats]
-    from_variance: Callable[[Floats], Floats]
-    relation: str  # these formulas, for messages
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """Names of the parameters that may stand in place of the scale."""
-        return (self.loss, "sensitivity", "variance", "standard_deviation")
-
-    def value(self, law: str, stated: Mapping[str, Any], wrong: Mapping[str, Any]) -> float | Floats:
-        """The scale of a law of that name, from what was stated: one of the scale and `others`, None where nothing was given."""
-        # TypeError if there is a `wrong` parameter, one that no law of this kind has, or nothing was stated; ValueError for the
-        # rest.
-        if wrong:
-            raise TypeError(f"noise law {law!r} has no parameter {shown(wrong)}; it takes {self.relation}")
-        given = {name: value for name, value in stated.items() if value is not None}
-        if not given:
-            raise TypeError(f"{self.scale} must be a positive real number, got None; {law} takes {self.relation}")
-        if set(given) == {self.scale}:
-            return positive_scale(given[self.scale], self.scale)
-        numbers = {name: np.asarray(positive_scale(value, name), dtype=np.float64) for name, value in given.items()}
-        if set(given) == {self.loss, "sensitivity"}:
-            found = self.from_loss(numbers[self.loss], numbers["sensitivity"])
-        elif set(given) == {"variance"}:
-            found = self.from_variance(numbers["variance"])
-        elif set(given) == {"standard_deviation"}:
-            found = self.from_variance(numbers["standard_deviation"] ** 2)
-        elif set(given) <= {self.loss, "sensitivity"}:
-            missing = "sensitivity" if self.loss in given else self.loss
-            raise ValueError(f"{next(iter(given))} needs {missing} beside it: {law} takes {self.relation}")
-        else:
-            raise ValueError(f"{' and '.join(given)} state the scale of {law} more than once; it takes {self.relation}")
-        return positive_scale(found if found.ndim else float(found), self.scale)
 
 
 class ScaledLaw(IndependentLaw):
@@ -74,8 +44,6 @@ class ScaledLaw(IndependentLaw):
     ----------
     scale_name : str
         Name of the field that holds the scale.
-    ways : Ways, optional
-        The ways in which the scale may be stated; the law keeps the scale alone.
     draw_one : callable, optional
         Compiled by numba, ``draw_one(rng, mu, scale)`` draws one number. PyTensor calls `fill` where there is none.
     fill : callable
@@ -83,21 +51,13 @@ class ScaledLaw(IndependentLaw):
     """
 
     full_support = True
-    ways: ClassVar[Ways | None] = None
     scale_name: ClassVar[str]
     fill: ClassVar[Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.ways is not None and "ways" in cls.__dict__:
-            cls.scale_name = cls.ways.scale
-            cls.relation, cls.other_parameters = cls.ways.relation, cls.ways.others
         if hasattr(cls, "scale_name"):
             cls.kernel_parameters = (cls.scale_name,)
-
-    def _set_scale(self, wrong: Mapping[str, Any], **stated: Any) -> None:
-        assert self.ways is not None
-        object.__setattr__(self, self.scale_name, self.ways.value(self.name, stated, wrong))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, self.scale_name, positive_scale(self.scale, self.scale_name))
@@ -111,7 +71,7 @@ class ScaledLaw(IndependentLaw):
     @classmethod
     @abstractmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
-        """Log-mass at integers, or log-density, elementwise; `xp` is NumPy or PyTensor, see `bayesdp.noise.namespace`."""
+        """Log-mass at integers, or log-density, elementwise; `xp` is NumPy or PyTensor, see `bayesdp.noise.arrays`."""
 
     @classmethod
     @abstractmethod
@@ -169,10 +129,6 @@ class ScaledLaw(IndependentLaw):
         kind: Any = type(self)
         return kind(scale)
 
-    def picture(self, values: Floats, sd: float) -> Floats | None:
-        """Mass or density of the noise of one answer. See `NoiseLaw.picture`."""
-        return np.asarray(np.exp(self.log_each(values)))
-
 
 class IntegerLaw(ScaledLaw):
     """Independent noise on the integers, whose mirror image around -mu is the same law: see `ScaledLaw` for what a law states."""
@@ -184,83 +140,87 @@ class IntegerLaw(ScaledLaw):
 
 
 class RealLaw(ScaledLaw):
-    """Independent noise on the real line, symmetric about zero: a law states the laws of its standard form.
-
-    Everything is a function of ``z = (y - mu) / scale``.
-    """
+    """Independent noise on the real line, symmetric about zero: see `ScaledLaw` for what a law states."""
 
     support = "reals"
     integer = False
 
-    @staticmethod
-    @abstractmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        """Log-density at scale 1 around zero."""
-
-    @staticmethod
-    @abstractmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
-        """Logarithm of the distribution function at scale 1 around zero."""
-
-    @staticmethod
-    @abstractmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws at scale 1 around zero."""
-
-    @classmethod
-    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
-        """Log-density, elementwise."""
-        return cls._standard_log_density(xp, (value - mu) / scale) - xp.log(scale)
-
-    @classmethod
-    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
-        """Logarithm of the probability of at most `value`, elementwise."""
-        return cls._standard_log_cdf(xp, (value - mu) / scale)
-
-    @classmethod
-    def fill(cls, rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
-        """Write draws into ``out``, shape (draws, cells)."""
-        out[...] = mu + scale * cls._standard_draw(rng, out.shape)
-
     log_density = ScaledLaw.log_each
 
 
-def _discrete_laplace_variance(variance: Floats) -> Floats:
-    """The variance is ``2 q / (1 - q)**2 = 1 / (2 sinh(1 / (2 b))**2)`` with ``q = exp(-1 / b)``."""
-    return np.asarray(0.5 / np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
+class _StatedLaw(ScaledLaw):
+    """Laws whose scale may be stated by a privacy loss with `sensitivity`, or by the variance; the law keeps the scale alone."""
+
+    _loss: ClassVar[str]  # the privacy parameter
+    _relation: ClassVar[str]  # formulas, for messages; with a place for that of the variance
+    _variance_words: ClassVar[str]
+    _of_loss: Any  # of (loss, sensitivity)
+    _of_variance: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_variance_words" in cls.__dict__:
+            cls.relation = cls._relation.format(variance=cls._variance_words)
+            cls.other_parameters = (cls._loss, "sensitivity", "variance", "standard_deviation")
+            also = f"bayesdp.distributions.{cls.__name__} : the same law as a PyMC distribution."
+            documented({"Parameters": _STATED[cls.scale_name], "See Also": also})(cls)
+
+    def _set_scale(self, wrong: Mapping[str, Any], **stated: Any) -> None:
+        """Keep the scale; TypeError if there is a `wrong` parameter, or nothing was stated, ValueError for the rest."""
+        law, relation, name = self.name, self.relation, self.scale_name
+        if wrong:
+            raise TypeError(f"noise law {law!r} has no parameter {shown(wrong)}; it takes {relation}")
+        given = {name: value for name, value in stated.items() if value is not None}
+        if not given:
+            raise TypeError(f"{name} must be a positive real number, got None; {law} takes {relation}")
+        numbers = {name: np.asarray(positive_scale(value, name), dtype=np.float64) for name, value in given.items()}
+        if set(given) == {name}:
+            found = numbers[name]
+        elif set(given) == {self._loss, "sensitivity"}:
+            found = self._of_loss(numbers[self._loss], numbers["sensitivity"])
+        elif set(given) == {"variance"}:
+            found = self._of_variance(numbers["variance"])
+        elif set(given) == {"standard_deviation"}:
+            found = self._of_variance(numbers["standard_deviation"] ** 2)
+        elif set(given) <= {self._loss, "sensitivity"}:
+            missing = "sensitivity" if self._loss in given else self._loss
+            raise ValueError(f"{next(iter(given))} needs {missing} beside it: {law} takes {relation}")
+        else:
+            raise ValueError(f"{' and '.join(given)} state the scale of {law} more than once; it takes {relation}")
+        self._set(**{name: positive_scale(found if found.ndim else float(found), name)})
 
 
-def _discrete_gaussian_variance(variance: Floats) -> Floats:
-    if np.any(variance < 1.0):
-        raise ValueError(
-            "variance must be at least 1 for the discrete Gaussian, got "
-            f"{float(np.min(variance)):g}: below that sigma**2 and the variance of the noise are two numbers, and notes call "
-            "either the variance; give sigma"
-        )
-    return np.asarray(np.sqrt(variance))
+_STATED = {
+    "b": """\
+b : float or array_like
+    Scale in counts, below 2**46: a change of one count costs ``epsilon = 1/b``. An array has one scale per cell of the query, or
+    a shape that broadcasts to it.
+epsilon, sensitivity : float or array_like
+    In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
+variance, standard_deviation : float or array_like
+    In place of b, either: of the noise, on the integers around a whole number.""",
+    "sigma": """\
+sigma : float or array_like
+    Standard deviation in counts, below 2**46; on the integers close to it from 1 on. An array has one per cell of the query, or a
+    shape that broadcasts to it.
+rho, sensitivity : float or array_like
+    In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that it is for.
+    ``sigma = sensitivity / sqrt(2 rho)``.
+variance, standard_deviation : float or array_like
+    In place of sigma, either: of the noise; on the integers of at least 1, from where ``sigma**2`` is the variance to 1e-6.""",
+}
+"""What docstrings say of the parameters."""
 
 
-def _ways_of_b(variance: str, from_variance: Callable[[Floats], Floats]) -> Ways:
-    relation = (
-        "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
-        f"b = sensitivity / epsilon; or variance = {variance}, or standard_deviation"
-    )
-    return Ways("b", "epsilon", lambda epsilon, sensitivity: sensitivity / epsilon, from_variance, relation)
-
-
-def _ways_of_sigma(variance: str, from_variance: Callable[[Floats], Floats]) -> Ways:
-    relation = (
-        "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
-        f"sqrt(2 rho); or variance = {variance}, or standard_deviation; epsilon and delta give a sigma by several formulas, so "
-        "look it up, or take it from mechanisms.DiscreteGaussian(table, epsilon=..., delta=...).sigma"
-    )
-    return Ways("sigma", "rho", lambda rho, sensitivity: sensitivity / np.sqrt(2.0 * rho), from_variance, relation)
-
-
-class _OfLaplace(ScaledLaw):
+class _OfLaplace(_StatedLaw):
     """Laws with scale b whose log-density falls by the same everywhere."""
 
     kernel_form = KernelForm("l1", of_scale=True)
+    scale_name, _loss = "b", "epsilon"
+    _relation = (
+        "b, or epsilon with sensitivity, the largest change of all answers together (l1) that epsilon is for: "
+        "b = sensitivity / epsilon; or variance = {variance}, or standard_deviation"
+    )
 
     def __init__(
         self,
@@ -275,15 +235,25 @@ class _OfLaplace(ScaledLaw):
         stated = {"b": b, "epsilon": epsilon, "sensitivity": sensitivity}
         self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
 
+    @staticmethod
+    def _of_loss(epsilon: Floats, sensitivity: Floats) -> Floats:
+        return np.asarray(sensitivity / epsilon)
+
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
         return None if np.ndim(self.scale) else LossByLength(("pure",), "l1", exponential_loss(1.0 / float(self.scale)))
 
 
-class _OfGaussian(ScaledLaw):
+class _OfGaussian(_StatedLaw):
     """Laws with scale sigma whose log-density is a parabola."""
 
     kernel_form = KernelForm("gaussian")
+    scale_name, _loss = "sigma", "rho"
+    _relation = (
+        "sigma, or rho (zCDP) with sensitivity, the largest l2 change of the answers that rho is for: sigma = sensitivity / "
+        "sqrt(2 rho); or variance = {variance}, or standard_deviation; epsilon and delta give a sigma by several formulas, so "
+        "look it up, or take it from mechanisms.DiscreteGaussian(table, epsilon=..., delta=...).sigma"
+    )
 
     def __init__(
         self,
@@ -297,6 +267,10 @@ class _OfGaussian(ScaledLaw):
     ) -> None:
         stated = {"sigma": sigma, "rho": rho, "sensitivity": sensitivity}
         self._set_scale(wrong, **stated, variance=variance, standard_deviation=standard_deviation)
+
+    @staticmethod
+    def _of_loss(rho: Floats, sensitivity: Floats) -> Floats:
+        return np.asarray(sensitivity / np.sqrt(2.0 * rho))
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """The loss at a length. See `NoiseLaw.pair_loss`; not known here where each answer has a scale of its own."""
@@ -321,19 +295,6 @@ class Laplace(_OfLaplace, RealLaw):
     Variance  ``2 b**2``
     ========  ==============
 
-    Parameters
-    ----------
-    b : float or array_like
-        Scale in counts, below 2**46. An array has one scale per cell of the query, or a shape that broadcasts to it.
-    epsilon, sensitivity : float or array_like
-        In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
-    variance, standard_deviation : float or array_like
-        In place of b, either: of the noise.
-
-    See Also
-    --------
-    bayesdp.distributions.Laplace : the same law as a PyMC distribution.
-
     References
     ----------
     Dwork, McSherry, Nissim and Smith (2006), Calibrating Noise to Sensitivity in Private Data Analysis.
@@ -352,25 +313,32 @@ class Laplace(_OfLaplace, RealLaw):
     b: float | Floats
 
     name = "laplace"
-    ways = _ways_of_b("2 b**2", lambda variance: np.sqrt(0.5 * variance))
+    _variance_words = "2 b**2"
     draw_one = staticmethod(kernels.laplace)
 
     @staticmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        return -xp.abs(z) - math.log(2.0)
+    def _of_variance(variance: Floats) -> Floats:
+        return np.asarray(np.sqrt(0.5 * variance))
 
-    @staticmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-density."""
+        return -xp.abs((value - mu) / scale) - math.log(2.0) - xp.log(scale)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`."""
+        z = (value - mu) / scale
         tail = -xp.abs(z) - math.log(2.0)
         return xp.where(z <= 0.0, tail, xp.log1p(-xp.exp(tail)))
 
     @staticmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        return np.asarray(rng.laplace(size=shape))
+    def fill(rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
+        """Write draws into ``out``, shape (draws, cells)."""
+        out[...] = mu + scale * rng.laplace(size=out.shape)
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         return mu, 2.0 * scale**2
 
     def shift_tradeoff(self, by: float) -> TradeOff | None:
@@ -392,20 +360,6 @@ class Gaussian(_OfGaussian, RealLaw):
     Variance  ``sigma**2``
     ========  ==============
 
-    Parameters
-    ----------
-    sigma : float or array_like
-        Standard deviation in counts, below 2**46. An array has one per cell of the query, or a shape that broadcasts to it.
-    rho, sensitivity : float or array_like
-        In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that
-        it is for. ``sigma = sensitivity / sqrt(2 rho)``.
-    variance, standard_deviation : float or array_like
-        In place of sigma, either: of the noise.
-
-    See Also
-    --------
-    bayesdp.distributions.Gaussian : the same law as a PyMC distribution.
-
     References
     ----------
     Bun and Steinke (2016), Concentrated Differential Privacy, Proposition 1.6, for rho.
@@ -421,28 +375,31 @@ class Gaussian(_OfGaussian, RealLaw):
     sigma: float | Floats
 
     name = "gaussian"
-    ways = _ways_of_sigma("sigma**2", np.sqrt)
+    _variance_words = "sigma**2"
+    _of_variance = staticmethod(np.sqrt)
     normal = True
     draw_one = staticmethod(kernels.gaussian)
 
-    @staticmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        return -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Log-density."""
+        return -0.5 * ((value - mu) / scale) ** 2 - 0.5 * math.log(2.0 * math.pi) - xp.log(scale)
 
-    @staticmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
-        erf, x = special(xp), z / math.sqrt(2.0)
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        """Logarithm of the probability of at most `value`."""
+        erf, x = special(xp), (value - mu) / scale / math.sqrt(2.0)
         far = x < -1.0
         below = xp.log(0.5 * erf.erfcx(-xp.where(far, x, -1.0))) - x**2
         return xp.where(far, below, xp.log1p(-0.5 * erf.erfc(xp.where(far, -1.0, x))))
 
     @staticmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        return np.asarray(rng.standard_normal(shape))
+    def fill(rng: np.random.Generator, mu: Floats, scale: Floats, out: Floats) -> None:
+        """Write draws into ``out``, shape (draws, cells)."""
+        out[...] = mu + scale * rng.standard_normal(out.shape)
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         return mu, scale**2
 
 
@@ -458,20 +415,6 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
     Mean      mu for integers and half-integers, near it else
     Variance  ``2 q / (1 - q)**2`` around an integer
     ========  ==============================================
-
-    Parameters
-    ----------
-    b : float or array_like
-        Scale in counts, below 2**46: a change of one count costs ``epsilon = 1/b``. An array has one scale per cell of the
-        query, or a shape that broadcasts to it.
-    epsilon, sensitivity : float or array_like
-        In place of b: the privacy loss, and the largest l1 change of the answers that it is for. ``b = sensitivity / epsilon``.
-    variance, standard_deviation : float or array_like
-        In place of b, either: of the noise around a whole number.
-
-    See Also
-    --------
-    bayesdp.distributions.DiscreteLaplace : the same law as a PyMC distribution.
 
     References
     ----------
@@ -489,9 +432,13 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
     b: float | Floats
 
     name = "discrete-laplace"
-    ways = _ways_of_b("1 / (2 sinh(1 / (2 b))**2)", _discrete_laplace_variance)
+    _variance_words = "1 / (2 sinh(1 / (2 b))**2)"
     draw_one = staticmethod(kernels.discrete_laplace)
     fill = staticmethod(kernels.fill_discrete_laplace)
+
+    @staticmethod
+    def _of_variance(variance: Floats) -> Floats:
+        return np.asarray(0.5 / np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
@@ -515,7 +462,6 @@ class DiscreteLaplace(_OfLaplace, IntegerLaw):
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         near = np.rint(mu)
         sign = np.where(mu >= near, 1.0, -1.0)
         f = np.abs(mu - near)  # by symmetry only 0 <= f <= 1/2 is needed; counting away from the nearest integer
@@ -549,17 +495,6 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
     Variance  a little below ``sigma**2`` around an integer
     ========  ==========================================
 
-    Parameters
-    ----------
-    sigma : float or array_like
-        Scale in counts, below 2**46. It is not the standard deviation, but close to it from 1 on. An array has one scale
-        per cell of the query, or a shape that broadcasts to it.
-    rho, sensitivity : float or array_like
-        In place of sigma: the loss of zero-concentrated differential privacy, and the largest l2 change of the answers that
-        it is for. ``sigma = sensitivity / sqrt(2 rho)``.
-    variance, standard_deviation : float or array_like
-        In place of sigma, either, of at least 1: ``sigma**2``, which from there on is the variance to 1e-6.
-
     See Also
     --------
     bayesdp.distributions.DiscreteGaussian : the same law as a PyMC distribution.
@@ -579,9 +514,19 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
     sigma: float | Floats
 
     name = "discrete-gaussian"
-    ways = _ways_of_sigma("sigma**2 (from 1 on)", _discrete_gaussian_variance)
+    _variance_words = "sigma**2 (from 1 on)"
     draw_one = staticmethod(kernels.discrete_gaussian)
     fill = staticmethod(kernels.fill_discrete_gaussian)
+
+    @staticmethod
+    def _of_variance(variance: Floats) -> Floats:
+        if np.any(variance < 1.0):
+            raise ValueError(
+                "variance must be at least 1 for the discrete Gaussian, got "
+                f"{float(np.min(variance)):g}: below that sigma**2 and the variance of the noise are two numbers, and notes call "
+                "either the variance; give sigma"
+            )
+        return np.asarray(np.sqrt(variance))
 
     @classmethod
     def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
@@ -606,7 +551,6 @@ class DiscreteGaussian(_OfGaussian, IntegerLaw):
 
     @staticmethod
     def _moments(mu: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance around mu."""
         centre = np.rint(mu)
         mean, variance = theta.moments(mu - centre, scale)
         return centre + mean, variance
@@ -630,13 +574,7 @@ MOST_OUTCOMES = 50_000
 
 
 def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
-    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on.
-
-    Examples
-    --------
-    >>> shifted_discrete_laplace(0.5, 1)  # randomised response
-    ApproximateTradeOff(epsilon=0.5, delta=0.0)
-    """
+    """Of mass proportional to ``exp(-rate |z|)``: all integers up to one centre have the same loss, and all from the other on."""
     if by == 1:
         return approximate_dp(rate)
     if by > MOST_OUTCOMES or rate * by > 700.0:
@@ -649,14 +587,13 @@ def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
 
 def shifted_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
     """Of masses of the integers ``-n, ..., n``; what is beyond, less than any rounding, tells the two apart entirely."""
-    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula: their sum is 1 up to
-    # rounding.
+    # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula.
     if masses.size + by > MOST_OUTCOMES:
         return None
     beyond = np.zeros(by)
     null, other = np.concatenate([masses, beyond]), np.concatenate([beyond, masses])
     both = (null > 0.0) & (other > 0.0)
     p, q = null[both], other[both]
-    # Of each centre the far side of the other one's integers; masses may underflow.
+    # Of each centre the far side of the other one's; masses may underflow.
     alone = float(other[null == 0.0].sum())
     return ordered_pair(alone, np.append(p, alone), np.append(q, 0.0))

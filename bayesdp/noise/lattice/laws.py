@@ -35,9 +35,9 @@ from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.lattices.sums import added, l1_log_sum, theta_series
 from bayesdp.noise import theta
+from bayesdp.noise.arrays import softplus
 from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.lattice.linear import size_masses
-from bayesdp.noise.namespace import softplus
 from bayesdp.noise.tables import TableLaw, difference_of, norm_of, squared_norm
 from bayesdp.queries import Query
 
@@ -66,7 +66,7 @@ class LatticeLaw(TableLaw):
         return None if found is None else float(found)
 
     def _log_sum(self, xp: Any, scale: Any, invariants: Invariants) -> Any | None:
-        """The same at any scale, for NumPy and PyTensor (`bayesdp.noise.namespace`)."""
+        """The same at any scale, for NumPy and PyTensor (`bayesdp.noise.arrays`)."""
         return None
 
     def tail(self, t: float, invariants: Invariants) -> tuple[float, float]:

@@ -13,10 +13,9 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import located, values_and_location
+from bayesdp.noise.arrays import equal, located, values_and_location
+from bayesdp.noise.arrays import whole as whole_numbers
 from bayesdp.noise.base import Floats, IndependentLaw, Ints
-from bayesdp.noise.namespace import equal
-from bayesdp.noise.namespace import whole as whole_numbers
 
 type Mask = npt.NDArray[np.bool_]
 
@@ -232,11 +231,6 @@ class PerturbedLaw(IndependentLaw):
             return f"no differential privacy is claimed for counts perturbed by {self.name}"
         why = "a published one rules out true counts that are far from it"
         return f"counts perturbed by {self.name} are not differentially private: {why}"
-
-    @property
-    def largest_location(self) -> float:
-        """The largest true count that the table knows."""
-        return self.transitions.largest_count
 
     def refusals(self, values: Floats | Ints) -> dict[int, str]:
         """Why values cannot have been published, by their places in C order: the true counts that were tried."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
-from bayesdp.noise.perturbed.tables import TransitionTable, read_ptable
+from bayesdp.noise.perturbed.tables import TransitionTable
 from bayesdp.queries import Query
 
 _EDGE = 1e-9
@@ -138,7 +138,7 @@ class CellKey(PerturbedLaw):
     ========  ================================================================================
     Support   counts from x - D to x + D; none below 0 and none below `not_smaller_than` but 0
     Mean      x (of a table that is given: see `mean`)
-    Variance  V, at most V, or the feasible variance nearest to it for small counts; see `row_variances`
+    Variance  V, at most V, or the feasible variance nearest to it for small counts; see `variance`
     ========  ================================================================================
 
     Not differentially private: deviations are bounded.
@@ -198,6 +198,7 @@ class CellKey(PerturbedLaw):
     variance_at_most: float | None
 
     name = "cell-key"
+    same_cell_same_value = True  # it follows from the keys of its records
     relation = (
         "max_deviation=D variance=V (or variance=V0:V1:V2 by count from 0 on, or variance_at_most=V), and not_smaller_than=N and "
         "zeros=kept or perturbed; or the path of a file with the perturbation table (columns i, j and p)"
@@ -228,11 +229,6 @@ class CellKey(PerturbedLaw):
         if ptable is None:
             self._warn_where_degenerate()
 
-    @property
-    def same_cell_same_value(self) -> bool:
-        """True: the perturbation of a cell follows from the keys of its records, in whichever table it stands."""
-        return True
-
     def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
         """Which values stand for answers under the threshold of the table, if it has one. See `NoiseLaw.withheld`."""
         return {} if self.ptable is None else self.ptable.withheld(values)
@@ -243,15 +239,8 @@ class CellKey(PerturbedLaw):
         return {item.name: item.default for item in signature(cls).parameters.values()}
 
     def _parameters(self) -> dict[str, Any]:
-        parameters = super()._parameters()
-        return {
-            name: parameters["deviation_variance" if name == "variance" else name] for name in self.stated_parameters()
-        }
-
-    @classmethod
-    def read_word(cls, word: str) -> dict[str, Any]:
-        """What stands on the command line for the parameters: the path of a perturbation table."""
-        return {"ptable": read_ptable(word)}
+        own = super()._parameters() | {"variance": self.deviation_variance}
+        return {"ptable": self.ptable} if self.ptable else {name: own[name] for name in self.stated_parameters()}
 
     def _allowed(self, x: int) -> Ints:
         """The deviations of a count that the table may have."""
@@ -299,11 +288,6 @@ class CellKey(PerturbedLaw):
                 skip_file_prefixes=_NOT_THE_USERS,
             )
 
-    @property
-    def row_variances(self) -> Floats:
-        """Variance of the deviation of each count from 0 on; the last one is that of all larger counts, too."""
-        return self.transitions.moments[1].copy()
-
     @cached_property
     def transitions(self) -> Transitions:
         """The table of probabilities: rows for the counts from 0 to that from which on there is one row."""
@@ -315,46 +299,14 @@ class CellKey(PerturbedLaw):
         counts = range(max(d + (least if least > 1 else 0) + 1, stated))
         return Transitions(-d, np.stack([self._row(x) for x in counts]), 1)
 
-    def describe(self) -> dict[str, Any]:
-        """Describe the law by plain data. See `NoiseLaw.describe`."""
-        told = super().describe()
-        return told if self.ptable is None else {name: told[name] for name in ("law", "ptable")}
-
     def __str__(self) -> str:
         if self.ptable is None:
             return super().__str__()
         return f"{self.name} ptable={str(self.ptable).removeprefix(self.ptable.name).strip()}"
 
     def __repr__(self) -> str:
-        if self.ptable is not None:
-            return f"CellKey(ptable={self.ptable!r})"
-        given = {name: value for name, value in self._parameters().items() if value is not None}
-        return f"CellKey({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
-
-def cell_key(
-    ptable: TransitionTable | str | Path | None = None,
-    *,
-    max_deviation: int | None = None,
-    variance: float | Sequence[float] | None = None,
-    not_smaller_than: int = 0,
-    zeros: str = "kept",
-    variance_at_most: float | None = None,
-) -> CellKey:
-    """Counts perturbed by cell keys, by a table or the path of its file, or by maximum entropy; see `CellKey`.
-
-    Parameters
-    ----------
-    ptable : TransitionTable, str or Path, optional
-        A path is read by `read_ptable`. This and the other parameters are those of `CellKey`.
-
-    Examples
-    --------
-    >>> print(cell_key(max_deviation=5, variance=3.0, not_smaller_than=3))
-    cell-key max_deviation=5 variance=3.0 not_smaller_than=3 zeros=kept
-    """
-    table = read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable
-    return CellKey(table, max_deviation, variance, not_smaller_than, zeros, variance_at_most)
+        given = (f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)
+        return f"CellKey({', '.join(given)})"
 
 
 def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
@@ -399,23 +351,6 @@ def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:
     deviations = range(coded.lowest, coded.highest + 1)
     table = TransitionTable(tuple(deviations), coded.mass, coded.period, least)  # type: ignore[arg-type]  # arrays are accepted
     return CellKey(ptable=table) if law.same_cell_same_value else table
-
-
-def ten_five_rule() -> CellKey:
-    """The "10-5 rule": counts below 10 become 0, and others the nearest multiple of 5.
-
-    ``y = 0`` for x below 10, and from 10 on x - 1 for a remainder by 5 of 1, x - 2 for 2, x + 2 for 3 and x + 1 for 4. Nothing in
-    it is random. It is the example of a perturbation table that comes with the package cell-key-perturbation of the UK Office for
-    National Statistics (MIT licence), which then leaves out the counts below 10.
-
-    Examples
-    --------
-    >>> ten_five_rule().draw(1, (6,), location=[3, 9, 10, 12, 13, 998]).tolist()
-    [0, 0, 10, 10, 15, 1000]
-    """
-    small = {x: {-x: 1.0} for x in range(10)}
-    rest = {10 + r: {d: 1.0} for r, d in enumerate((0, -1, -2, 2, 1))}
-    return CellKey(ptable=TransitionTable.by_count({**small, **rest}, period=5))
 
 
 def deviations_of(x: int, max_deviation: int, not_smaller_than: int, zeros: str) -> Ints:
@@ -512,6 +447,7 @@ class UnknownPerturbation(PerturbedLaw):
     concentration: float = 0.5
 
     name = "unknown-perturbation"
+    same_cell_same_value = True
     relation = "max_deviation=D, small=X, not_smaller_than=N, zeros=kept or perturbed, prior=dirichlet or max-entropy, concentration=C"
 
     def __post_init__(self) -> None:
@@ -529,11 +465,6 @@ class UnknownPerturbation(PerturbedLaw):
         self._set(max_deviation=d, small=small, not_smaller_than=least, concentration=concentration)
         if self.prior == "max-entropy":
             _ = self.variances  # raises where a count has no law with mean zero
-
-    @property
-    def same_cell_same_value(self) -> bool:
-        """True, as of `CellKey`."""
-        return True
 
     @property
     def counts(self) -> Ints:
@@ -602,8 +533,9 @@ class UnknownPerturbation(PerturbedLaw):
 def _by_variance(d: int, least: int, zeros: str) -> tuple[Floats, Floats]:
     """Variances, evenly spaced, under which all rows differ and none is on two deviations only, and the rows of each."""
     free = CellKey(max_deviation=d, variance_at_most=d * d, not_smaller_than=least, zeros=zeros)
-    ends = [feasible_variances(deviations_of(x, d, least, zeros)) or (0, 0) for x in range(1, len(free.row_variances))]
-    low, high = max((first for first, last in ends if first < last), default=0.0), float(free.row_variances.max())
+    reached = free.transitions.moments[1]
+    ends = [feasible_variances(deviations_of(x, d, least, zeros)) or (0, 0) for x in range(1, len(reached))]
+    low, high = max((first for first, last in ends if first < last), default=0.0), float(reached.max())
     variances = low + (high - low) * np.arange(1, _VARIANCES + 1) / _VARIANCES
     laws = [CellKey(max_deviation=d, variance_at_most=v, not_smaller_than=least, zeros=zeros) for v in variances]
     return variances, np.stack([law.transitions.mass for law in laws])

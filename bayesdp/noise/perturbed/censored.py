@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _validate
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, located, values_and_location
+from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, finite, values_and_location
 from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
-from bayesdp.noise.bounded.base import plain_bounds, sums_within
+from bayesdp.noise.bounded.base import plain_bounds
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from bayesdp.noise.namespace import finite
 from bayesdp.queries import Query
 
 
@@ -37,44 +35,6 @@ def check_order(sides: Sequence[Limit], *, integer: bool) -> None:
         raise ValueError(
             f"below must be {most} above, or nothing is ever published, but{at} they are {low[place]:.17g} and {high[place]:.17g}"
         )
-
-
-_MOST_SUMMED = 1_000_000
-"""Values that are summed where there is no formula."""
-
-
-def inner_moments(law: NoiseLaw, mu: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats] | None:
-    """Mean and variance of values from `low` to `high`, given that they are there; None where nothing is known."""
-    inner: Any = law
-    scale = np.broadcast_to(getattr(law, "scale", 1.0), mu.shape)
-    mean, variance = np.zeros(mu.shape), np.zeros(mu.shape)
-    open_ends, one = np.isinf(low) & np.isinf(high), low == high
-    mean[one] = low[one]
-    if np.any(open_ends):
-        spread = inner.variance(mu.shape, location=mu) if hasattr(law, "mean") else None
-        if spread is None:
-            return None
-        mean[open_ends], variance[open_ends] = np.asarray(inner.mean(mu))[open_ends], np.asarray(spread)[open_ends]
-    rest = ~(open_ends | one)
-    if not np.any(rest):
-        return mean, variance
-    if isinstance(law, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian):
-        near, mass, first, second = sums_within(law, mu[rest], scale[rest], low[rest], high[rest])
-        mean[rest], variance[rest] = near + first / mass, np.maximum(second / mass - (first / mass) ** 2, 0.0)
-        return mean, variance
-    if not law.integer or np.any(np.isinf(low[rest] + high[rest])) or np.sum(high[rest] - low[rest]) > _MOST_SUMMED:
-        return None
-    for place in zip(*np.nonzero(rest), strict=True):
-        y = np.arange(low[place], high[place] + 1.0)
-        alone: Any = law.of_answer(int(np.ravel_multi_index(place, mu.shape)) if mu.ndim else 0, mu.shape)
-        mass = np.exp(alone.log_each(y, np.full(y.shape, mu[place])))
-        total = mass.sum()
-        if total == 0.0:
-            mean[place] = y[0]
-            continue
-        mean[place] = mass @ y / total
-        variance[place] = mass @ (y - mean[place]) ** 2 / total
-    return mean, variance
 
 
 _FLAT_LAPLACE = 36.0
@@ -152,12 +112,6 @@ class Censored(IndependentLaw):
     nothing is known, because it was not asked for, is no censored one: it is unmeasured. Numbers of a real law between
     the code and the threshold are refused.
 
-    ========  =============================================================================
-    Support   ``below`` to ``above``, and the codes; its mass is with respect to both
-    Mean      of values with their codes, see `mean`; it depends on the location
-    Variance  likewise
-    ========  =============================================================================
-
     Parameters
     ----------
     law : NoiseLaw, or its description
@@ -219,25 +173,20 @@ class Censored(IndependentLaw):
         check_order((self.below, self.above), integer=inner.integer)
 
     @property
-    def law(self) -> NoiseLaw:
-        """The law whose values were censored."""
+    def uncensored(self) -> NoiseLaw:
+        """The law whose values were censored. See `NoiseLaw.uncensored`."""
         law: NoiseLaw = self.noise
         return law
 
     @property
-    def uncensored(self) -> NoiseLaw:
-        """The law whose values were censored. See `NoiseLaw.uncensored`."""
-        return self.law
-
-    @property
     def integer(self) -> bool:  # type: ignore[override]  # a class variable of other laws; here it is that of the law inside
         """Whether values are integers."""
-        return self.law.integer
+        return bool(self.noise.integer)
 
     @property
     def full_support(self) -> bool:  # type: ignore[override]  # as above
         """Whether no value is impossible around any location."""
-        return self.law.full_support
+        return bool(self.noise.full_support)
 
     @property
     def limits(self) -> tuple[Any, Any]:
@@ -255,16 +204,11 @@ class Censored(IndependentLaw):
             for i in odd
         }
 
-    def censored(self, values: npt.ArrayLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which values stand for one under ``below``, and which for one over ``above``, elementwise."""
-        y = np.asarray(values, dtype=np.float64)
-        low, high = self._thresholds(y.shape)
-        return y < low, y > high
-
     def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
         """Which values stand for answers under or over a threshold. See `NoiseLaw.withheld`."""
-        found = {}
-        for which, side, word in zip(self.censored(values), (self.below, self.above), ("under", "over"), strict=True):
+        y, found = np.asarray(values, dtype=np.float64), {}
+        low, high = self._thresholds(y.shape)
+        for which, side, word in zip((y < low, y > high), (self.below, self.above), ("under", "over"), strict=True):
             if which.any():
                 found[f"{word} {side:.17g}" if np.ndim(side) == 0 else f"{word} a threshold of their own"] = which
         return found
@@ -278,109 +222,58 @@ class Censored(IndependentLaw):
         >>> Censored(Gaussian(2.0), below=10.0).coded([3.5, 12.25])
         array([ 9.  , 12.25])
         """
-        under, over = self.censored(values)
-        low, high = self._thresholds(under.shape)
-        y = np.where(under, low - 1.0, np.where(over, high + 1.0, values))
-        return np.asarray(y, dtype=np.int64) if self.integer else np.asarray(y, dtype=np.float64)
+        y = np.asarray(values, dtype=np.float64)
+        low, high = self._thresholds(y.shape)
+        coded = np.where(y < low, low - 1.0, np.where(y > high, high + 1.0, y))
+        return coded.astype(np.int64) if self.integer else coded
 
     def log_each(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Log-mass or log-density of each published value, log-probability of each code, elementwise; ``-inf`` elsewhere."""
         y, mu = values_and_location(values, location)
         low, high = self._thresholds(y.shape)
-        inner: Any = self.law
-        found = np.where((y >= low) & (y <= high), inner.log_each(y, mu), -np.inf)
-        found = np.where(y == low - 1.0, inner.log_cdf(finite(np, low, 0.0) - self._step, mu), found)
-        return np.where(y == high + 1.0, inner.log_sf(finite(np, high, 0.0), mu), found)
-
-    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of at most each value (any real number), codes included, elementwise."""
-        y, mu = values_and_location(values, location)
-        low, high = self._thresholds(y.shape)
-        # From the code up to the threshold nothing is added, nor from the upper threshold up to its code.
-        at = np.clip(y, np.where(np.isinf(low), y, low - self._step), high)
-        found: Floats = np.asarray(self.noise.log_cdf(at, mu))
-        return np.where(y < low - 1.0, -np.inf, np.where(y >= high + 1.0, 0.0, found))
-
-    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Probability of at most each value (any real number), codes included, elementwise."""
-        return np.exp(self.log_cdf(values, location))
+        found = np.where((y >= low) & (y <= high), self.noise.log_each(y, mu), -np.inf)
+        under = self.noise.log_cdf(finite(np, low, 0.0) - float(self.integer), mu)
+        found = np.where(y == low - 1.0, under, found)
+        return np.where(y == high + 1.0, self.noise.log_sf(finite(np, high, 0.0), mu), found)
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats | Ints:
         self._thresholds(location.shape)
-        return self.coded(self.law.draw(rng, location.shape, count, location=location))
-
-    def mean(self, location: npt.ArrayLike = 0.0) -> Floats:
-        """Mean of values with their codes around each location, elementwise.
-
-        Raises
-        ------
-        NotImplementedError
-            If nothing is known of the moments of the law between the thresholds.
-        """
-        found = self._moments(np.asarray(_validate.finite_array(location, "location"), dtype=np.float64))
-        if found is None:
-            raise NotImplementedError(f"the mean of {self} has no formula here")
-        return found[0]
-
-    def variance(
-        self, shape: tuple[int, ...], invariants: Invariants | None = None, location: npt.ArrayLike | None = None
-    ) -> Floats | None:
-        """Variance of values with their codes; None without a location, on which it depends, or where nothing is known of it."""
-        found = None if location is None else self._moments(located(location, shape))
-        return None if found is None else found[1]
-
-    def _moments(self, mu: Floats) -> tuple[Floats, Floats] | None:
-        low, high = self._thresholds(mu.shape)
-        inside = inner_moments(self.law, mu, low, high)
-        if inside is None:
-            return None
-        inner: Any = self.law
-        under = np.where(np.isinf(low), 0.0, np.exp(inner.log_cdf(finite(np, low, 0.0) - self._step, mu)))
-        over = np.where(np.isinf(high), 0.0, np.exp(inner.log_sf(finite(np, high, 0.0), mu)))
-        mean, variance = inside
-        within = np.maximum(1.0 - under - over, 0.0)
-        down, up = finite(np, low, 0.0) - 1.0 - mean, finite(np, high, 0.0) + 1.0 - mean
-        shift = under * down + over * up
-        return mean + shift, within * variance + under * down**2 + over * up**2 - shift**2
+        return self.coded(self.noise.draw(rng, location.shape, count, location=location))
 
     @property
-    def same_cell_same_value(self) -> bool:
+    def same_cell_same_value(self) -> bool:  # type: ignore[override]  # as above
         """As the inner law."""
-        return self.law.same_cell_same_value
+        return bool(self.noise.same_cell_same_value)
 
     def windows(self, values: npt.NDArray[Any]) -> LogMassWindows | None:
         """See `NoiseLaw.windows`: tails are exact lines of Laplace laws; of Gaussian laws tangents, from 40 sigma on."""
         y = np.asarray(values, dtype=np.float64)
-        return censored_windows(self.law, y, *self._thresholds(y.shape))
+        return censored_windows(self.noise, y, *self._thresholds(y.shape))
 
     def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
         """That of the law that was censored, which its values that are published lose; at most that. See `NoiseLaw.pair_loss`."""
-        found = self.law.pair_loss(query, invariants)
+        found: LossByLength | None = self.noise.pair_loss(query, invariants)
         return None if found is None else replace(found, tight=False)
 
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer, with its thresholds. See `NoiseLaw.of_answer`."""
         low, high = (side.reshape(-1)[answer].item() for side in self._thresholds(shape))
-        return Censored(self.law.of_answer(answer, shape), low, high)
+        return Censored(self.noise.of_answer(answer, shape), low, high)
 
     def model_parameters(self) -> dict[str, Any]:
         """The type of the law that was censored, its parameters, and the thresholds."""
-        return {"law": type(self.law), **self.law.model_parameters(), "below": self.below, "above": self.above}
+        thresholds = {"below": self.below, "above": self.above}
+        return {"law": type(self.noise), **self.noise.model_parameters(), **thresholds}
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data; a threshold that is not there is None. See `NoiseLaw.describe`."""
         below, above = plain_bounds((self.below, self.above))
-        return {"law": self.name, "noise": self.law.describe(), "below": below, "above": above}
+        return {"law": self.name, "noise": self.noise.describe(), "below": below, "above": above}
 
     def __str__(self) -> str:
         sides = (("below", self.below), ("above", self.above))
         shown = [f"{name}={self._shown(side)}" for name, side in sides if np.any(np.isfinite(side))]
-        return " ".join([f"{self.name} law=({self.law})", *shown])
-
-    @property
-    def _step(self) -> float:
-        """From a threshold to the largest value under it: 1 for integers."""
-        return 1.0 if self.integer else 0.0
+        return " ".join([f"{self.name} law=({self.noise})", *shown])
 
     def _thresholds(self, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
         return broadcast_scale(self.below, shape, "below"), broadcast_scale(self.above, shape, "above")

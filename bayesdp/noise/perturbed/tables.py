@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,8 @@ class RandomRounding(PerturbedLaw):
     ----------
     base : int
         At least 2, and at most 1000.
-    probabilities : {"unbiased", "nearest"} or sequence of float, optional
-        Of rounding up, ``u_r`` for the remainders 1 to base - 1. "nearest", for odd bases: to the nearest multiple with probability
-        2/3, and else to the other; for base 3 that is the unbiased rounding. None is "unbiased".
+    probabilities : sequence of float, optional
+        Of rounding up, ``u_r`` for the remainders 1 to base - 1, where it is not the unbiased rounding.
 
     See Also
     --------
@@ -69,30 +67,17 @@ class RandomRounding(PerturbedLaw):
     probabilities: Any = None
 
     name = "random-rounding"
-    relation = "base=B, and probabilities=U1:U2:... of rounding up by remainder (or unbiased, or nearest)"
+    relation = "base=B, and probabilities=U1:U2:... of rounding up by remainder"
 
     def __post_init__(self) -> None:
         base = _base(self.base)
-        given = "unbiased" if self.probabilities is None else self.probabilities
-        if isinstance(given, str):
-            _validate.choice(given, ("unbiased", "nearest"), "probabilities")
-            if given == "nearest" and base % 2 == 0:
-                raise ValueError(
-                    f"probabilities must not be 'nearest' for an even base, whose middle has two nearest multiples, got base {base}"
-                )
-        else:
-            given = _probabilities(given, base)
-        self._set(base=base, probabilities=None if given == "unbiased" else given)
+        given = None if self.probabilities is None else _probabilities(self.probabilities, base)
+        self._set(base=base, probabilities=given)
 
     @property
     def upwards(self) -> npt.NDArray[np.float64]:
         """Probability of rounding up for each remainder, that of 0 first."""
-        rest = np.arange(self.base)
-        if self.probabilities is None:
-            return rest / self.base
-        if self.probabilities == "nearest":
-            return np.where(rest == 0, 0.0, np.where(2 * rest > self.base, 2.0 / 3.0, 1.0 / 3.0))
-        return np.array([0.0, *self.probabilities])
+        return np.arange(self.base) / self.base if self.probabilities is None else np.array([0.0, *self.probabilities])
 
     @cached_property
     def transitions(self) -> Transitions:
@@ -109,12 +94,6 @@ class ConventionalRounding(PerturbedLaw):
     """Counts rounded to the nearest multiple of a base: no probability is involved, and the true count is only known to be near.
 
     ``p(y | x) = 1`` for y the nearest multiple of the base; in the middle between two (even bases only) that which `ties` says.
-
-    ========  =============================================================
-    Support   the multiple of the base that is nearest to x
-    Mean      that multiple
-    Variance  0
-    ========  =============================================================
 
     Not differentially private.
 
@@ -168,38 +147,6 @@ class ConventionalRounding(PerturbedLaw):
         return Transitions(-half, mass, len(rows))
 
 
-def random_rounding(base: int, probabilities: str | Sequence[float] | None = None) -> RandomRounding:
-    """Counts rounded at random to a base; see `RandomRounding`.
-
-    Parameters
-    ----------
-    base, probabilities
-        As of `RandomRounding`; the base is 3 at Stats NZ, 5 at Statistics Canada.
-
-    Examples
-    --------
-    >>> print(random_rounding(3))
-    random-rounding base=3
-    """
-    return RandomRounding(base, probabilities)
-
-
-def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
-    """Counts rounded to the nearest multiple of a base; see `ConventionalRounding`.
-
-    Parameters
-    ----------
-    base, ties
-        As of `ConventionalRounding`.
-
-    Examples
-    --------
-    >>> print(conventional_rounding(10))
-    conventional-rounding base=10 ties=up
-    """
-    return ConventionalRounding(base, ties)
-
-
 def _base(given: Any) -> int:
     base = _validate.positive_integer(whole(given), "base")
     if not 2 <= base <= _LARGEST_BASE:
@@ -208,20 +155,17 @@ def _base(given: Any) -> int:
 
 
 def _probabilities(given: Any, base: int) -> tuple[float, ...]:
-    items: Any = [given] if isinstance(given, (int, float)) and not isinstance(given, bool) else given
-    if isinstance(items, dict) or not hasattr(items, "__len__"):
-        raise TypeError(f"probabilities must be a list of numbers, 'unbiased' or 'nearest', got {given!r}")
-    if len(items) != base - 1:
+    array = np.atleast_1d(_validate.finite_array(given, "probabilities"))
+    if array.shape != (base - 1,):
         raise ValueError(
-            f"probabilities must have one number for each remainder from 1 to {base - 1} by the base {base}, got {len(items)}"
+            f"probabilities must have one number for each remainder from 1 to {base - 1} by the base {base}, got {array.size}"
         )
-    found = []
-    for r, u in enumerate(items, 1):
-        plain = u.item() if isinstance(u, np.generic) else u
-        found.append(_validate.nonnegative_real(plain, f"probabilities (of the remainder {r})"))
-        if found[-1] > 1.0:
-            raise ValueError(f"probabilities must be at most 1, but that of the remainder {r} is {found[-1]!r}")
-    return tuple(found)
+    bad = np.flatnonzero((array < 0.0) | (array > 1.0))
+    if bad.size:
+        raise ValueError(
+            f"probabilities must be from 0 to 1, but that of the remainder {bad[0] + 1} is {array[bad[0]].item()!r}"
+        )
+    return tuple(array.astype(np.float64).tolist())
 
 
 SUM_TOLERANCE = 1e-8
@@ -233,12 +177,6 @@ _MOST_ENTRIES = 20_000_000
 @dataclass(frozen=True, eq=False)
 class TransitionTable(PerturbedLaw):
     """Published counts y with probabilities p(y | x) that are given for each true count x, by the deviation ``y - x``.
-
-    ========  =============================================================
-    Support   whole numbers x + d for the deviations d of the row of x
-    Mean      x plus the mean deviation of its row; see `mean`
-    Variance  that of the deviation, depends on x; see `variance`
-    ========  =============================================================
 
     No differential privacy is claimed for such a law.
 
@@ -326,39 +264,6 @@ class TransitionTable(PerturbedLaw):
             )
 
     @classmethod
-    def full(cls, matrix: npt.ArrayLike, published: Sequence[int] | None = None) -> TransitionTable:
-        """The law whose matrix p(y | x) is given in full; larger true counts do not occur.
-
-        Parameters
-        ----------
-        matrix : array_like, shape (n, m)
-            Row x, from 0 on, holds the probabilities of the published values.
-        published : sequence of int, optional
-            The published values of the columns, increasing; by default 0, 1, ..., m - 1.
-
-        Examples
-        --------
-        >>> law = TransitionTable.full([[1, 0], [0.25, 0.75]])
-        >>> round(law.logp([0], [1]), 4), law.limits
-        (-1.3863, (0.0, 1.0))
-        """
-        array = np.asarray(matrix)
-        if array.ndim != 2:
-            raise ValueError(f"matrix must have two dimensions, got an array of shape {array.shape}")
-        columns = _deviations(range(array.shape[1]) if published is None else published, "published")
-        rows = _rows(array, len(columns))
-        first = columns[0] - (len(rows) - 1)
-        width = columns[-1] - first + 1
-        if width * len(rows) > _MOST_ENTRIES:
-            raise ValueError(
-                f"matrix must spread over at most {_MOST_ENTRIES:,} entries, got {len(rows):,} times {width:,}"
-            )
-        spread = np.zeros((len(rows), width))
-        for x, row in enumerate(rows):
-            spread[x, np.array(columns) - x - first] = row
-        return cls(tuple(range(first, first + width)), spread, 0)  # type: ignore[arg-type]  # arrays are accepted
-
-    @classmethod
     def by_count(cls, rows: Mapping[int, Mapping[int, float]], period: int = 1) -> TransitionTable:
         """The law whose probabilities are given by count and deviation; the last `period` rows repeat.
 
@@ -367,7 +272,7 @@ class TransitionTable(PerturbedLaw):
         rows : mapping
             From each true count, 0 to the last without gaps, to a mapping from deviations to their probabilities.
         period : int, default 1
-            1 for a cap, the base for rounding, 0 if there are no larger counts.
+            1 for a cap, the base for rounding, 0 if there are no larger counts, as where a matrix p(y | x) is given in full.
 
         Examples
         --------
@@ -381,32 +286,9 @@ class TransitionTable(PerturbedLaw):
         missing = sorted(set(range(max(counts, default=0) + 1)) - set(counts))
         if missing:
             raise ValueError(f"rows must have every count from 0 on, but the row of x = {missing[0]} is missing")
-        deviations = sorted({_deviation(d, "rows") for row in rows.values() for d in row})
-        place = {d: j for j, d in enumerate(deviations)}
-        table = np.zeros((len(counts), len(deviations)))
-        for x, row in rows.items():
-            for d, p in row.items():
-                table[int(x), place[int(d)]] = p
+        deviations = sorted({d for row in rows.values() for d in row})
+        table = [[rows[x].get(d, 0.0) for d in deviations] for x in counts]
         return cls(tuple(deviations), table, period)  # type: ignore[arg-type]  # arrays are accepted
-
-    @classmethod
-    def by_residue(cls, residues: Sequence[Mapping[int, float]]) -> TransitionTable:
-        """The law whose probabilities depend on the remainder of the true count.
-
-        Parameters
-        ----------
-        residues : sequence of mappings
-            For each remainder of x by the number of mappings, from 0 on, the deviations and their probabilities.
-
-        Examples
-        --------
-        Rounding to base 3 as Stats NZ does it:
-
-        >>> law = TransitionTable.by_residue([{0: 1}, {-1: 2 / 3, 2: 1 / 3}, {-2: 1 / 3, 1: 2 / 3}])
-        >>> np.exp(law.log_each([9, 12], [10, 10])).round(4).tolist()
-        [0.6667, 0.3333]
-        """
-        return cls.by_count(dict(enumerate(residues)), len(residues))
 
     @cached_property
     def transitions(self) -> Transitions:
@@ -435,25 +317,16 @@ class TransitionTable(PerturbedLaw):
         return f"<TransitionTable: {str(self).removeprefix(self.name + ' <')}"
 
 
-def _deviation(value: Any, argument: str) -> int:
-    number = whole(value)
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-        raise TypeError(f"{argument} must hold whole numbers, got {value!r}")
-    return int(number)
-
-
-def _deviations(given: Any, argument: str = "deviations") -> tuple[int, ...]:
-    if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__"):
-        raise TypeError(f"{argument} must be a list of whole numbers, got {given!r}")
-    found = tuple(_deviation(value, argument) for value in given)
-    if not found:
-        raise ValueError(f"{argument} must hold at least one number")
-    for first, second in pairwise(found):
-        if second <= first:
-            raise ValueError(f"{argument} must be increasing, but {second} comes after {first}")
-    if max(abs(found[0]), abs(found[-1])) >= 2**31:
-        raise ValueError(f"{argument} must be smaller than 2**31 in size, got {found[0]} to {found[-1]}")
-    return found
+def _deviations(given: Any) -> tuple[int, ...]:
+    array = _validate.integer_array(given, "deviations")
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"deviations must be a list of at least one whole number, got an array of shape {array.shape}")
+    back = np.flatnonzero(np.diff(array) <= 0)
+    if back.size:
+        raise ValueError(f"deviations must be increasing, but {array[back[0] + 1]} comes after {array[back[0]]}")
+    if np.max(np.abs(array)) >= 2**31:
+        raise ValueError(f"deviations must be smaller than 2**31 in size, got {array[0]} to {array[-1]}")
+    return tuple(array.tolist())
 
 
 def _rows(given: Any, width: int) -> npt.NDArray[np.float64]:

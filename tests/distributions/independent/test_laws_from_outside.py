@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -66,17 +67,18 @@ class Logistic(RealLaw):
     name = "logistic"
     scale_name = "s"
 
-    @staticmethod
-    def _standard_log_density(xp: Any, z: Any) -> Any:
-        return -xp.abs(z) - 2.0 * xp.log1p(xp.exp(-xp.abs(z)))
+    @classmethod
+    def log_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        z = xp.abs((value - mu) / scale)
+        return -z - 2.0 * xp.log1p(xp.exp(-z)) - xp.log(scale)
+
+    @classmethod
+    def log_cdf_kernel(cls, xp: Any, value: Any, mu: Any, scale: Any) -> Any:
+        return -xp.logaddexp(0.0, (mu - value) / scale)
 
     @staticmethod
-    def _standard_log_cdf(xp: Any, z: Any) -> Any:
-        return -xp.logaddexp(0.0, -z)
-
-    @staticmethod
-    def _standard_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        return rng.logistic(size=shape)
+    def fill(rng: np.random.Generator, mu: Any, scale: Any, out: Any) -> None:
+        out[...] = mu + scale * rng.logistic(size=out.shape)
 
     @staticmethod
     def _moments(mu: Any, scale: Any) -> tuple[Any, Any]:
@@ -163,7 +165,7 @@ def test_in_a_model_that_goes_through_pickle(law: Any, own: Any) -> None:
     assert f"{own.__name__}(level, 1.5)" in model.str_repr()
     point = model.initial_point()
     assert np.array_equal(point["free"], [4, 4])
-    again = pickle.loads(pickle.dumps(model))
+    again = pickle.loads(cloudpickle.dumps(model))
     assert type(again["noisy"].owner.op) is own.rv_type
     for one in (model, again):
         [term] = one.compile_fn(one.logp(vars=[one["noisy"]], sum=False), mode=PYTHON)({"level": 3.0})

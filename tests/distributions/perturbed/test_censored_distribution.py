@@ -41,18 +41,19 @@ def test_mass_with_a_scale_that_is_a_variable(law) -> None:
 
 
 def test_without_thresholds_and_off_the_support() -> None:
-    inner = noise.DiscreteLaplace(2.0)
-    free = pm.logp(Censored.dist(3, inner), np.array([-40, 3, 90])).eval(mode=PYTHON)
+    kind = noise.DiscreteLaplace
+    inner = kind(2.0)
+    free = pm.logp(Censored.dist(3, kind, b=2.0), np.array([-40, 3, 90])).eval(mode=PYTHON)
     np.testing.assert_allclose(free, inner.log_mass([-40, 3, 90], 3), rtol=1e-12)
-    cut = pm.logp(Censored.dist(3, inner, below=2), np.array([0, -5])).eval(mode=PYTHON)
+    cut = pm.logp(Censored.dist(3, kind, b=2.0, below=2), np.array([0, -5])).eval(mode=PYTHON)
     assert np.all(np.isneginf(cut))
-    fractions = pm.logp(Censored.dist(3.0, inner, below=2), pt.constant(np.array([2.5, 1.0]))).eval(mode=PYTHON)
+    fractions = pm.logp(Censored.dist(3.0, kind, b=2.0, below=2), pt.constant(np.array([2.5, 1.0]))).eval(mode=PYTHON)
     np.testing.assert_allclose(fractions, [-np.inf, inner.log_cdf(1, 3.0)])
 
 
 def test_draws_and_starting_points() -> None:
     law = noise.Censored(noise.DiscreteGaussian(3.0), below=5)
-    variable = Censored.dist(np.array([2, 20]), law=law.law, below=5)
+    variable = Censored.dist(np.array([2, 20]), law=noise.DiscreteGaussian, sigma=3.0, below=5)
     drawn = pm.draw(variable, 4000, random_seed=1, mode=PYTHON)
     assert drawn.dtype == np.int64
     assert drawn.min() == 4
@@ -65,12 +66,11 @@ def test_draws_and_starting_points() -> None:
 def test_what_is_refused() -> None:
     assert distribution_of(noise.Censored) is Censored
     for kwargs, words in (
-        ({"law": noise.Tulap(1.0)}, "law must be a noise law with a scale and tails"),
-        ({"law": 3.0}, "law must be a noise law with a scale"),
+        ({"law": noise.Tulap}, "law must be a type of noise law with a scale and tails"),
+        ({"law": noise.DiscreteLaplace(2.0)}, "law must be a type of noise law with a scale"),
         ({"law": noise.DiscreteLaplace}, "b of the law 'discrete-laplace' is missing"),
-        ({"law": noise.DiscreteLaplace(2.0), "b": 3.0}, "b is given twice"),
-        ({"law": noise.DiscreteLaplace(2.0), "below": 5, "above": 4}, "below must be at most above"),
-        ({"law": noise.DiscreteLaplace(2.0), "below": 2.5}, "below must be a whole number"),
+        ({"law": noise.DiscreteLaplace, "b": 2.0, "below": 5, "above": 4}, "below must be at most above"),
+        ({"law": noise.DiscreteLaplace, "b": 2.0, "below": 2.5}, "below must be a whole number"),
         ({"law": noise.DiscreteLaplace, "b": -1.0}, "b must be finite and greater than 0"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):

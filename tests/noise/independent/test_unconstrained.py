@@ -133,9 +133,9 @@ def test_bad_arguments_are_named() -> None:
         DiscreteLaplace(1.0).logp([2**53], [0])
     with pytest.raises(TypeError, match=r"rng must be an integer seed, a numpy\.random\.Generator or None, got"):
         law.draw(3.0, (3,))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"size must be an integer or None, got 2\.0"):
+    with pytest.raises(TypeError, match=r"size must be an integer >= 0, got 2\.0"):
         law.draw(None, (3,), size=2.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="size must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="size must be an integer of at least 0, got -1"):
         law.draw(None, (3,), size=-1)
 
 

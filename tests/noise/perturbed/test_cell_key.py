@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, cell_key, parse_law, read_ptable, ten_five_rule
+from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, parse_law, read_ptable
 from bayesdp.noise.perturbed.cell_key import feasible_variances, max_entropy_row
+from tests.noise.perturbed.rules import ten_five_rule
 
 
 def row_of(law: CellKey, x: int) -> dict[int, float]:
@@ -78,8 +79,10 @@ def test_moments_are_zero_and_the_variance(max_deviation: int, variance: float, 
     ]
     stated = [0.0, *(np.clip(variance, *ends) for ends in feasible)]
     np.testing.assert_allclose(law.variance(counts.shape, location=counts), stated, atol=1e-8)
-    np.testing.assert_allclose(law.row_variances, stated[: len(law.row_variances)], atol=1e-8)
-    np.testing.assert_allclose(stated[len(law.row_variances) - 1 :], variance)  # from here on all counts have one row
+    np.testing.assert_allclose(law.transitions.moments[1], stated[: len(law.transitions.moments[1])], atol=1e-8)
+    np.testing.assert_allclose(
+        stated[len(law.transitions.moments[1]) - 1 :], variance
+    )  # from here on all counts have one row
     assert row_of(law, 0) == {0: 1.0}
     assert not any(0 < y < not_smaller_than for x in counts for y in row_of(law, int(x)))
 
@@ -98,7 +101,7 @@ def test_closed_forms() -> None:
     small = CellKey(max_deviation=2, variance=1.0, not_smaller_than=3)
     assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     assert row_of(small, 2) == pytest.approx({0: 1 / 3, 3: 2 / 3})
-    assert small.row_variances[:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
+    assert small.transitions.moments[1][:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
     # Far from zero the row is symmetric, a discretised normal law: p_v / p_0 = exp(b v**2).
     row = row_of(CellKey(max_deviation=6, variance=2.0), 40)
     logs = np.log([row[40 + v] / row[40] for v in range(1, 7)])
@@ -147,7 +150,9 @@ def test_relaxed_rows_are_uniform_where_nothing_else_is_asked() -> None:
     assert row_of(law, 0) == pytest.approx(dict.fromkeys(range(4), 1 / 4))
     # Under the bound is the law of that variance, where it is feasible.
     fixed, relaxed_law = CellKey(max_deviation=3, variance=2.0), CellKey(max_deviation=3, variance_at_most=2.0)
-    np.testing.assert_allclose(relaxed_law.row_variances, [0, *np.minimum(2.0, relaxed_law.row_variances[1:])])
+    np.testing.assert_allclose(
+        relaxed_law.transitions.moments[1], [0, *np.minimum(2.0, relaxed_law.transitions.moments[1][1:])]
+    )
     assert row_of(fixed, 30) == pytest.approx(row_of(relaxed_law, 30))
 
 
@@ -173,7 +178,7 @@ def test_a_law_that_says_so_by_count_is_not_warned_of_and_files_and_words_keep_i
         assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
         assert eval(repr(law)) == law
     assert parse_law("cell-key max_deviation=3 variance=0:3:4:4:3:4 not_smaller_than=3") == by_count
-    assert cell_key(max_deviation=2, variance_at_most=1) == CellKey(max_deviation=2, variance_at_most=1.0)
+    assert CellKey(max_deviation=2, variance_at_most=1) == CellKey(max_deviation=2, variance_at_most=1.0)
 
 
 def test_perturbed_zeros_have_the_mean_square() -> None:
@@ -285,7 +290,7 @@ def test_a_table_is_read_from_a_file(tmp_path) -> None:
     by_hand = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.4, 0: 0.2, 1: 0.4}, 2: {-1: 0.25, 0: 0.5, 1: 0.25}})
     assert read_ptable(path) == by_hand
     law = CellKey(by_hand)
-    assert cell_key(path) == law
+    assert CellKey(read_ptable(path)) == law
     assert parse_law(f"cell-key {path}") == law
     assert row_of(law, 9) == {8: 0.25, 9: 0.5, 10: 0.25}
     told = json.loads(json.dumps(law.describe(), allow_nan=False))

@@ -57,7 +57,6 @@ def test_without_thresholds_it_is_the_law_itself() -> None:
     for inner in (DiscreteLaplace(2.0), DiscreteGaussian(2.0), Laplace(2.0), Gaussian(2.0)):
         for law in (Censored(inner), Censored(inner, -np.inf, np.inf), Censored(inner, below=None)):
             np.testing.assert_array_equal(law.log_each(k, mu), inner.log_each(k, mu))
-            np.testing.assert_allclose(law.mean([mu]), inner.mean([mu]))
             np.testing.assert_array_equal(law.draw(3, (5,)), inner.draw(3, (5,)))
             assert law.limits == (-np.inf, np.inf)
 
@@ -68,7 +67,6 @@ def test_integers_are_those_of_clipped_values() -> None:
     y = np.arange(2, 13)
     for mu in (-3, 3, 6, 20):
         np.testing.assert_allclose(law.log_each(y, mu), clipped.log_each(y, mu), rtol=1e-13)
-        np.testing.assert_allclose(law.cdf(y, mu), clipped.cdf(y, mu), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -83,27 +81,19 @@ def test_integers_are_those_of_clipped_values() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("mu", [0.0, 5.0, 7.25])
-def test_moments_are_sums(law: Censored, mu: float) -> None:
+def test_masses_add_up(law: Censored, mu: float) -> None:
     y = np.arange(max(law.limits[0], np.floor(mu) - 120.0), min(law.limits[1], np.floor(mu) + 120.0) + 1.0)
     mass = np.exp(law.log_each(y, mu))
     np.testing.assert_allclose(mass.sum(), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(law.mean([mu]), mass @ y, rtol=1e-9, atol=1e-9)
-    spread = law.variance((1,), location=[mu])
-    np.testing.assert_allclose(spread, mass @ (y - mass @ y) ** 2, rtol=1e-9)
-    assert law.variance((1,)) is None
 
 
-def test_moments_of_real_laws_are_integrals() -> None:
+def test_densities_and_codes_of_real_laws_add_up() -> None:
     for inner in (Laplace(1.5), Gaussian(2.0)):
         law = Censored(inner, below=1.5, above=6.0)
         y = np.linspace(1.5, 6.0, 200_001)
         density = np.exp(law.log_each(y, 2.0))
         first, second = np.exp(law.log_each([0.5, 7.0], 2.0))
-        mean = np.trapezoid(density * y, y) + first * 0.5 + second * 7.0
-        square = np.trapezoid(density * y**2, y) + first * 0.25 + second * 49.0
         np.testing.assert_allclose(np.trapezoid(density, y) + first + second, 1.0, rtol=1e-9)
-        np.testing.assert_allclose(law.mean(2.0), mean, rtol=1e-9)
-        np.testing.assert_allclose(law.variance((), location=2.0), square - mean**2, rtol=1e-8)
 
 
 def test_draws_have_the_mass() -> None:

@@ -25,7 +25,7 @@ LAWS = [
     ConventionalRounding(base=10),
     CellKey(max_deviation=4, variance=2.0),
     CellKey(max_deviation=3, variance=2.0, not_smaller_than=2, zeros="perturbed"),
-    TransitionTable.full([[1, 0, 0], [0.25, 0.5, 0.25], [0, 0.5, 0.5]]),
+    TransitionTable.by_count({0: {0: 1}, 1: {-1: 0.25, 0: 0.5, 1: 0.25}, 2: {-1: 0.5, 0: 0.5}}, period=0),
 ]
 
 
@@ -33,7 +33,7 @@ LAWS = [
 @pytest.mark.parametrize("law", LAWS, ids=["base 3", "base 5", "to tens", "keys", "keys from 2", "full"])
 def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
     coded = censored_counts(law, below)
-    last = int(min(law.largest_location, 60))
+    last = int(min(law.transitions.largest_count, 60))
     for x in range(last + 1):
         y = np.arange(-20, x + 80)
         plain = np.exp(law.log_each(y, x))

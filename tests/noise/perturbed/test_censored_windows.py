@@ -49,7 +49,7 @@ def test_laplace_is_exact_everywhere(law: Censored) -> None:
 
 @pytest.mark.parametrize("law", NORMAL, ids=str)
 def test_gaussian_is_exact_for_40_scales_and_falls_beyond(law: Censored) -> None:
-    scale = float(law.law.scale)  # type: ignore[attr-defined]
+    scale = float(law.uncensored.scale)  # type: ignore[attr-defined]
     reach = max(int(40 * scale), 60)
     y, v = published(law), np.arange(10 - reach, 12 + reach)
     windows = law.windows(y)

@@ -27,7 +27,9 @@ RATE = 3.0
 ALL = np.array(list(product(range(16), repeat=4))).reshape(-1, 2, 2)
 """Tables with cells up to 15; none of the laws here allows larger ones."""
 
-FULL = TransitionTable.full(stats.binom.pmf(np.arange(15)[None], np.arange(15)[:, None], 0.8))
+FULL = TransitionTable.by_count(
+    {x: {y - x: stats.binom.pmf(y, x, 0.8) for y in range(15)} for x in range(15)}, period=0
+)
 LAWS = {
     "base 3": RandomRounding(3),
     "base 5": ConventionalRounding(5),

@@ -19,7 +19,7 @@ def masses(law, x: int) -> dict[int, float]:
 def test_base_3_is_that_of_stats_nz() -> None:
     """To the nearest multiple with probability 2/3."""
     two, one = round(2 / 3, 12), round(1 / 3, 12)
-    for law in (RandomRounding(3), RandomRounding(3, "nearest"), RandomRounding(3, [1 / 3, 2 / 3])):
+    for law in (RandomRounding(3), RandomRounding(3, [1 / 3, 2 / 3])):
         assert masses(law, 0) == {0: 1.0}
         assert masses(law, 1) == {0: two, 3: one}
         assert masses(law, 2) == {0: one, 3: two}
@@ -32,7 +32,6 @@ def test_base_5_is_unbiased_unless_probabilities_are_given() -> None:
     assert masses(RandomRounding(5), 13) == {10: 0.4, 15: 0.6}
     assert masses(RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), 13) == {10: 0.2, 15: 0.8}
     assert masses(RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), 14) == {15: 1.0}
-    assert masses(RandomRounding(5, "nearest"), 11) == {10: round(2 / 3, 12), 15: round(1 / 3, 12)}
 
 
 @pytest.mark.parametrize("base", [2, 3, 5, 10, 1000])
@@ -61,35 +60,32 @@ def test_conventional_rounding_is_that_of_hand() -> None:
 
 def test_rounding_is_a_table_by_residue() -> None:
     law = RandomRounding(3)
-    table = TransitionTable.by_residue([{0: 1.0}, {-1: 2 / 3, 2: 1 / 3}, {-2: 1 / 3, 1: 2 / 3}])
+    table = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 2 / 3, 2: 1 / 3}, 2: {-2: 1 / 3, 1: 2 / 3}}, period=3)
     y, x = np.meshgrid(np.arange(-3, 30), np.arange(30))
     np.testing.assert_allclose(np.exp(law.log_each(y, x)), np.exp(table.log_each(y, x)), atol=1e-15)
 
 
 def test_laws_are_read_from_the_command_line() -> None:
     assert parse_law("random-rounding base=3") == RandomRounding(3)
-    assert parse_law("random rounding base=3 probabilities=nearest") == RandomRounding(3, "nearest")
     assert parse_law("random-rounding base=3 probabilities=0.25:0.5") == RandomRounding(3, [0.25, 0.5])
     assert parse_law("random-rounding base=2 probabilities=0.25") == RandomRounding(2, [0.25])
     assert parse_law("conventional-rounding base=10 ties=even") == ConventionalRounding(10, "even")
-    for law in (RandomRounding(3, [0.1, 0.7]), RandomRounding(5, "nearest"), ConventionalRounding(4)):
+    for law in (RandomRounding(3, [0.1, 0.7]), ConventionalRounding(4)):
         assert parse_law(str(law)) == law
-    assert RandomRounding(3, "unbiased") == RandomRounding(3)
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
         (lambda: RandomRounding(1), "base must be a whole number from 2 to 1000, got 1"),
-        (lambda: RandomRounding(4, "nearest"), "must not be 'nearest' for an even base"),
         (lambda: RandomRounding(3, [0.5]), "one number for each remainder from 1 to 2 by the base 3, got 1"),
         (lambda: RandomRounding(3, [0.5, 1.5]), "that of the remainder 2 is 1.5"),
-        (lambda: RandomRounding(3, [0.5, -0.5]), "probabilities \\(of the remainder 2\\)"),
-        (lambda: RandomRounding(3, "best"), "probabilities must be one of 'unbiased', 'nearest'"),
+        (lambda: RandomRounding(3, [0.5, -0.5]), "that of the remainder 2 is -0.5"),
+        (lambda: RandomRounding(3, "best"), "probabilities must hold integers or real numbers"),
         (lambda: ConventionalRounding(4, "away"), "ties must be one of 'up', 'down', 'even'"),
         (lambda: parse_law("random-rounding base=2.5"), "base must be a positive integer"),
     ],
-    ids=["base", "even", "few", "above", "below", "word", "ties", "fraction"],
+    ids=["base", "few", "above", "below", "word", "ties", "fraction"],
 )
 def test_parameters_that_are_none_are_refused(make, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):

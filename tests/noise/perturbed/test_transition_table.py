@@ -24,9 +24,9 @@ CAPPED = TransitionTable.by_count(
         3: {-2: 0.1, -1: 0.25, 0: 0.3, 1: 0.25, 2: 0.1},
     }
 )
-RESIDUES = TransitionTable.by_residue([{0: 1.0}, {-1: 0.6, 2: 0.4}, {-2: 0.5, 1: 0.5}])
+RESIDUES = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.6, 2: 0.4}, 2: {-2: 0.5, 1: 0.5}}, period=3)
 MIXED = TransitionTable.by_count({0: {3: 1.0}, 1: {0: 0.5, 9: 0.5}, 2: {-1: 1.0}, 3: {1: 0.25, 4: 0.75}}, period=2)
-FULL = TransitionTable.full([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.1, 0.2, 0.7]], published=[-2, 0, 5])
+FULL = TransitionTable.by_count({0: {-2: 0.5, 0: 0.5}, 1: {4: 1.0}, 2: {-4: 0.1, -2: 0.2, 3: 0.7}}, period=0)
 LAWS = {"capped": CAPPED, "residues": RESIDUES, "mixed": MIXED, "full": FULL}
 BY_NAME = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 
@@ -171,7 +171,7 @@ def test_a_value_that_no_count_leads_to_is_named_with_the_counts_that_were_tried
     assert bdp.Measured(cells, [3, np.nan, 6], NEVER_ZERO, unmeasured=["county=Beta"]).values.tolist() == [3, 0, 6]
 
 
-NEVER_ZERO = TransitionTable.by_residue([{3: 1.0}, {2: 1.0}, {1: 1.0}])
+NEVER_ZERO = TransitionTable.by_count({0: {3: 1.0}, 1: {2: 1.0}, 2: {1: 1.0}}, period=3)
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,11 @@ NEVER_ZERO = TransitionTable.by_residue([{3: 1.0}, {2: 1.0}, {1: 1.0}])
         (lambda: TransitionTable([1, 0], [[1, 0]]), "deviations must be increasing, but 0 comes after 1"),
         (lambda: TransitionTable([0], [[1.0]], 2), "period must be at most the number of rows, 1"),
         (lambda: TransitionTable.by_count({0: {0: 1.0}, 2: {0: 1.0}}), "the row of x = 1 is missing"),
-        (lambda: TransitionTable.full([0.5, 0.5]), "matrix must have two dimensions"),
         (lambda: FULL.draw(1, (2,), location=[0, 3]), r"of at most 2, .* at position \(1,\) it is 3"),
         (lambda: CAPPED.draw(1, (2,), location=[0, 1.5]), r"at position \(1,\) it is 1.5"),
         (lambda: CAPPED.draw(1, (2,), location=-1), "location must be a count"),
     ],
-    ids=["sum", "negative", "nan", "ragged", "order", "period", "gap", "matrix", "beyond", "fraction", "below"],
+    ids=["sum", "negative", "nan", "ragged", "order", "period", "gap", "beyond", "fraction", "below"],
 )
 def test_bad_tables_are_refused(make, says: str) -> None:
     with pytest.raises(ValueError, match=says):
@@ -197,7 +196,7 @@ def test_bad_tables_are_refused(make, says: str) -> None:
 
 
 def test_what_is_no_list_of_whole_numbers_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"deviations must hold whole numbers, got 0\.5"):
+    with pytest.raises(ValueError, match=r"deviations must hold whole numbers, but 1 is 0\.5"):
         TransitionTable([0, 0.5], [[1, 0]])
     with pytest.raises(TypeError, match="rows must be a mapping"):
         TransitionTable.by_count([{0: 1.0}])

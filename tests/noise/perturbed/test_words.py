@@ -44,7 +44,7 @@ def test_a_release_says_that_the_law_is_not_private(law) -> None:
 def test_nothing_is_said_of_other_laws() -> None:
     other = bdp.Release.from_published(FRAME, [bdp.Measured(CELLS, TRUTH, noise.DiscreteGaussian(2.0))])
     assert "private" not in str(other)
-    full = noise.TransitionTable.full([[0.5, 0.5], [0.5, 0.5]])
+    full = noise.TransitionTable.by_count({0: {0: 0.5, 1: 0.5}, 1: {-1: 0.5, 0: 0.5}}, period=0)
     assert full.not_private == "no differential privacy is claimed for counts perturbed by transition-table"
 
 
@@ -85,7 +85,7 @@ def test_import_on_the_command_line(run) -> None:
     result = run("import", "rounded.csv", "--law", "cell-key ptable.csv", "-o", "keys.nc")
     assert (result.status, result.err) == (0, "")
     again = bdp.Release.from_netcdf("keys.nc").measurements[0].law
-    assert again == noise.cell_key("ptable.csv")
+    assert again == noise.CellKey(noise.read_ptable("ptable.csv"))
     assert bdp.Release.from_netcdf("keys.nc").measurements[0].values.reshape(-1).tolist() == [15, 0, 21, 9, 3, 6]
 
 
