@@ -17,8 +17,10 @@ from bayesdp.noise.arrays import (
     broadcast_scale,
     checked_limit,
     draw_each,
+    equal,
     finite,
     located,
+    log1mexp,
     positive_scale,
     values_and_location,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp.noise.arrays import equal, finite, log1mexp, real, special
+from bayesdp.noise.arrays import finite, special
 from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Clipped, Truncated

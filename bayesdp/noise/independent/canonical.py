@@ -50,8 +50,6 @@ class StandardLaw(IndependentLaw):
         y, mu = values_and_location(values, location)
         return np.asarray(self.standard.logpdf((y - mu) / self.unit)) - math.log(self.unit)
 
-    log_each = log_density
-
     log_density = log_each
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats:
