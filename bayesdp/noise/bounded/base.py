@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -73,8 +73,8 @@ def sums_within(free: Any, mu: Floats, scale: Floats, lower: Floats, upper: Floa
     cells = (
         np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in (away, scale, near - lower, upper - near)
     )
-    out = np.empty((3, mu.size))
-    add_up(*cells, laplace, free.integer, out)
+    out, compiled = np.empty((3, mu.size)), cast("Any", add_up)
+    compiled(*cells, laplace, free.integer, out)
     return near, *out.reshape(3, *mu.shape)
 
 
