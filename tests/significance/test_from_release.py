@@ -83,7 +83,7 @@ def test_the_noise_and_the_trade_off_are_named() -> None:
     found = [odds_ratio_test_from_release(released(law, 3)) for law, _ in LAWS]
     assert [type(own.noise) for own in found] == [
         Tulap, Tulap, WholeNoise, GaussianNoise, GaussianNoise, LaplaceNoise, LaplaceNoise, LaplaceNoise,
-        LaplaceNoise, LaplaceNoise, Tulap, Tulap, LaplaceNoise, LaplaceNoise, LaplaceNoise,
+        LaplaceNoise, LaplaceNoise, LaplaceNoise, LaplaceNoise, LaplaceNoise,
     ]  # fmt: skip
     assert [own.noise.terms for own in found if isinstance(own.noise, LaplaceNoise)] == [1, 4, 1, 1, 1, 1, 1, 1]
     words = [own.tradeoff for own in found]
@@ -98,9 +98,7 @@ def test_the_noise_and_the_trade_off_are_named() -> None:
     assert "scale 1.3" in words[7]
     assert "scale 2.6" in words[8]
     assert "(0.7, 0)-DP" in words[9]  # the 2x2 move is the unit of the norm
-    assert words[10] == "(0.7, 0)-DP"
-    assert words[11] == "(0.4, 0)-DP"
-    assert ["(1.2, 0)-DP" in words[12], "(0.6, 0)-DP" in words[13], "(0.3, 0)-DP" in words[14]] == [True] * 3
+    assert ["(1.2, 0)-DP" in words[10], "(0.6, 0)-DP" in words[11], "(0.3, 0)-DP" in words[12]] == [True] * 3
     assert "most powerful" in found[0].claim
     assert "not canonical" in found[-1].claim
 
