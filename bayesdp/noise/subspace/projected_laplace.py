@@ -257,12 +257,9 @@ def _echelon_rows(invariants: Invariants) -> sp.csr_array:
 def row_basis(invariants: Invariants) -> sp.csr_array:
     """Linearly independent, sparse rows that span the row space; float64, shape (rank, cells).
 
-    For margins and totals they are chosen by structure. Along each dimension every class has a *birth level*: its own
-    level, or if it is the first class within its parent, the birth level of the parent. For a total (level 0) and three
-    labels (level 1) the labels have birth levels 0, 1, 1: given the total, the sums of the second and the third label
-    determine that of the first. With several dimensions the sum over a product of classes is left out if an earlier query
-    has, in every dimension, at least the birth level of its class: it follows from that query and the sums that are in
-    the basis. As many sums are left as the rank.
+    Along each dimension every class has a *birth level*: its own level, or that of its parent if it is the first class within it
+    (the sums of the others determine its own). A sum over a product of classes is left out if an earlier query has, in every
+    dimension, at least the birth level of its class: it follows from that query and the sums in the basis.
     """
     nested = invariants.nested
     if nested is None:
