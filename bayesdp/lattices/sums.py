@@ -86,18 +86,18 @@ def l1_shells(matrix: Ints, largest: int) -> Ints | None:
     ways[0] = 1
     rows: list[int] = []  # that are open
     for cell, column in enumerate(matrix.T):
-        for row in np.flatnonzero((begun[:, cell] == 1) & (column != 0)):
+        for row in np.flatnonzero((begun[:, cell] == 1) & (column != 0)).tolist():
+            if (2 * box[row] + 1) * ways.size > _NUMBERS:
+                return None
             wide = np.zeros((2 * box[row] + 1, *ways.shape), dtype=np.int64)
             wide[box[row]] = ways
-            ways, rows = wide, [int(row), *rows]
-            if ways.size > _NUMBERS:
-                return None
+            ways, rows = wide, [row, *rows]
         spans = np.array(ways.shape[:-1], dtype=np.int64)
         strides = np.array([math.prod(ways.shape[i + 1 : -1]) for i in range(len(rows))], dtype=np.int64)
         _multiply(ways.reshape(-1, largest + 1), column[rows], spans, strides)
-        for row in [row for row in rows if begun[row, cell] == begun[row, -1]]:
-            ways = np.take(ways, box[row], axis=rows.index(row))
-            rows.remove(row)
+        for ended in [row for row in rows if begun[row, cell] == begun[row, -1]]:
+            ways = np.take(ways, box[ended], axis=rows.index(ended))
+            rows.remove(ended)
     return ways
 
 
@@ -198,7 +198,7 @@ def _multiples(length: int) -> L1Series:
 @lru_cache(maxsize=256)
 def _zero_sum(count: int) -> L1Series:
     """See `bayesdp.lattices.fixed_sum.log_normaliser`."""
-    return L1Series(2.0 * np.arange(count), log_weights(count, 0.0), 2, count - 1)
+    return L1Series(2.0 * np.arange(count, dtype=np.float64), log_weights(count, 0.0), 2, count - 1)
 
 
 @lru_cache(maxsize=256)
