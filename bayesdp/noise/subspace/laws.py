@@ -27,6 +27,18 @@ Published tables are rounded: to a dyadic grid by our own mechanism, to a few de
 _PROJECTED_CELLS = 2048  # variances of other invariants than totals: one projection a cell, so for small tables only
 
 
+def share_of_projection(invariants: Invariants) -> Floats | None:
+    """The diagonal of the projection onto the subspace, as a table; None for more than 2048 cells, but for disjoint totals."""
+    shape, cells, blocks = invariants.frame.shape, invariants.frame.size, invariants.blocks
+    if blocks is not None:
+        kept = np.where(blocks < 0, 1.0, 1.0 - 1.0 / np.bincount(blocks + 1)[blocks + 1])
+    elif cells <= _PROJECTED_CELLS:
+        kept = np.diagonal(invariants.project(np.eye(cells).reshape(-1, *shape)).reshape(cells, -1))
+    else:
+        return None
+    return np.asarray(kept.reshape(shape))
+
+
 class SubspaceLaw(TableLaw):
     """Noise on ``{z : A z = 0}``, A the invariants; its kernel is a density in orthonormal coordinates of that space."""
 
@@ -52,18 +64,12 @@ class SubspaceLaw(TableLaw):
         Noise whose variance is the same in all directions: None for more than 2048 cells, unless the invariants are disjoint totals.
         """
         invariants = self.needed(invariants, shape)
-        covariance, blocks, cells = self._covariance(invariants), invariants.blocks, invariants.frame.size
+        covariance = self._covariance(invariants)
         if covariance is None:
             return None
         if isinstance(covariance, float):
-            # That times the diagonal of the projection onto the subspace.
-            if blocks is not None:
-                kept = np.where(blocks < 0, 1.0, 1.0 - 1.0 / np.bincount(blocks + 1)[blocks + 1])
-            elif cells <= _PROJECTED_CELLS:
-                kept = np.diagonal(invariants.project(np.eye(cells).reshape(-1, *shape)).reshape(cells, -1))
-            else:
-                return None
-            return np.asarray(covariance * kept.reshape(shape))
+            kept = share_of_projection(invariants)
+            return None if kept is None else covariance * kept
         # Q C Q^T has the diagonal sum_j (Q L)_ij**2, with C = L L^T.
         factor = np.linalg.cholesky(covariance)
         return np.asarray(np.sum(invariants.from_coordinates(factor.T) ** 2, axis=0))
