@@ -18,8 +18,8 @@ from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
 from bayesdp._wiring import named, names
 from bayesdp.measurements import Measured
+from bayesdp.mechanisms.base import GaussianStatement, stated_loss_of
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
-from bayesdp.mechanisms.families import GaussianStatement, stated_loss_of
 from bayesdp.noise import BoundedLaw
 from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss, StatisticGuarantee
