@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bayesdp.consistency.differences import FALSE_ALARMS, LawCheck, PostProcessedWarning, law_check, warn_of_law
 from bayesdp.consistency.exact import (
     CountedOnceWarning,
     check_consistent,
@@ -13,6 +12,7 @@ from bayesdp.consistency.exact import (
     unmoved,
     unseen_tables,
 )
+from bayesdp.consistency.law_check import FALSE_ALARMS, LawCheck, PostProcessedWarning, law_check, warn_of_law
 from bayesdp.consistency.post_processed import (
     check_not_made_consistent,
     made_consistent,

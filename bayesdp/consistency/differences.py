@@ -24,8 +24,7 @@ that is not empty: differences count where two parts or more surely have records
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -36,15 +35,13 @@ import numpy.typing as npt
 from scipy import stats
 
 from bayesdp._text import printable
-from bayesdp._wiring import connected
 from bayesdp.consistency.exact import Ints, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.queries import SumPart
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+    pass
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -378,128 +375,3 @@ def _chances(
             share = np.bincount(np.clip(np.rint(at), -half, half).astype(np.int64) + half, mass, 2 * half + 1)
         expected += sizes[:, sort, None] * share
     return chances, bins, unit, expected
-
-
-FALSE_ALARMS = 1e-6
-"""Probability, at most, that a release whose numbers do follow their law is warned about, whatever the true table."""
-
-
-class PostProcessedWarning(UserWarning):
-    """The published numbers look clipped, rounded or made consistent after the noise was added, or as if they were of two tables."""
-
-
-_INCOMPATIBLE = 1e-4
-"""The p-value below which `observe`, fits, ``bayesdp import`` and reports say that numbers do not fit their law."""
-
-
-@dataclass(frozen=True, eq=False)
-class LawCheck:
-    """What `bayesdp.check_law` found: the differences of published sums that are equal in every table, group by group.
-
-    Attributes
-    ----------
-    groups : tuple
-        Differences of two sets of sums each; see `table` for what is known of them.
-    left_out : tuple of str
-        What was not compared, and why.
-    """
-
-    groups: tuple[Differences, ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def pvalue(self) -> float:
-        """The smallest p-value times the number of groups, a bound whatever their dependence; NaN where nothing is compared."""
-        pvalues = [group.pvalue for group in self.groups]
-        return min(1.0, min(pvalues) * len(pvalues)) if pvalues else np.nan
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row a group: the number of differences, how many are impossible, p-values and that of all of them together.
-
-        ``single`` is that of the largest difference, ``large`` of all sizes, ``shape`` of how many there are of each size, too few
-        or too many (NaN where that is not used). ``spread``: the mean square of the differences over what the law says.
-        """
-        import pandas as pd
-
-        columns = ["number", "impossible", "single", "large", "shape", "spread", "pvalue"]
-        rows = {group.words: [getattr(group, name) for name in columns] for group in self.groups}
-        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-
-    @property
-    def worst(self) -> tuple[tuple[str, float, float, float], ...]:
-        """The least likely differences of each group: the sum by name, what both sides say, and the probability of it alone."""
-        return tuple(
-            sorted(
-                (difference for group in self.groups for difference in group.worst),
-                key=lambda difference: difference[3],
-            )
-        )
-
-    def plot(self, most: int = 4) -> Figure:
-        """Draw how many differences there are of each size, of `most` groups, worst first, beside what the law says.
-
-        In counts, or in standard deviations of each; the last bins hold all that is farther out. ValueError without differences.
-        """
-        figure: Figure = connected("draw a check of a law")(self, most)
-        return figure
-
-    def contradiction(self, apart: Callable[[int, int], bool]) -> Differences | None:
-        """The worst of those groups whose two sources are apart, if it is too far for `FALSE_ALARMS`."""
-        between = [group for group in self.groups if apart(*group.sources)]
-        worst = min(between, key=lambda group: group.too_far, default=None)
-        return worst if worst is not None and worst.too_far < FALSE_ALARMS / len(between) else None
-
-    @property
-    def found(self) -> tuple[str, str]:
-        """What fits least, and what may be behind it."""
-        worst = min(self.groups, key=lambda group: group.pvalue, default=None)
-        if worst is None:
-            return "no published sums have to agree", ""
-        if not worst.shape < 0.5 * worst.too_far:
-            words, ratio = f"{worst.words}: {worst.told}", np.inf
-        else:
-            words, ratio = f"{worst.words}: mean square {worst.spread:.2g} of the law's in {worst.number}", worst.spread
-        if ratio > 1.1:
-            return (
-                words,
-                "The noise is larger than stated, or numbers are of different times or populations, or one is wrong",
-            )
-        if ratio > 0.9:
-            return words, "Differences are spread otherwise than the law says"
-        return words, (
-            "They contradict one another less than noise of their own makes them: totals that are sums of published cells are no "
-            "measurements of their own, leave them out; or the noise is smaller than stated"
-        )
-
-    @property
-    def warning(self) -> str | None:
-        """What does not fit, in words; None where the p-value is not below 1e-4."""
-        if not self.pvalue < _INCOMPATIBLE:
-            return None
-        words, why = self.found
-        return (
-            f"the published numbers are not compatible with the stated law, whatever the true table (p = {self.pvalue:.2g}): "
-            f"{words}. {why}. A posterior under this law would be wrong; look at bayesdp.check_law(release)"
-        )
-
-    def __repr__(self) -> str:
-        words, why = self.found
-        number = sum(group.number for group in self.groups)
-        first = f"p = {self.pvalue:.2g}, {len(self.groups)} groups of sums that have to agree, {number:,} differences"
-        lines = [f"<LawCheck: {words if np.isnan(self.pvalue) else first}"]
-        lines += [f"fits least: {words}"] * bool(why) + [why] * (self.pvalue < _INCOMPATIBLE)
-        return "\n  ".join([*lines, *(f"not compared: {measurement}" for measurement in self.left_out)]) + ">"
-
-
-def law_check(measurements: Iterable[Measured], exact: Iterable[Exact]) -> LawCheck:
-    """The check of measurements and exact parts of one table."""
-    answers, left_out = answers_of(measurements, exact)
-    groups, more = differences_of(answers)
-    return LawCheck(tuple(groups), tuple(left_out + more))
-
-
-def warn_of_law(check: LawCheck) -> None:
-    """Warn where numbers are not compatible with their law, at the line that called the caller."""
-    if check.warning is not None:
-        warnings.warn(check.warning, PostProcessedWarning, stacklevel=3)

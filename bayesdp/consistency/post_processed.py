@@ -17,15 +17,14 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp.consistency.differences import (
-    FALSE_ALARMS,
     Differences,
-    PostProcessedWarning,
     agreeing,
     answers_of,
     differences_of,
     grid_of,
 )
 from bayesdp.consistency.exact import ExactPart, equalities, meet, row_map
+from bayesdp.consistency.law_check import FALSE_ALARMS, PostProcessedWarning
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names
 from bayesdp.queries import SumPart

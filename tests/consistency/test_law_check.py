@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from itertools import combinations, product
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from scipy import stats
+from scipy import linalg, stats
 
 import bayesdp as bdp
 from bayesdp.cli import main
@@ -221,6 +222,54 @@ def test_real_noise_is_binned_by_its_law():
     exact = np.diff(stats.norm.cdf(edges), prepend=0.0, append=1.0)
     np.testing.assert_allclose(group.expected, 16 * exact, rtol=1e-3, atol=1e-6)
     assert group.spread == pytest.approx(1 / 18)
+
+
+def test_least_squares_are_those_of_dense_matrices():
+    rng, law = (
+        np.random.default_rng(8),
+        N.Gaussian(np.exp(rng_scales := np.random.default_rng(1).uniform(0, 1, (15, 2)))),
+    )
+    assert rng_scales.shape == (15, 2)
+    x = rng.poisson(30, (15, 2))
+    hidden = np.zeros(15, dtype=bool)
+    hidden[3] = True
+    rows = np.where(hidden, np.nan, N.Gaussian(2.0).draw(rng, (15,), location=x.sum(1)))
+    weights = bdp.LinearQuery(AREAS, rng.integers(-2, 3, (6, 30)), [f"w{k}" for k in range(6)])
+    measured = [
+        bdp.Measured(bdp.Identity(AREAS), law.draw(rng, (15, 2), location=x), law),
+        bdp.Measured(bdp.Margins(AREAS, ["area"]), rows, N.Gaussian(2.0), unmeasured=hidden),
+        bdp.Measured(weights, N.Gaussian(4.0).draw(rng, (6,), location=weights.apply(x)), N.Gaussian(4.0)),
+    ]
+    exact = [bdp.Exact(bdp.Margins(AREAS, ["sex"]), x.sum(0))]
+    found = law_check(measured, exact).chi_square
+    matrix = np.vstack([own.query.matrix.toarray()[~own.unmeasured.reshape(-1)] for own in measured]).astype(float)
+    values = np.concatenate([own.values[~own.unmeasured].reshape(-1) for own in measured])
+    sd = np.concatenate([np.sqrt(own.law.variance(own.query.shape))[~own.unmeasured].reshape(-1) for own in measured])
+    known = exact[0].query.matrix.toarray().astype(float)
+    free = linalg.null_space(known)
+    start = np.linalg.lstsq(known, x.sum(0).astype(float), rcond=None)[0]
+    a, b = matrix @ free / sd[:, None], (values - matrix @ start) / sd
+    rest = b - a @ np.linalg.lstsq(a, b, rcond=None)[0]
+    assert found.statistic == pytest.approx(rest @ rest, rel=1e-5)
+    assert found.df == len(b) - np.linalg.matrix_rank(a) == 15 - 1 + 6 + 2
+    assert found.pvalue == pytest.approx(
+        2 * min(stats.chi2.sf(rest @ rest, found.df), stats.chi2.cdf(rest @ rest, found.df)), rel=1e-3
+    )
+
+
+def test_a_chi_square_of_noise_that_is_not_normal():
+    """Laplace noise: its p-value where there are many contradictions, none where there are few."""
+    law, rng = N.Laplace(3.0), np.random.default_rng(4)
+    few, many = ({"area": [f"a{i}" for i in range(n)]} for n in (20, 400))
+    for table, known in ((few, False), (many, True)):
+        query = bdp.Identity(table)
+        p = [
+            law_check(published(table, [query] * 2, rng.poisson(9, query.shape), law, rng), []).chi_square.pvalue
+            for _ in range(100)
+        ]
+        assert np.isfinite(p).all() == known
+    assert 0.25 < np.mean(p) < 0.9
+    assert np.mean(np.array(p) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
 
 
 # -------------------------------------------------------------------------------------------------- levels of the p-value
@@ -492,6 +541,7 @@ def test_its_table_its_words_and_its_picture(tmp_path):
     ]
     assert found.table["number"].tolist() == [15, 2]
     assert "fits least: " in repr(found)
+    assert "chi-square" in repr(found)
     axes = found.plot().axes
     assert [own.get_xlabel() for own in axes] == ["difference (count)"] * 2
     assert sum(bar.get_height() for bar in axes[0].patches) == 15
@@ -500,8 +550,12 @@ def test_its_table_its_words_and_its_picture(tmp_path):
 
 def test_it_is_worked_out_once(monkeypatch):
     """By `from_published`, and not again by `observe`."""
-    calls, known = [], differences.differences_of
-    monkeypatch.setattr(differences, "differences_of", lambda own: (calls.append(1), known(own))[1])
+    calls = []
+    monkeypatch.setattr(
+        sys.modules[law_check.__module__],
+        "differences_of",
+        lambda own: (calls.append(1), differences.differences_of(own))[1],
+    )
     observed(noisy_release(LAW_4))
     assert len(calls) == 1
 
