@@ -159,8 +159,8 @@ def test_the_semi_adjacent_parameter_by_listing_or_limits() -> None:
     # All pairs are no junction tree: the Graver basis of the invariants limits it, whatever the number of records (480).
     limits = compose(*(exact(query, large) for query in pairs))
     found = limits.semi_adjacency
-    assert (found.value, found.lower, found.upper, found.method) == (None, 4, 5, "bound")
-    assert "Semi-adjacent parameter: between 4 and 5" in str(limits)
+    assert (found.value, found.lower, found.upper, found.method) == (None, 1, 5, "bound")
+    assert "Semi-adjacent parameter: between 1 and 5" in str(limits)
 
 
 # ------------------------------------------------------------------------------------------------------ total loss
