@@ -156,6 +156,7 @@ class Answers:
     counted: Mask  # may be of that law, and may have been published
     terms: tuple[Term, ...] = ()
     which: Ints | None = None  # the term of each answer
+    variance: Floats | None = None  # of additive noise
     grid: float = 0.0  # of real numbers as they were published; 0 of whole ones
     finely: bool = True  # whether terms are those of the answers, or somewhat larger
     keyed: str = ""  # the law, where it gives the same records the same number
@@ -171,7 +172,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
         alone = len(measured.query.parts) == 1
         asked, hidden = ~measured.unmeasured.reshape(-1), measured.withheld.reshape(-1)
         low, high, which = np.full(count, -np.inf), np.full(count, np.inf), np.zeros(count, dtype=np.int64)
-        sure, counted, finely = asked & ~hidden, asked, True
+        sure, counted, finely, variance = asked & ~hidden, asked, True, None
         if hasattr(law, "transitions") and not isinstance(law, UnknownPerturbation):
             table = law.transitions
             low = np.where(sure, np.maximum(values - table.highest, 0.0), 0.0)
@@ -181,6 +182,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
             terms = [Term((repr(law.describe()), 0.0), table, bounded=True)]
         elif law.at_scales(1.0) is not None:
             scale = np.broadcast_to(law.scale, measured.query.shape).reshape(-1)
+            variance = np.asarray(law.variance(measured.query.shape)).reshape(-1)
             finely = len(np.unique(scale)) <= _SCALES
             if not finely:  # a larger scale makes noise larger
                 scale = np.exp(np.ceil(np.log(scale) / 0.05) * 0.05)
@@ -198,7 +200,7 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
             found.append(
                 Answers(
                     source, called, part, values[rows], low[rows], high[rows], sure[rows], counted[rows], tuple(terms), which[rows],
-                    grid, finely, keyed,
+                    None if variance is None else variance[rows], grid, finely, keyed,
                 )
             )  # fmt: skip
     for place, item in enumerate(exact):
