@@ -50,9 +50,16 @@ from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Ga
 from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, censored_counts
+from bayesdp.noise.perturbed.cell_key import CellKey, UnknownPerturbation, cell_key, censored_counts
 from bayesdp.noise.perturbed.censored import Censored
-from bayesdp.noise.perturbed.tables import ConventionalRounding, RandomRounding, TransitionTable, read_ptable
+from bayesdp.noise.perturbed.tables import (
+    ConventionalRounding,
+    RandomRounding,
+    TransitionTable,
+    conventional_rounding,
+    random_rounding,
+    read_ptable,
+)
 from bayesdp.noise.polytope import KNorm, SemiKNorm
 from bayesdp.noise.subspace.laws import CorrelatedGaussian, ExtendedLaplace, ProjectedGaussian
 from bayesdp.noise.subspace.projected_laplace import ProjectedLaplace
@@ -64,6 +71,6 @@ __all__ = [
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
     "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength", "NoiseLaw", "PerturbedLaw",
     "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "SemiKNorm", "SubspaceNorm", "TransitionTable",
-    "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "censored_counts",
-    "exponential_loss", "law_names", "normal_loss", "parse_law", "read_ptable",
+    "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
+    "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding", "read_ptable",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
-from bayesdp.noise.perturbed.tables import TransitionTable
+from bayesdp.noise.perturbed.tables import TransitionTable, read_ptable
 from bayesdp.queries import Query
 
 _EDGE = 1e-9
@@ -307,6 +307,17 @@ class CellKey(PerturbedLaw):
     def __repr__(self) -> str:
         given = (f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)
         return f"CellKey({', '.join(given)})"
+
+
+def cell_key(ptable: TransitionTable | str | Path | None = None, **stated: Any) -> CellKey:
+    """Counts perturbed by cell keys, by a table, the path of its file (`read_ptable`), or what `CellKey` takes in its place.
+
+    Examples
+    --------
+    >>> print(cell_key(max_deviation=5, variance=3.0, not_smaller_than=3))
+    cell-key max_deviation=5 variance=3.0 not_smaller_than=3 zeros=kept
+    """
+    return CellKey(read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable, **stated)
 
 
 def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +172,28 @@ SUM_TOLERANCE = 1e-8
 """How far the sum of a row may be from 1."""
 
 _MOST_ENTRIES = 20_000_000
+
+
+def random_rounding(base: int, probabilities: Sequence[float] | None = None) -> RandomRounding:
+    """Counts rounded at random to a base, as `RandomRounding`: 3 at Stats NZ, 5 at Statistics Canada.
+
+    Examples
+    --------
+    >>> print(random_rounding(3))
+    random-rounding base=3
+    """
+    return RandomRounding(base, probabilities)
+
+
+def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
+    """Counts rounded to the nearest multiple of a base, as `ConventionalRounding`.
+
+    Examples
+    --------
+    >>> print(conventional_rounding(10))
+    conventional-rounding base=10 ties=up
+    """
+    return ConventionalRounding(base, ties)
 
 
 @dataclass(frozen=True, eq=False)
