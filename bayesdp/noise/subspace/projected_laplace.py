@@ -317,6 +317,8 @@ def _gram_factor(invariants: Invariants) -> spl.SuperLU:
 
 def log_gram(invariants: Invariants) -> float:
     """Logarithm of ``det(R R^T)`` for the rows R of `row_basis`."""
+    if invariants.nested is not None:
+        return invariants.nested.log_gram
     return float(np.sum(np.log(np.abs(_gram_factor(invariants).U.diagonal())))) if invariants.rank else 0.0
 
 
