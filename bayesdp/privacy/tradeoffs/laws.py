@@ -185,7 +185,7 @@ def tradeoff(p: Any, q: Any) -> TradeOff:
     array([1.  , 0.25, 0.  ])
     >>> from scipy.stats import logistic
     >>> print(f"{tradeoff(logistic(0, 1), logistic(1, 1))(0.05):.6f}")
-    0.874838
+    0.874839
     """
     if hasattr(p, "cdf") or hasattr(q, "cdf"):
         for law, argument in ((p, "p"), (q, "q")):
