@@ -166,6 +166,12 @@ class NestedSums:
         """Number of linearly independent sums."""
         return sum(self.component_size(s) for s in self.components)
 
+    @property
+    def is_two_way(self) -> bool:
+        """Whether the sums are the two one-way margins of a two-way table."""
+        tops = tuple(len(axis.codes) - 1 for axis in self.axes)
+        return len(tops) == 2 and set(self.generators) == {(tops[0], 0), (0, tops[1])}
+
     @cached_property
     def log_gram(self) -> float:
         """Logarithm of ``det(R R^T)`` for sums R whose integer combinations are those of all sums, without redundant ones."""

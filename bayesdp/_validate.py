@@ -232,3 +232,28 @@ def generator_of(rng: Seed) -> np.random.Generator:
     """Accept what `random_generator` accepts; None makes a generator from the entropy of the operating system."""
     generator = random_generator(rng)
     return np.random.default_rng() if generator is None else generator
+
+
+MAX_SCALE = 2.0**46
+"""Scales must be smaller, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
+
+MIN_SCALE = 2.0**-400
+"""Scales must be at least this, so that squares of what is measured in them are numbers too; nobody needs smaller ones."""
+
+
+def positive_rate(value: Any, argument: str) -> float:
+    """Accept one positive number whose inverse is a scale: more than ``1 / MAX_SCALE``, at most ``1 / MIN_SCALE``."""
+    rate = positive_real(value, argument)
+    if not 1.0 / MAX_SCALE < rate <= 1.0 / MIN_SCALE:
+        raise ValueError(
+            f"{argument} must be greater than 2**-46, so that noise is not of 2**53 or more, and at most 2**400, got {value!r}"
+        )
+    return rate
+
+
+def positive_number(value: Any, argument: str) -> float:
+    """Accept one positive number below `MAX_SCALE`."""
+    scale = positive_real(value, argument)
+    if not MIN_SCALE <= scale < MAX_SCALE:
+        raise ValueError(f"{argument} must be smaller than 2**46, and at least 2**-400, got {value!r}")
+    return scale

@@ -29,7 +29,7 @@ from bayesdp.mechanisms import (
 from bayesdp.noise import DiscreteGaussian, Gaussian, Laplace
 from bayesdp.papers.subspace import project
 from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, SamplerStatement, gaussian_epsilon, semi_adjacency
-from bayesdp.privacy.pairs import BOUNDS
+from bayesdp.privacy.words import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Query, Totals
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency_of_tables
 

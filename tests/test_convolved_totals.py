@@ -17,7 +17,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import PairLoss, rho_to_epsilon
-from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, SemiAdjacent, relation_from
+from bayesdp.privacy.words import Conforming, Convolved, Neighbours, SemiAdjacent, relation_from
 from bayesdp.queries import LinearQuery
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}

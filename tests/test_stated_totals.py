@@ -18,7 +18,7 @@ from bayesdp.mechanisms import (
     SemiNorm,
 )
 from bayesdp.privacy import Difference, PairLoss
-from bayesdp.privacy.pairs import Conforming, Neighbours
+from bayesdp.privacy.words import Conforming, Neighbours
 
 TOTAL = bdp.Totals({"county": ["A", "B", "C"]})
 TABLE = {"a": list("xyz"), "b": list("uvw")}

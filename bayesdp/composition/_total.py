@@ -25,11 +25,18 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, LossAt, PureDP
-from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, Relation, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import (
+    Conforming,
+    Convolved,
+    Neighbours,
+    Relation,
+    SemiAdjacent,
+    SemiAdjacentWithin,
+    Statement,
+)
 from bayesdp.queries import SumPart, Totals
 from bayesdp.release import Release
 from bayesdp.sensitivities.differences import NORMS

@@ -28,8 +28,7 @@ from bayesdp.mechanisms.stated import (
 )
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.losses import ApproximateDP, LossAt
-from bayesdp.privacy.pairs import Conforming, Convolved, Neighbours, Relation, Sentence
-from bayesdp.privacy.words import SamplerStatement
+from bayesdp.privacy.words import Conforming, Convolved, Neighbours, Relation, SamplerStatement, Sentence
 from bayesdp.release import Measured, Release
 from bayesdp.sensitivities.differences import NORMS
 from bayesdp.sensitivities.kept import kept_differences

@@ -21,7 +21,6 @@ from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.moves import families
 from bayesdp.queries import Query
 from bayesdp.queries.parts import exact_product, largest_size
 
@@ -375,7 +374,7 @@ def _about(cell: int, stated: Iterable[tuple[str, Query, Ints]]) -> list[str]:
 
 def is_two_way(invariants: Invariants) -> bool:
     """Whether the invariants are exactly both margins of a two-way table."""
-    return invariants.nested is not None and families.is_two_way(invariants.nested)
+    return invariants.nested is not None and invariants.nested.is_two_way
 
 
 def cells_of(system: System, row: int) -> Ints:

@@ -20,12 +20,12 @@ import numpy.typing as npt
 from bayesdp import _validate
 from bayesdp._docs import with_shared_parameters
 from bayesdp._text import printable
+from bayesdp._validate import positive_number, positive_rate
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
 from bayesdp.noise import NoiseLaw
-from bayesdp.noise.arrays import positive_number, positive_rate
 from bayesdp.privacy import (
     DIFFERENCES,
     EXACT_SAMPLER,
@@ -38,8 +38,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
-from bayesdp.privacy.pairs import Conforming, Neighbours, SemiAdjacent
-from bayesdp.privacy.words import OnePerson, SamplerStatement, Statement
+from bayesdp.privacy.words import Conforming, Neighbours, OnePerson, SamplerStatement, SemiAdjacent, Statement
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release

@@ -33,9 +33,8 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import CanonicalSteps, Fixed, IntegersOnly
 from bayesdp.privacy.losses import ApproximateDP, GaussianDP, Loss, PureDP
-from bayesdp.privacy.pairs import Sentence
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import Sentence, Statement
 from bayesdp.queries import LinearQuery, SumPart
 
 _GRID_BITS = 20

@@ -29,8 +29,7 @@ from bayesdp.privacy import (
     query_sensitivity,
 )
 from bayesdp.privacy.losses import Loss, LossAt
-from bayesdp.privacy.pairs import Neighbours, SemiAdjacent, SemiAdjacentWithin
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import Neighbours, SemiAdjacent, SemiAdjacentWithin, Statement
 from bayesdp.queries import Query, shown_unit
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact

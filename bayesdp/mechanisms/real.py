@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import noise
-from bayesdp._validate import MAX_COUNT, choice, positive_real
+from bayesdp._validate import MAX_COUNT, choice, positive_number, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
 from bayesdp.mechanisms.base import AdditiveMechanism, GaussianStatement, PureStatement
@@ -24,7 +24,6 @@ from bayesdp.mechanisms.protects import (
     SemiAdjacentTables,
     WithinNoiseSpace,
 )
-from bayesdp.noise.arrays import positive_number
 from bayesdp.noise.subspace.subspace_norm import NORMS
 from bayesdp.privacy import (
     DIFFERENCES,

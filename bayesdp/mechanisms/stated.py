@@ -33,8 +33,7 @@ from bayesdp.noise import (
 from bayesdp.privacy import Guarantee, PairLoss
 from bayesdp.privacy.caveats import Smooth
 from bayesdp.privacy.losses import Loss
-from bayesdp.privacy.pairs import SemiAdjacent, SemiAdjacentWithin
-from bayesdp.privacy.words import OnePerson
+from bayesdp.privacy.words import OnePerson, SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Measured, Release
 

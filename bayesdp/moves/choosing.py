@@ -12,7 +12,7 @@ from bayesdp._nested import NestedSums
 from bayesdp.invariants import Invariants
 from bayesdp.moves.builder import UNPROVED, Builder
 from bayesdp.moves.computed import COMPUTED_CELLS, computed_moves
-from bayesdp.moves.families import is_decomposable, is_two_way, product_families, row_of_cell
+from bayesdp.moves.families import is_decomposable, product_families, row_of_cell
 from bayesdp.moves.listed import directions_on, single_cells
 from bayesdp.moves.moves import Kept, Moves
 
@@ -186,7 +186,7 @@ def _nested_families(
         builder.product(factors)
     if len(nested.generators) == 1:
         return True, _PAIRS
-    if limited and is_two_way(nested):
+    if limited and nested.is_two_way:
         rows, columns = np.nonzero(allowed.reshape(invariants.frame.shape))
         builder.cycles(rows, columns, np.flatnonzero(allowed))
         return True, _CYCLES

@@ -168,12 +168,6 @@ def family_sizes(nested: NestedSums) -> list[list[int]]:
     return sizes
 
 
-def is_two_way(nested: NestedSums) -> bool:
-    """Whether the sums are the two one-way margins of a two-way table."""
-    tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
-    return len(tops) == 2 and set(nested.generators) == {(tops[0], 0), (0, tops[1])}
-
-
 def is_decomposable(nested: NestedSums) -> bool:
     """Whether the sums are margins (no group totals) that form a decomposable set.
 

@@ -18,33 +18,10 @@ import numpy.typing as npt
 import scipy.special
 
 from bayesdp import _validate
+from bayesdp._validate import MAX_SCALE, MIN_SCALE, positive_number
 
 type Floats = npt.NDArray[np.float64]
 type Limit = float | Floats
-
-MAX_SCALE = 2.0**46
-"""Scales must be smaller, so that noise at a hundred scales stays below 2**53 and is an exact integer."""
-
-MIN_SCALE = 2.0**-400
-"""Scales must be at least this, so that squares of what is measured in them are numbers too; nobody needs smaller ones."""
-
-
-def positive_rate(value: Any, argument: str) -> float:
-    """Accept one positive number whose inverse is a scale: more than ``1 / MAX_SCALE``, at most ``1 / MIN_SCALE``."""
-    rate = _validate.positive_real(value, argument)
-    if not 1.0 / MAX_SCALE < rate <= 1.0 / MIN_SCALE:
-        raise ValueError(
-            f"{argument} must be greater than 2**-46, so that noise is not of 2**53 or more, and at most 2**400, got {value!r}"
-        )
-    return rate
-
-
-def positive_number(value: Any, argument: str) -> float:
-    """Accept one positive number below `MAX_SCALE`."""
-    scale = _validate.positive_real(value, argument)
-    if not MIN_SCALE <= scale < MAX_SCALE:
-        raise ValueError(f"{argument} must be smaller than 2**46, and at least 2**-400, got {value!r}")
-    return scale
 
 
 def positive_scale(value: Any, argument: str) -> float | Floats:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from bayesdp import _validate
 from bayesdp._docs import with_sections
+from bayesdp._validate import positive_number, positive_rate
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import positive_number, positive_rate
 from bayesdp.noise.base import Floats, Ints, NoiseLaw
 
 _FACTS = "Support   {support} that change no invariant\nMean      0\nVariance  {variance}"

@@ -35,8 +35,7 @@ from bayesdp.mechanisms.stated import alike
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements
 from bayesdp.privacy.losses import LossAt, PureDP
-from bayesdp.privacy.pairs import Neighbours
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import Neighbours, Statement
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 

@@ -40,11 +40,10 @@ from bayesdp.privacy.canonical import points
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.gaussian import rho_to_epsilon
 from bayesdp.privacy.guarantee import group_loss
-from bayesdp.privacy.pairs import SemiAdjacent
 from bayesdp.privacy.semi_guarantees import SemiGuarantee, fixes_total, follows
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import SemiAdjacent, Statement
 from bayesdp.queries import Query, Totals
 from bayesdp.sensitivities.differences import Features, conforming_pairs, record_distance
 from bayesdp.sensitivities.semi_adjacent import (

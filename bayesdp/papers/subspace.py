@@ -43,8 +43,7 @@ from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.factorization import MAX_DIMENSION, just_containing, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
-from bayesdp.privacy.pairs import Conforming, Neighbours
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import Conforming, Neighbours, Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release

@@ -41,9 +41,7 @@ from bayesdp.privacy.gaussian import (
     rho_within,
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
-from bayesdp.privacy.losses import split_budget
-from bayesdp.privacy.pairs import PairLoss, gaussian_pairs, pure_pairs
-from bayesdp.privacy.smooth import smooth_gaussian_delta, smooth_loss
+from bayesdp.privacy.losses import smooth_gaussian_delta, smooth_loss, split_budget
 from bayesdp.privacy.tradeoffs.base import TradeOff, composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.laws import (
     approximate_dp,
@@ -54,7 +52,7 @@ from bayesdp.privacy.tradeoffs.laws import (
     tradeoff_from_description,
 )
 from bayesdp.privacy.tradeoffs.profile import tradeoff_delta, tradeoff_epsilon
-from bayesdp.privacy.words import EXACT_SAMPLER, SamplerStatement
+from bayesdp.privacy.words import EXACT_SAMPLER, PairLoss, SamplerStatement, gaussian_pairs, pure_pairs
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
     Sensitivity,

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.losses import Loss
-from bayesdp.privacy.smooth import smooth_loss
+from bayesdp.privacy.losses import Loss, smooth_loss
 from bayesdp.privacy.words import Choice, Statement
 
 

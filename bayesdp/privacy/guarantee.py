@@ -14,15 +14,18 @@ from bayesdp._text import printable
 from bayesdp.privacy import caveats
 from bayesdp.privacy.caveats import Sentence
 from bayesdp.privacy.losses import LOSS_KINDS, Loss, LossAt, stated_loss
-from bayesdp.privacy.pairs import UNITS, Neighbours, PairLoss, relation_from
 from bayesdp.privacy.words import (
     EXACT_SAMPLER,
+    UNITS,
+    Neighbours,
     OnePerson,
+    PairLoss,
     SamplerStatement,
     Statement,
     described_from,
     exactly,
     loss_words,
+    relation_from,
 )
 
 GROWTH: Mapping[str, str] = {
@@ -113,7 +116,7 @@ class Guarantee:
         them): ``epsilon``; ``rho``; ``epsilon`` and ``delta``; ``mu``. A mapping of these is taken as one. At k steps of that
         size see `bayesdp.privacy.group_loss`.
     unit : {"l1", "l2", "linf", "K", "Mahalanobis"}
-        Norm in which the difference of two tables is measured, in counts, see `bayesdp.privacy.pairs.UNITS`.
+        Norm in which the difference of two tables is measured, in counts, see `bayesdp.privacy.words.UNITS`.
     pairs : tuple of PairLoss
         One row for each kind of neighbouring tables that share the invariants: size of the difference, loss.
     determined_cells : tuple of str

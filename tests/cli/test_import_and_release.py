@@ -50,7 +50,7 @@ def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
         rows = product(*(own if dim in name else [""] for dim, own in labels.items()))
         lines = [",".join([*row, "1" if name == "abc" else "3"]) for row in rows]
         Path(f"{name}.csv").write_text("\n".join(["a,b,c,count", *lines, ""]))
-    monkeypatch.setattr("bayesdp.fibers.feasible.LONGEST", 0.0)
+    monkeypatch.setattr("bayesdp.fibers.fiber.LONGEST", 0.0)
     exact = [word for name in ("ab", "bc", "ac") for word in ("--exact", f"{name}.csv")]
     failed(run("import", "abc.csv", *exact, *IMPORT[4:]), "no table was found in 0 s", "fewer exact or bounded")
 

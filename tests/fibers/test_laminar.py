@@ -112,7 +112,7 @@ def test_large_tables_need_no_program(monkeypatch):
     def no_program(*_, **__):
         raise AssertionError("a program was solved")
 
-    monkeypatch.setattr("bayesdp.fibers.feasible.milp", no_program)
+    monkeypatch.setattr("bayesdp.fibers.fiber.milp", no_program)
     monkeypatch.setattr("bayesdp.fibers.fiber.milp", no_program)
     monkeypatch.setattr("bayesdp.fibers.fiber.determined_cells", no_program)
     zeros = np.random.default_rng(1).permutation(80_000)[:40_000]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bayesdp.privacy import DIFFERENCES, Guarantee, PairLoss
-from bayesdp.privacy.pairs import Conforming, Difference, Neighbours, Relation, SemiAdjacent, Sentence, relation_from
+from bayesdp.privacy.words import Conforming, Difference, Neighbours, Relation, SemiAdjacent, Sentence, relation_from
 from bayesdp.sensitivities.kept import ADDED
 
 RELATIONS: list[Relation] = [

@@ -14,7 +14,7 @@ import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import k_norm
 from bayesdp.privacy import DIFFERENCES, gaussian_delta
-from bayesdp.privacy.pairs import BOUNDS
+from bayesdp.privacy.words import BOUNDS
 from bayesdp.sensitivities import kept as module
 from bayesdp.sensitivities.counted import agreement, agreements
 from bayesdp.sensitivities.kept import difference_lengths

@@ -369,7 +369,7 @@ def test_a_search_that_is_stopped_names_what_stays_forbidden(monkeypatch):
     total = bdp.Exact(bdp.Totals(frame), 40)  # 30, 34, .., 54 are possible
     rounded = bdp.Measured(bdp.Totals(frame), 40, bdp.noise.ConventionalRounding(5))
     model = model_of(bdp.Release.from_published(frame, [cells, rounded], [total]))
-    monkeypatch.setattr("bayesdp.fibers.feasible.LONGEST", 0.0)
+    monkeypatch.setattr("bayesdp.fibers.fiber.LONGEST", 0.0)
     with model, pytest.raises(ValueError, match=r"no first table of x.*in 0 s.*initvals") as error:
         FiberGibbs(compile_kwargs={"mode": PYTHON})
     assert re.search(r"forbade longest in a search by moves: (a=a\d \(published 7\)(; )?){3};", str(error.value)), (

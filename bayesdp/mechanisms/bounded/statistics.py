@@ -25,8 +25,7 @@ from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, PureDP, all_of
-from bayesdp.privacy.pairs import Neighbours
-from bayesdp.privacy.words import Statement
+from bayesdp.privacy.words import Neighbours, Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.statistics import Sensitivity, stated_sensitivity

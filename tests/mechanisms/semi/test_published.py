@@ -22,7 +22,7 @@ from bayesdp.mechanisms import (
     SemiProjectedLaplace,
 )
 from bayesdp.mechanisms.protects import SemiAdjacentTables
-from bayesdp.privacy.pairs import SemiAdjacent, SemiAdjacentWithin
+from bayesdp.privacy.words import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from tests.comparison.variation import assert_close_in_variation

@@ -24,7 +24,7 @@ from bayesdp.mechanisms.protects import SemiAdjacentTables, safe_adjacency
 from bayesdp.noise import DiscreteLaplace, KNorm, ProjectedLaplace
 from bayesdp.papers.semi_dp import compare, semi_project
 from bayesdp.privacy import SemiGuarantee, gaussian_dp, semi_adjacency
-from bayesdp.privacy.pairs import BOUNDS
+from bayesdp.privacy.words import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 
 pytestmark = pytest.mark.interpreted

@@ -22,7 +22,7 @@ from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.plots.noise import draw_noise_law
 from bayesdp.plots.noise_scale import noise_scale
 from bayesdp.privacy import Guarantee, PairLoss, StatisticGuarantee
-from bayesdp.privacy.pairs import Neighbours
+from bayesdp.privacy.words import Neighbours
 from bayesdp.significance import odds_ratio_test_from_release
 from tests.comparison.enumeration import box
 from tests.comparison.variation import assert_close_in_variation
