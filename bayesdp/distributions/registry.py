@@ -90,7 +90,8 @@ def distribution_of(law_type: type[NoiseLaw]) -> Any:
     >>> distribution_of(noise.DiscreteLaplace) is distributions.DiscreteLaplace
     True
     """
-    named("distribution", law_type.name, {})  # which registers those of papers
+    if law_type not in _DISTRIBUTIONS:
+        named("distribution", law_type.name, {})  # which registers those of papers
     if law_type not in _DISTRIBUTIONS:
         factory = next((_FACTORIES[base] for base in law_type.__mro__ if base in _FACTORIES), None)
         if factory is not None:

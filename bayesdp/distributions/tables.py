@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from functools import singledispatch
+from functools import cache, singledispatch
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
@@ -234,6 +234,12 @@ def _norm(law: HullLaw, noise: Any, invariants: Invariants) -> Any:
     return table_gauge(noise, law.ball(invariants), invariants)
 
 
+@cache
+def _know_step_methods() -> None:
+    """Tell PyMC of the step methods of the package, once."""
+    connected("register step methods")()
+
+
 def signature_of(invariants: Invariants, *inputs: str) -> str:
     """The signature of random tables around a location: all dimensions of the table are core dimensions."""
     core = f"({','.join(ascii_lowercase[: len(invariants.frame.shape)])})"
@@ -311,7 +317,7 @@ def of_tables(law: Any, example: str | None = None, notes: str = "", *, margins:
         unit = law.unit(invariants, **given)
         if on_lattice:
             # PyMC would give integer noise to its own Metropolis step, which leaves the lattice.
-            connected("register step methods")()
+            _know_step_methods()
         check_known(unit, value, invariants)
         return [centre, value], {"invariants": invariants, "unit": unit}
 

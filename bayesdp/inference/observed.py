@@ -192,3 +192,22 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     observed = data if is_discrete(mu) or not law.integer else _whole(data)
     add_likelihood(law, name, mu, parameters, invariants=measured.noise_invariants, observed=observed, dims=dims)
     return data
+
+
+_CONTINUOUS = "_bayesdp_continuous"
+
+
+def remember_continuous(model: pm.Model, name: str, table: Any) -> None:
+    """Note a `ContinuousTable` of a model, by its name."""
+    setattr(model, _CONTINUOUS, {**continuous_tables(model), name: table})
+
+
+def continuous_tables(model: pm.Model) -> dict[str, Any]:
+    """The tables of continuous counts of a model (`ContinuousTable`), by name. Empty for copies of a model made by PyMC."""
+    return dict(getattr(model, _CONTINUOUS, {}))
+
+
+def is_continuous(x: Any, model: pm.Model) -> bool:
+    """Whether a variable is a table of continuous counts of the model."""
+    table = continuous_tables(model).get(getattr(x, "name", None) or "")
+    return table is not None and table.variable is x

@@ -207,7 +207,9 @@ def observe(release: Release, x: Any) -> None:
         known for name, known in releases_of(model) if name == getattr(x, "name", None) and known.about == release.about
     ]
     release = observed_once(release, earlier)
-    joint = joint_release([*earlier, release]) if earlier else release  # they fit together, and no noise is counted twice
+    joint = (
+        joint_release([*earlier, release]) if earlier else release
+    )  # they fit together, and no noise is counted twice
     warn_of_law(joint.law_check)
     if is_continuous(x, model):
         observe_continuous(release, x)

@@ -42,8 +42,7 @@ from bayesdp.privacy.words import Conforming, Neighbours, OnePerson, SamplerStat
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.sensitivities.differences import DifferenceLength
-from bayesdp.sensitivities.kept import ADDED, kept_differences
+from bayesdp.sensitivities.kept import ADDED, DifferenceLength, kept_differences
 from bayesdp.sensitivities.norms import column_groups
 
 type Ints = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp.moves.families import Classes, classes_of
+from bayesdp._nested import Classes, classes_of
 from bayesdp.moves.moves import CYCLE, EXACT, LISTED, MOST_FACTORS, PRODUCT, SUMS, Kept, Moves
 
 __all__ = ["KEPT_SHARE", "UNPROVED", "Builder"]

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._nested import NestedSums
+from bayesdp._nested import NestedSums, is_decomposable, product_families, row_of_cell
 from bayesdp.invariants import Invariants
 from bayesdp.moves.builder import UNPROVED, Builder
 from bayesdp.moves.computed import COMPUTED_CELLS, computed_moves
-from bayesdp.moves.families import is_decomposable, product_families, row_of_cell
 from bayesdp.moves.listed import directions_on, single_cells
 from bayesdp.moves.moves import Kept, Moves
 

@@ -53,7 +53,7 @@ from bayesdp.privacy.tradeoffs.laws import (
 )
 from bayesdp.privacy.tradeoffs.profile import tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, PairLoss, SamplerStatement, gaussian_pairs, pure_pairs
-from bayesdp.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.sensitivities.kept import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
     Sensitivity,
     covariance_sensitivity,

@@ -13,7 +13,7 @@ from itertools import pairwise, product
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.moves.families import Partition, set_partitions
+from bayesdp._nested import Partition, set_partitions
 from bayesdp.queries import SumPart
 
 type Ints = npt.NDArray[np.int64]

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._nested import is_junction_tree
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
-from bayesdp.moves.families import is_junction_tree
 from bayesdp.sensitivities.differences import Features, PublishedMargins
 from bayesdp.sensitivities.norms import with_total
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from flint import fmpz_mat
 
+from bayesdp._nested import is_decomposable
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import kernel_basis, moves_for
-from bayesdp.moves.families import is_decomposable
 from bayesdp.moves.moves import LISTED, PRODUCT, SUMS
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bayesdp._nested import is_junction_tree
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import Exact
-from bayesdp.moves.families import is_junction_tree
 from bayesdp.privacy import semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from bayesdp.sensitivities.semi_adjacent import (

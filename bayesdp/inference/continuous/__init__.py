@@ -9,9 +9,8 @@ from __future__ import annotations
 from bayesdp.inference.continuous.counts import (
     ContinuousCounts,
     ContinuousTable,
-    continuous_tables,
-    is_continuous,
     observe_continuous,
 )
+from bayesdp.inference.observed import continuous_tables, is_continuous
 
 __all__ = ["ContinuousCounts", "ContinuousTable", "continuous_tables", "is_continuous", "observe_continuous"]

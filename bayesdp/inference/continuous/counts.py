@@ -14,10 +14,8 @@ from bayesdp._validate import shown
 from bayesdp.inference.continuous.continued import caps, check_base, continued_logp
 from bayesdp.inference.continuous.coordinates import coordinates_of
 from bayesdp.inference.continuous.free_coordinates import FreeCoordinates
-from bayesdp.inference.observed import observe_noisy, remember, shape_of
+from bayesdp.inference.observed import continuous_tables, observe_noisy, remember, remember_continuous, shape_of
 from bayesdp.release import Release
-
-_ATTRIBUTE = "_bayesdp_continuous"
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +170,7 @@ def ContinuousCounts(name: str, base: Any, release: Release) -> Any:
     x = pm.Deterministic(name, pt.reshape(flat, release.frame.shape), dims=release.dims)
     pm.Potential(f"{name}_density", continued_logp(base, x) + log_jacobian)
     table = ContinuousTable(x, release, coordinates.fixed.reshape(release.frame.shape), base)
-    setattr(model, _ATTRIBUTE, {**continuous_tables(model), name: table})
+    remember_continuous(model, name, table)
     return x
 
 
@@ -195,17 +193,6 @@ def _check_labels(model: pm.Model, release: Release) -> None:
         if given is None or tuple(given) != tuple(labels):
             problem = "lacks the dimension" if given is None else "has other labels than the release for"
             raise ValueError(f"the model {problem} {dim!r}; build it with pm.Model(coords=release.coords)")
-
-
-def continuous_tables(model: pm.Model) -> dict[str, ContinuousTable]:
-    """The tables of continuous counts of a model, by name. Empty for copies of a model made by PyMC."""
-    return dict(getattr(model, _ATTRIBUTE, {}))
-
-
-def is_continuous(x: Any, model: pm.Model) -> bool:
-    """Whether a variable is a table of continuous counts of the model."""
-    table = continuous_tables(model).get(getattr(x, "name", None) or "")
-    return table is not None and table.variable is x
 
 
 def observe_continuous(release: Release, x: Any) -> None:

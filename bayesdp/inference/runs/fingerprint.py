@@ -26,8 +26,7 @@ from pytensor.graph.traversal import ancestors
 
 import bayesdp
 from bayesdp.distributions.tables import RowSpaceNoiseRV
-from bayesdp.inference.continuous.counts import continuous_tables
-from bayesdp.inference.observed import observed_by
+from bayesdp.inference.observed import continuous_tables, observed_by
 from bayesdp.queries import Query
 from bayesdp.release import Release
 
