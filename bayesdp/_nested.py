@@ -183,7 +183,7 @@ class NestedSums:
         """Number of linearly independent sums."""
         return sum(self.component_size(s) for s in self.components)
 
-    @property
+    @cached_property
     def is_two_way(self) -> bool:
         """Whether the sums are the two one-way margins of a two-way table."""
         tops = tuple(len(axis.codes) - 1 for axis in self.axes)

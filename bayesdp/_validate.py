@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._text import meant, nearest, shown
+from bayesdp._text import both_lists, meant, nearest, shown
 
 __all__ = [
     "MAX_COUNT", "Seed", "boolean", "both_lists", "choice", "exact_total", "finite_array", "generator_of", "integer_array", "meant",
@@ -27,11 +27,6 @@ type Seed = int | np.integer | np.random.Generator | None
 
 MAX_COUNT = 2**53
 """Counts must be smaller than this in absolute value: beyond it float64 no longer holds every integer."""
-
-
-def both_lists(**items: Iterable[Any]) -> str:
-    """Named lists of items for an error message, without the empty ones."""
-    return "; ".join(f"{name}: {shown(listed)}" for name, listed in items.items() if listed)
 
 
 def no_table(statements: Sequence[str], *, complete: bool = True) -> str:

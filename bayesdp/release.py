@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import xarray as xr
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
@@ -202,7 +202,7 @@ class Release:
             raise ValueError(f"names of measurements must be distinct, got {shown(names)}")
         if self.mechanism is not None:
             # Through JSON and back: a private copy, and a proof that it is plain data.
-            plain = strict_json.loads(strict_json.dumps(dict(self.mechanism), "mechanism"), "mechanism")
+            plain = _text.loads(_text.dumps(dict(self.mechanism), "mechanism"), "mechanism")
             object.__setattr__(self, "mechanism", plain)
         kind = StatisticGuarantee if self.about == "statistics" else Guarantee
         if self.guarantee is not None and not isinstance(self.guarantee, kind):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Never
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._validate import shown
 from bayesdp.inference.runs.fingerprint import difference
 from bayesdp.inference.runs.journal_file import locked
@@ -232,7 +232,7 @@ def _parsed(line: bytes) -> Any:
         written = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not text in UTF-8 ({error.reason} at byte {error.start})") from None
-    return strict_json.loads(written, "the record", constants=True)
+    return _text.loads(written, "the record", constants=True)
 
 
 def _names(value: Any, before: str = "") -> list[str]:

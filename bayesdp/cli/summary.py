@@ -168,9 +168,9 @@ def _rows(answers: Answers) -> list[dict[str, Any]]:
 
 
 def _json(answers: Answers, heading: dict[str, Any], message: str) -> str:
-    from bayesdp import _strict_json as strict_json
+    from bayesdp import _text
 
-    return strict_json.dumps({**heading, "message": message, "rows": _rows(answers)}, "the summary", indent=1)
+    return _text.dumps({**heading, "message": message, "rows": _rows(answers)}, "the summary", indent=1)
 
 
 def _percent(prob: float) -> str:

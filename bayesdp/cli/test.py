@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     import numpy as np
 
-    from bayesdp import _strict_json
+    from bayesdp import _text
     from bayesdp._validate import nonnegative_integer, probability
     from bayesdp.cli.files import need_counts, read_releases
     from bayesdp.cli.printing import announce, show
@@ -87,10 +87,10 @@ def run(args: argparse.Namespace) -> int:
         rng=None if seed is None else np.random.default_rng(seed),
     )
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
-    written = _strict_json.dumps(content, "the result", indent=1)
+    written = _text.dumps(content, "the result", indent=1)
     if args.output:
         write_text(args.output, written + "\n", overwrite=args.force)
-    text = written if args.format == "json" else _text(result, release.frame, content)
+    text = written if args.format == "json" else _words(result, release.frame, content)
     if args.output:
         announce(args.output, text)
     else:
@@ -140,7 +140,7 @@ def _content(result: OddsRatioResult, level: float, *, simulated: bool, seed: in
     }
 
 
-def _text(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
+def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
     """The result as lines for a reader."""
     level = f"{100 * content['interval']['level']:.10g}%"
     if content["interval"]["empty"]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._validate import probability, shown
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
@@ -180,7 +180,7 @@ class Streamed:
             if "query" not in variable.attrs:
                 continue
             where = f"query of {name} in the posterior"
-            description = strict_json.loads(variable.attrs["query"], where)
+            description = _text.loads(variable.attrs["query"], where)
             try:
                 query = Query.from_description(description, self.release.frame)
             except (KeyError, TypeError, AttributeError) as error:
@@ -369,7 +369,7 @@ def _check_guarantees(tree: xr.DataTree) -> None:
         beside = f"release{name.removeprefix('guarantee')}"
         if beside not in tree.children:
             raise ValueError(f"the group {name!r} is about a release, but there is no group {beside!r}")
-        description = strict_json.loads(group.attrs["guarantee"], f"guarantee of the group {name!r}")
+        description = _text.loads(group.attrs["guarantee"], f"guarantee of the group {name!r}")
         release = Release.from_dataset(tree[beside].to_dataset())
         about, inside = release.about, release.guarantee
         try:

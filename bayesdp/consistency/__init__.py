@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bayesdp.consistency.differences import LawCheck, law_check, warn_of_law
 from bayesdp.consistency.exact import (
+    FALSE_ALARMS,
     CountedOnceWarning,
+    PostProcessedWarning,
     check_consistent,
     check_noisy_keeps_invariants,
     counted_once,
@@ -12,7 +15,6 @@ from bayesdp.consistency.exact import (
     unmoved,
     unseen_tables,
 )
-from bayesdp.consistency.law_check import FALSE_ALARMS, LawCheck, PostProcessedWarning, law_check, warn_of_law
 from bayesdp.consistency.post_processed import (
     check_not_made_consistent,
     made_consistent,

@@ -376,6 +376,14 @@ type Key = tuple[bytes, bytes, Fraction, NoiseLaw]
 _NAMED = 3
 
 
+FALSE_ALARMS = 1e-6
+"""Probability, at most, that a release whose numbers do follow their law is warned about, whatever the true table."""
+
+
+class PostProcessedWarning(UserWarning):
+    """The published numbers look clipped, rounded or made consistent after the noise was added, or as if they were of two tables."""
+
+
 class CountedOnceWarning(UserWarning):
     """A cell was published several times with one perturbation, and is counted once."""
 

@@ -23,8 +23,7 @@ from bayesdp.consistency.differences import (
     differences_of,
     grid_of,
 )
-from bayesdp.consistency.exact import ExactPart, equalities, meet, row_map
-from bayesdp.consistency.law_check import FALSE_ALARMS, PostProcessedWarning
+from bayesdp.consistency.exact import FALSE_ALARMS, ExactPart, PostProcessedWarning, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names
 from bayesdp.queries import SumPart

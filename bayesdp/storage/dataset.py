@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._validate import both_lists, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import Query
@@ -75,7 +75,7 @@ def to_dataset(release: Release) -> xr.Dataset:
     attrs: dict[str, Any] = {}
     for key, value in describe(release).items():
         plain = key in _PLAIN
-        attrs[key] = value if plain else int(value) if key == "simulated" else strict_json.dumps(value, key)
+        attrs[key] = value if plain else int(value) if key == "simulated" else _text.dumps(value, key)
     return xr.Dataset(variables, coords=groups, attrs=attrs)
 
 
@@ -157,7 +157,7 @@ def _description(dataset: xr.Dataset) -> dict[str, Any]:
         elif key not in KEYS - _PLAIN or not isinstance(value, str):
             description[key] = value
         else:
-            description[key] = strict_json.loads(value, f"the attribute {key!r}")
+            description[key] = _text.loads(value, f"the attribute {key!r}")
     return checked_version(version, description)
 
 

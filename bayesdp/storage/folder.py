@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._text import csv_label
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
@@ -47,7 +47,7 @@ def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite:
     """Write a release as a folder; see `bayesdp.Release.to_csv`."""
     parts: dict[str, Measured | Exact] = {f"measured_{i}": own for i, own in enumerate(release.measurements)}
     parts |= {f"exact_{i}": own for i, own in enumerate(release.exact)}
-    description = strict_json.dumps(describe(release), "the release", indent=1)
+    description = _text.dumps(describe(release), "the release", indent=1)
     with replacing_folder(folder, overwrite=overwrite, marker=MARKER, parts=_parts) as temporary:
         (temporary / MARKER).write_text(description + "\n", encoding="utf-8")
         for name, part in parts.items():
@@ -58,9 +58,7 @@ def write_folder(release: Release, folder: str | os.PathLike[str], *, overwrite:
 def _parts(folder: Path) -> set[str]:
     """The files that a stored release consists of, according to itself; ValueError if it is no release."""
     description = _description(folder)
-    listed = [
-        part for kind in ("measurements", "exact") for part in strict_json.expect(description.get(kind), list, kind)
-    ]
+    listed = [part for kind in ("measurements", "exact") for part in _text.expect(description.get(kind), list, kind)]
     names = {str(part.get("variable")) for part in listed if isinstance(part, dict)}
     return {MARKER, *(f"{name}.csv" for name in names if _VARIABLE.fullmatch(name))}
 
@@ -71,7 +69,7 @@ def _description(folder: Path) -> dict[str, Any]:
         text = (folder / MARKER).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{MARKER} is not text in UTF-8 ({error.reason} at byte {error.start})") from None
-    description: dict[str, Any] = strict_json.expect(strict_json.loads(text, MARKER), dict, MARKER)
+    description: dict[str, Any] = _text.expect(_text.loads(text, MARKER), dict, MARKER)
     if "bayesdp_schema" not in description:
         raise ValueError(f"{MARKER} holds no release: 'bayesdp_schema' is missing")
     return description

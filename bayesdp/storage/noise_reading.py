@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._text import printable
 from bayesdp._validate import nearest, shown
 from bayesdp.consistency import warn_if_post_processed
@@ -68,8 +68,8 @@ def read_noise_csv(
         raise FileNotFoundError(f"there is no file {str(target)!r}")
     if isinstance(noise, Mapping):
         name, size = "noise", target.stat().st_size
-        text = strict_json.dumps(dict(noise), name)  # a private copy, and a proof that it is plain data
-        description = strict_json.loads(text, name)
+        text = _text.dumps(dict(noise), name)  # a private copy, and a proof that it is plain data
+        description = _text.loads(text, name)
         with damaged(name):
             check_noise_json(description)
     else:

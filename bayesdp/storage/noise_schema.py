@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._text import printable
 from bayesdp._validate import both_lists, shown
 
@@ -29,7 +29,7 @@ def noise_json_schema() -> dict[str, Any]:
     'noise.json, version 1'
     """
     text = files("bayesdp.storage").joinpath(f"noise_schema_{NOISE_SCHEMA}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = strict_json.loads(text, "the schema of noise.json")
+    found: dict[str, Any] = _text.loads(text, "the schema of noise.json")
     return found
 
 
@@ -113,7 +113,7 @@ def _brief(value: Any) -> str:
 
 def read_noise_json(text: str, what: str) -> dict[str, Any]:
     """Read the text of a ``noise.json`` and check it by the schema; ValueError where it is something else."""
-    description = strict_json.loads(text, what)
+    description = _text.loads(text, what)
     check_noise_json(description)
     found: dict[str, Any] = description
     return found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import bayesdp
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._text import csv_label
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import SumPart
@@ -71,8 +71,8 @@ def write_noise_csv(
     answers = _fresh("answer", {*taken, *(column for column, _ in named)}) if linear else None
     table = _table(release, named, answers)
     description = _description(release, named, answers, target.name, table)
-    text = strict_json.dumps(description, "noise.json", indent=1)
-    check_noise_json(strict_json.loads(text, "noise.json"))
+    text = _text.dumps(description, "noise.json", indent=1)
+    check_noise_json(_text.loads(text, "noise.json"))
     for file in (target, sidecar):
         if check_output(file, overwrite=overwrite).is_dir():
             raise IsADirectoryError(f"{str(file)!r} is a folder; name a file")

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 
 type Array = npt.NDArray[Any]
 
@@ -102,7 +102,7 @@ def pack(plain: Any, arrays: Sequence[Array]) -> bytes:
             raise TypeError(f"an array of dtype {own.dtype} cannot be kept: only numbers can")
         ready.append(own.astype(own.dtype.newbyteorder("<"), order="C", copy=False))
     described = [[own.dtype.str, list(own.shape)] for own in ready]
-    text = strict_json.dumps({"plain": plain, "arrays": described}, "a record").encode()
+    text = _text.dumps({"plain": plain, "arrays": described}, "a record").encode()
     return b"".join([_CRC.pack(len(text)), text, *(own.tobytes() for own in ready)])
 
 
@@ -117,9 +117,9 @@ def unpack(content: bytes, what: str) -> tuple[Any, list[Array]]:
         text = content[_CRC.size : _CRC.size + length].decode()
     except UnicodeDecodeError:
         raise ValueError(f"{what} has text that is not UTF-8") from None
-    whole = strict_json.expect(strict_json.loads(text, what), dict, what, {"plain", "arrays"})
+    whole = _text.expect(_text.loads(text, what), dict, what, {"plain", "arrays"})
     arrays, at = [], _CRC.size + length
-    for entry in strict_json.expect(whole["arrays"], list, f"arrays of {what}"):
+    for entry in _text.expect(whole["arrays"], list, f"arrays of {what}"):
         dtype, shape = _described(entry, what)
         count = prod(shape)
         if count * dtype.itemsize > len(content) - at:
@@ -132,10 +132,10 @@ def unpack(content: bytes, what: str) -> tuple[Any, list[Array]]:
 
 
 def _described(entry: Any, what: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    pair = strict_json.expect(entry, list, f"an array of {what}")
+    pair = _text.expect(entry, list, f"an array of {what}")
     if len(pair) != 2 or not isinstance(pair[0], str) or not _DTYPE.fullmatch(pair[0]):
         raise ValueError(f"an array of {what} is of an unknown kind")
-    shape = strict_json.expect(pair[1], list, f"the shape of an array of {what}")
+    shape = _text.expect(pair[1], list, f"the shape of an array of {what}")
     whole = all(isinstance(own, int) and not isinstance(own, bool) and 0 <= own < 2**40 for own in shape)
     # An array without entries has no size that could be compared with the content, but NumPy multiplies its lengths.
     if not whole or len(shape) > 32 or (0 in shape and max(shape) > 2**20):

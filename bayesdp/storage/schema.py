@@ -25,7 +25,7 @@ from math import prod
 from typing import Any, Protocol
 
 import bayesdp
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured
@@ -85,7 +85,7 @@ def describe(release: Release) -> dict[str, Any]:
 
 def checked_version(version: Any, description: dict[str, Any]) -> dict[str, Any]:
     """A description, of which the version of the schema is the present one."""
-    number = strict_json.expect(version, int, "bayesdp_schema")
+    number = _text.expect(version, int, "bayesdp_schema")
     if number > SCHEMA:
         raise ValueError(
             f"it is of version {number} of the schema, and this bayesdp ({bayesdp.__version__}) reads "
@@ -121,13 +121,13 @@ class _Plan:
 
 def planned(description: Mapping[str, Any], max_cells: int | None = None) -> _Plan:
     """Take a description apart, and check the sizes that follow from it, before any number is read."""
-    known = strict_json.expect(description, dict, "the description of a release", KEYS)
+    known = _text.expect(description, dict, "the description of a release", KEYS)
     frame = Frame.from_description(_frame_description(known["frame"]))
     limit = MAX_CELLS if max_cells is None else max_cells
     _check_size(frame, limit)
     entries: dict[str, list[dict[str, Any]]] = {}
     for key, kind, keys in (("measurements", "measured", _MEASURED_KEYS), ("exact", "exact", _EXACT_KEYS)):
-        listed = strict_json.expect(known[key], list, key)
+        listed = _text.expect(known[key], list, key)
         if len(listed) > _PARTS:
             raise ValueError(f"{key} has {len(listed)} entries, more than the {_PARTS} that are read")
         entries[key] = [_entry(entry, keys, f"{kind}_{i}") for i, entry in enumerate(listed)]
@@ -169,15 +169,15 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
         query = plan.queries[entry["variable"]]
         values = numbers.values(entry["variable"], query)[0]
         told = entry.get("assumption")
-        assumption = None if told is None else strict_json.expect(told, str, f"the assumption of {entry['variable']}")
+        assumption = None if told is None else _text.expect(told, str, f"the assumption of {entry['variable']}")
         exact.append(Exact(query, values, entry["sign"], assumption))
-    about = strict_json.expect(description["about"], str, "about")
+    about = _text.expect(description["about"], str, "about")
     kind: type[Guarantee] = StatisticGuarantee if about == "statistics" else Guarantee
     guarantee = None if description["guarantee"] is None else kind.from_dict(description["guarantee"])
     mechanism = description["mechanism"]
     if mechanism is not None:
-        strict_json.expect(mechanism, dict, "mechanism")
-    simulated = strict_json.expect(description["simulated"], bool, "simulated")
+        _text.expect(mechanism, dict, "mechanism")
+    simulated = _text.expect(description["simulated"], bool, "simulated")
     # Not `from_published`: its warning of post-processing was given when the release was made.
     release = Release(frame, tuple(measurements), tuple(exact), mechanism, guarantee, simulated, about)
     release.check_feasible()
@@ -188,7 +188,7 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
 def _entry(value: Any, keys: set[str], variable: str) -> dict[str, Any]:
     """The entry of one part, which has these keys and names the variable that is expected at its place."""
     known = keys | (_OPTIONAL & set(value)) if keys is _EXACT_KEYS and isinstance(value, dict) else keys
-    entry: dict[str, Any] = strict_json.expect(value, dict, f"the entry of {variable}", known)
+    entry: dict[str, Any] = _text.expect(value, dict, f"the entry of {variable}", known)
     if entry["variable"] != variable:
         raise ValueError(f"the entry of {variable} names the variable {entry['variable']!r}")
     return entry
@@ -196,11 +196,11 @@ def _entry(value: Any, keys: set[str], variable: str) -> dict[str, Any]:
 
 def _frame_description(value: Any) -> dict[str, Any]:
     """Check the shape of a frame's description before it is taken apart."""
-    frame: dict[str, Any] = strict_json.expect(value, dict, "frame", {"dims", "labels", "groups"})
+    frame: dict[str, Any] = _text.expect(value, dict, "frame", {"dims", "labels", "groups"})
     for key in frame:
-        strict_json.expect(frame[key], list, f"{key} of the frame")
+        _text.expect(frame[key], list, f"{key} of the frame")
     for labels in frame["labels"]:
-        strict_json.expect(labels, list, "labels of a dimension")
+        _text.expect(labels, list, "labels of a dimension")
     for group in frame["groups"]:
         if not isinstance(group, list) or len(group) != 3 or not isinstance(group[2], list):
             raise ValueError("groups of the frame must be lists of a name, a dimension and labels")
@@ -219,10 +219,10 @@ def _check_size(frame: Frame, max_cells: int) -> None:
 
 def _query(value: Any, frame: Frame) -> Query:
     """Read a query; whatever is wrong with its description is a ValueError."""
-    query = strict_json.expect(value, dict, "a query", {"parts"})
-    for part in strict_json.expect(query["parts"], list, "parts of a query"):
-        for key, items in strict_json.expect(part, dict, "a part of a query").items():
-            strict_json.expect(items, str if key == "unit" else list, f"{key} of a query")
+    query = _text.expect(value, dict, "a query", {"parts"})
+    for part in _text.expect(query["parts"], list, "parts of a query"):
+        for key, items in _text.expect(part, dict, "a part of a query").items():
+            _text.expect(items, str if key == "unit" else list, f"{key} of a query")
     try:
         return Query.from_description(query, frame)
     except TypeError as error:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp.inference.runs.fingerprint import difference
 from bayesdp.inference.runs.journal_file import locked
 from bayesdp.storage.atomic import replacing, write_text
@@ -75,7 +75,7 @@ class RunJournal:
                 "it; to begin anew, remove the folder"
             )
         if states:
-            head = strict_json.loads(self._head.read_text(encoding="utf-8"), str(self._head))
+            head = _text.loads(self._head.read_text(encoding="utf-8"), str(self._head))
             differs = difference(head["run"], run)
             if head.get("version") != _VERSION or differs:
                 what = differs or f"it was written in the form {head.get('version')!r}"

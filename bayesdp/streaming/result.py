@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._heap import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
@@ -76,7 +76,7 @@ def _described(query: Query, frame: Frame) -> dict[str, str]:
         same = Query.from_description(description, frame).parts == query.parts
     except (KeyError, ValueError):  # it has group labels that the release does not know
         same = False
-    return {"query": strict_json.dumps(description, "query")} if same else {}
+    return {"query": _text.dumps(description, "query")} if same else {}
 
 
 def limits_of(target: Target, release: Release, structure: Structure) -> xr.Dataset:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import h5netcdf  # noqa: F401  # what reading imports is not the file's fault
 
-from bayesdp import _strict_json as strict_json  # noqa: F401
+from bayesdp import _text  # noqa: F401
 from bayesdp.cli.files import read_posterior, read_release
 from bayesdp.mechanisms import StatisticRelease  # noqa: F401
 from bayesdp.release import Release  # noqa: F401

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp import _strict_json
+from bayesdp import _text
 from bayesdp.release import Release
 from bayesdp.storage import schema
 from tests.storage.examples import EXAMPLES, exact_only, lattice, scalar_and_line, several
@@ -153,9 +153,9 @@ def test_no_seed_generator_or_confidential_number_is_stored():
 )
 def test_json_is_read_strictly(text, message):
     with pytest.raises(ValueError, match=message):
-        _strict_json.loads(text, "the attribute 'frame'")
+        _text.loads(text, "the attribute 'frame'")
 
 
 def test_json_is_written_strictly():
     with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
-        _strict_json.dumps({"sigma": float("nan")}, "mechanism")
+        _text.dumps({"sigma": float("nan")}, "mechanism")

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 from scipy import stats
 
-from bayesdp import _strict_json as strict_json
-from bayesdp import _validate
+from bayesdp import _text, _validate
 from bayesdp.calibration.designs.candidates import Candidate, Releases, checked_candidates, labelled
 from bayesdp.calibration.designs.losses import Losses, losses_of
 from bayesdp.calibration.designs.questions import Question, answers, checked_questions
@@ -44,7 +43,7 @@ def folder_of(path: Path, about: Mapping[str, Any]) -> Path:
         file.write_text(json.dumps(head), encoding="utf-8")
         return path
     try:
-        found: Any = strict_json.loads(file.read_text(encoding="utf-8"), str(file))
+        found: Any = _text.loads(file.read_text(encoding="utf-8"), str(file))
     except (UnicodeDecodeError, ValueError) as error:
         raise ValueError(f"{str(file)!r} is damaged ({error}): name another folder") from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._validate import positive_real, shown
 from bayesdp.frames import Frame
 from bayesdp.noise.base import NoiseLaw
@@ -67,6 +67,6 @@ def columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], notes: 
         ],
         "notes": list(notes),
     }
-    plain: dict[str, Any] = strict_json.loads(strict_json.dumps(made, "noise.json"), "noise.json")
+    plain: dict[str, Any] = _text.loads(_text.dumps(made, "noise.json"), "noise.json")
     check_noise_json(plain)
     return plain

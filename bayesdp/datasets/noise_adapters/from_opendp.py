@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp._validate import shown
 from bayesdp.datasets.noise_adapters.columns import checked_columns, columns_json, parameter
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -77,7 +77,7 @@ def noise_json_of_opendp(
 
 
 def _law(stated: Any, where: str) -> NoiseLaw:
-    plain = strict_json.loads(stated, where) if isinstance(stated, str) else stated
+    plain = _text.loads(stated, where) if isinstance(stated, str) else stated
     if isinstance(plain, Mapping) and "distribution" in plain:
         raise NotImplementedError(
             f"{where} is a row of summarize(), which does not say whether the count is signed: noise on unsigned counts stops at "

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp import _strict_json as strict_json
+from bayesdp import _text
 from bayesdp.storage.records import Record, pack, unpack
 
 type Array = npt.NDArray[Any]
@@ -73,8 +73,8 @@ def _narrow(values: Array) -> Array:
 def read_chunk(content: bytes, layout: Layout) -> Chunk:
     """Draws from the content of a record."""
     plain, arrays = unpack(content, _WHAT)
-    strict_json.expect(plain, dict, _WHAT, {"rows", "variables", "stats", "objects"})
-    rows = strict_json.expect(plain["rows"], int, f"rows of {_WHAT}")
+    _text.expect(plain, dict, _WHAT, {"rows", "variables", "stats", "objects"})
+    rows = _text.expect(plain["rows"], int, f"rows of {_WHAT}")
     if not isinstance(plain["variables"], list) or plain["variables"] != list(layout) or rows < 1:
         raise ValueError(f"{_WHAT} is of other variables")
     stat_names, objects = _names(plain["stats"]), _names(plain["objects"])
@@ -97,7 +97,7 @@ def read_chunk(content: bytes, layout: Layout) -> Chunk:
 
 
 def _names(listed: Any) -> list[list[str]]:
-    lists: list[Any] = strict_json.expect(listed, list, f"statistics of {_WHAT}")
+    lists: list[Any] = _text.expect(listed, list, f"statistics of {_WHAT}")
     if any(not isinstance(names, list) or any(not isinstance(name, str) for name in names) for names in lists):
         raise ValueError(f"statistics of {_WHAT} are no names")
     return lists
