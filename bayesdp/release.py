@@ -54,7 +54,7 @@ def _check_about(about: str, measurements: tuple[Measured, ...], exact: tuple[Ex
     """Statistics are any real numbers: nothing is exact about them, no law keeps their totals; shares and their like are no counts."""
     if about == "statistics" and exact:
         raise ValueError(f"a release of statistics has no exact parts, got {shown([repr(part) for part in exact], 2)}")
-    no_counts = {"simplex": "that of shares that add up to 1", "vectors": "noise of a vector of statistics"}
+    no_counts = {"simplex": "that of shares that add up to 1"}
     for part in measurements:
         if about == "statistics" and part.law.keeps_invariants:
             raise ValueError(

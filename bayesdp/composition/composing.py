@@ -349,7 +349,7 @@ def check_law(release: Release, *others: Release) -> LawCheck:
     -------
     LawCheck
         ``pvalue`` (NaN where no published sums have to agree), ``table`` with a row for each group of differences, ``worst`` with the
-        worst ones by name, and ``plot()``.
+        worst ones by name, ``chi_square``, and ``plot()``.
 
     Examples
     --------

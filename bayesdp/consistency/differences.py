@@ -48,7 +48,6 @@ from bayesdp.noise import UnknownPerturbation
 from bayesdp.queries import SumPart
 
 if TYPE_CHECKING:
-    pass
     import pandas as pd
     from matplotlib.figure import Figure
 

@@ -441,8 +441,14 @@ class Mechanism(ABC):
         accepted = [key for key, value in found._former if description.get(key) == value]
         unknown = [key for key in description if key not in ("mechanism", "invariants", *known, *accepted)]
         if unknown:
-            shown = _validate.shown(unknown)
-            raise ValueError(f"mechanism {name!r} has no parameter {shown}; it has {', '.join(known)}")
+            for key, value in found._former:
+                if key in unknown:
+                    raise ValueError(
+                        f"{key} of the mechanism {name!r} must be {value!r}, the only one now, got {description[key]!r}"
+                    )
+            raise ValueError(
+                f"mechanism {name!r} has no parameter {_validate.shown(unknown)}; it has {', '.join(known)}"
+            )
         return found
 
     @classmethod

@@ -149,8 +149,8 @@ class NoiseLaw(ABC):
         Name in files and on the command line.
     support : {"integers", "reals", "bounded", "counts", "simplex", "lattice", "subspace"}
         Where the noise lives: independent integers or real numbers, independent values within bounds, independent counts
-        published for counts, vectors of shares that add up to 1, vectors of statistics whose noise is drawn for all entries
-        together, the integer points of the null space of the invariants, or that null space itself. The last two need the invariants.
+        published for counts, vectors of shares that add up to 1, the integer points of the null space of the invariants, or that
+        null space itself. The last two need the invariants.
     integer : bool
         Whether noisy values are integers.
     isotropic : bool

@@ -367,7 +367,13 @@ class ProportionRelease(Release):
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str], *, max_cells: int | None = None) -> Self:
         """Read a release from a netCDF-4 file written by `to_netcdf`; see `bayesdp.Release.from_netcdf`."""
-        return cls(**Release.from_netcdf(path, max_cells=max_cells).__getstate__())
+        found = Release.from_netcdf(path, max_cells=max_cells)
+        try:
+            ProportionMechanism.from_description(cast(Any, found.mechanism))
+        except ValueError:
+            other = f"{str(path)!r} holds no release of proportions; for others there is Release.from_netcdf"
+            raise ValueError(other) from None
+        return cls(**found.__getstate__())
 
 
 @dataclass(frozen=True, eq=False)

@@ -314,12 +314,23 @@ def _measured(matrix: Any, scales: Any, largest: Any, names: Any, rule: str) -> 
     _validate.choice(rule, tuple(LAWS), "rule")
     known = checked_names(names, (size,)) or ()
     variances = np.diag(released)
-    noisy = (np.outer(variances, variances) > 0.0) | np.eye(size, dtype=bool)
-    wrong = np.argwhere(((widths > 0.0) != noisy) | ((released != 0.0) & ~noisy))
+    for i in np.flatnonzero((variances < 0.0) | (variances > edges))[:1]:
+        raise ValueError(
+            f"matrix must have variances within 0 and their upper bounds, but that of {printable(known[i])} is "
+            f"{float(variances[i])!r}, and its bound is {float(edges[i])!r}"
+        )
+    most = np.outer(np.sqrt(variances), np.sqrt(variances))
+    for i, j in np.argwhere((np.abs(released) > most) & ~np.eye(size, dtype=bool))[:1]:
+        raise ValueError(
+            f"matrix must have correlations within -1 and 1, but the covariance of {printable(known[i])} and {printable(known[j])} is "
+            f"{float(released[i, j])!r}, beyond {float(most[i, j])!r}"
+        )
+    noisy = (most > 0.0) | np.eye(size, dtype=bool)
+    wrong = np.argwhere((widths > 0.0) != noisy)
     if wrong.size:
         i, j = wrong[0]
         raise ValueError(
-            f"scales must be positive where both variances are, as for every variance, and 0 elsewhere, as the covariance is, got "
+            f"scales must be positive where both variances are, as for every variance, and 0 elsewhere, got "
             f"{float(widths[i, j])!r} for {printable(known[i])} and {printable(known[j])}"
         )
     law, hidden = _element_law(rule, _upper_triangle(widths), variances, edges)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Never
+from typing import Any, Never, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -327,6 +327,18 @@ class FrameworkMechanism:
     def _input(self, counts: Ints, answers: Ints) -> tuple[Any, Any]:
         """What a mechanism that is not additive is handed, and what its output is compared with."""
         return (answers if self.takes == "answers" else counts), answers
+
+    @property
+    def law(self) -> NoReturn:
+        """There is none: a framework knows the numbers that a mechanism returns, and not how they are distributed."""
+        raise AttributeError(
+            "the law of the noise within the null space is not known for noise that is handed in as it is: use ProjectedGaussian, "
+            "ExtendedGaussian, ProjectedLaplace, ExtendedLaplace, CorrelatedGaussian or KNorm, which have an exact likelihood and "
+            "make a Release"
+            if self.additive
+            else "the mechanism is not additive: its noise may depend on the confidential table, and no likelihood is known. It gives "
+            "release_values, and no Release that a posterior could be made from"
+        )
 
     @cached_property
     def answer_invariants(self) -> Invariants:

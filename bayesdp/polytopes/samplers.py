@@ -98,12 +98,15 @@ def draw_hit_and_run(hull: Hull, epsilon: float, rng: np.random.Generator, size:
 def _end(hull: Hull, point: Floats, direction: Floats) -> float:
     """How far one can go in a direction of norm 1: at most 2, and less by Newton's method, which never falls short."""
     far = 2.0
-    while True:
+    for _ in range(1000):
         size, form = hull.subgradient(point + far * direction)
         slope = float(form @ direction)
         if size <= 1.0 + 1e-9 or slope <= 0.0:
             return far
         far -= (size - 1.0) / slope
+    raise ArithmeticError(
+        "the boundary of the polytope was not found along a direction; its vertices are too different in size"
+    )
 
 
 _CUBE_BATCH = 1024

@@ -495,8 +495,17 @@ def split_budget(epsilon: float, parts: int | Sequence[float]) -> tuple[float, .
     epsilon : float
         The whole budget.
     parts : int or sequence of float
-        Number of equal parts, which are rounded down so that their sum does not exceed the whole, or the parts themselves, which
-        must add up to the whole (to rounding, 1e-12 of it).
+        Number of equal parts, or the parts themselves, which must add up to the whole.
+
+    Returns
+    -------
+    tuple of float
+        Equal parts are rounded down, so that their sum does not exceed the whole.
+
+    Raises
+    ------
+    ValueError
+        If parts do not add up to epsilon (to rounding, 1e-12 of it).
 
     Examples
     --------

@@ -570,7 +570,14 @@ def _of_margins(rows: tuple[int, ...], columns: tuple[int, ...], a: int) -> Prof
         length = [0, 0, 4 if shape[0] > 1 else 0, 6 if shape[0] > 2 else 4 if shape[0] > 1 else 0][: a + 1]
         return tuple(length), tuple(length), tuple(int(size > 0) for size in length)
     margins = Margins({"row": range(shape[0]), "column": range(shape[1])}, ["row"], ["column"])
-    return _of_pairs(margins, np.array([*rows, *columns]), a)
+    try:
+        z = bounded_kernel(margins.matrix, a, balanced=True).reshape(-1, *shape)
+    except ValueError:
+        return _of_pairs(margins, np.array([*rows, *columns]), a)
+    # The records that are taken away must be there; the others can be arranged as one likes.
+    taken = np.maximum(-z, 0)
+    fits = np.all(taken.sum(axis=2) <= rows, axis=1) & np.all(taken.sum(axis=1) <= columns, axis=1)
+    return _largest(z[fits].reshape(-1, shape[0] * shape[1]), a)
 
 
 @lru_cache(maxsize=4096)
@@ -591,7 +598,11 @@ def _of_pairs(query: Query, answers: Ints, a: int) -> Profile:
         ) from None
     tables = tables.reshape(len(tables), -1)
     changes = [tables[i + 1 :] - tables[i] for i in range(len(tables))]
-    z = np.concatenate([change[np.abs(change).sum(axis=1) <= 2 * a] for change in changes])
+    return _largest(np.concatenate([change[np.abs(change).sum(axis=1) <= 2 * a] for change in changes]), a)
+
+
+def _largest(z: Ints, a: int) -> Profile:
+    """The largest norms of differences of up to 0, 1, ..., a records."""
     l1, squared, most = np.abs(z).sum(axis=1), (z * z).sum(axis=1), np.abs(z).max(axis=1, initial=0)
     norms = np.zeros((3, a + 1), dtype=np.int64)
     for row, sizes in zip(norms, (l1, squared, most), strict=True):

@@ -362,8 +362,15 @@ class Inverted(Tested):
 
         One-sided for a one-sided alternative: [low, inf) for "greater", [0, high) for "less".
 
-        ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
-        an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
+        Parameters
+        ----------
+        level : float, default 0.95
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` is 0, or ``high`` infinite, where no odds ratio however extreme is ruled out. (inf, inf) or (0, 0),
+            an interval without any odds ratio, where all are: the statistic is then far off what the margins allow.
         """
         low, high = self._count.bounds(level, self.alternative)
         return ConfidenceInterval(_exp(low), _exp(high))
@@ -389,7 +396,12 @@ class Inverted(Tested):
         """One-sided p-value ("greater") as a function of the null odds ratio: a distribution function of the odds ratio.
 
         Its quantiles are the confidence bounds. The rest below its limit at 0, and above that at infinity, is confidence
-        in those ends. `odds_ratio` is at least 0, infinity is allowed; the result has its shape, and rises.
+        in those ends.
+
+        Parameters
+        ----------
+        odds_ratio : float or array_like
+            At least 0; infinity is allowed. The result has its shape, and rises.
         """
         return at_odds_ratios(self._count.greater, odds_ratio)
 

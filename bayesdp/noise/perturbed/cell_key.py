@@ -309,15 +309,29 @@ class CellKey(PerturbedLaw):
         return f"CellKey({', '.join(given)})"
 
 
-def cell_key(ptable: TransitionTable | str | Path | None = None, **stated: Any) -> CellKey:
-    """Counts perturbed by cell keys, by a table, the path of its file (`read_ptable`), or what `CellKey` takes in its place.
+def cell_key(
+    ptable: TransitionTable | str | Path | None = None,
+    *,
+    max_deviation: int | None = None,
+    variance: float | Sequence[float] | None = None,
+    not_smaller_than: int = 0,
+    zeros: str = "kept",
+    variance_at_most: float | None = None,
+) -> CellKey:
+    """Counts perturbed by cell keys, by a table or the path of its file, or by maximum entropy; see `CellKey`.
+
+    Parameters
+    ----------
+    ptable : TransitionTable, str or Path, optional
+        A path is read by `read_ptable`. This and the other parameters are those of `CellKey`.
 
     Examples
     --------
     >>> print(cell_key(max_deviation=5, variance=3.0, not_smaller_than=3))
     cell-key max_deviation=5 variance=3.0 not_smaller_than=3 zeros=kept
     """
-    return CellKey(read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable, **stated)
+    table = read_ptable(ptable) if isinstance(ptable, (str, Path)) else ptable
+    return CellKey(table, max_deviation, variance, not_smaller_than, zeros, variance_at_most)
 
 
 def censored_counts(law: PerturbedLaw, below: Any) -> PerturbedLaw:

@@ -175,7 +175,12 @@ _MOST_ENTRIES = 20_000_000
 
 
 def random_rounding(base: int, probabilities: Sequence[float] | None = None) -> RandomRounding:
-    """Counts rounded at random to a base, as `RandomRounding`: 3 at Stats NZ, 5 at Statistics Canada.
+    """Counts rounded at random to a base; see `RandomRounding`.
+
+    Parameters
+    ----------
+    base, probabilities
+        As of `RandomRounding`; the base is 3 at Stats NZ, 5 at Statistics Canada.
 
     Examples
     --------
@@ -186,7 +191,12 @@ def random_rounding(base: int, probabilities: Sequence[float] | None = None) -> 
 
 
 def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
-    """Counts rounded to the nearest multiple of a base, as `ConventionalRounding`.
+    """Counts rounded to the nearest multiple of a base; see `ConventionalRounding`.
+
+    Parameters
+    ----------
+    base, ties
+        As of `ConventionalRounding`.
 
     Examples
     --------

@@ -343,6 +343,15 @@ def tensor_product(*factors: TradeOff) -> TradeOff:
     Definition 3.1). Gaussians multiply exactly, ``G_mu (x) G_nu = G_sqrt(mu^2 + nu^2)``, and so do laws with few outcomes
     (pure and approximate differential privacy among them, a few hundred times).
 
+    Parameters
+    ----------
+    *factors : TradeOff
+        One or more.
+
+    Returns
+    -------
+    TradeOff
+
     Raises
     ------
     NotImplementedError

@@ -89,9 +89,16 @@ def _upper_quantile(a: Floats, s: Floats) -> Floats:
 
 
 def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
-    """Give ``max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha))``; epsilon and delta at least 0, delta below 1.
+    """Give ``max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha))``.
 
     Source: Wasserman and Zhou (2010); Dong, Roth and Su (2022, Proposition 2.5).
+
+    Parameters
+    ----------
+    epsilon : float
+        Zero or greater.
+    delta : float, default 0
+        At least 0 and less than 1.
 
     Examples
     --------
@@ -103,9 +110,14 @@ def approximate_dp(epsilon: float, delta: float = 0.0) -> ApproximateTradeOff:
 
 
 def gaussian_dp(mu: float) -> GaussianTradeOff:
-    """Give ``G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu)``, the trade-off of N(0, 1) and N(mu, 1), mu greater than zero.
+    """Give ``G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu)``, the trade-off of N(0, 1) and N(mu, 1).
 
     Source: Dong, Roth and Su (2022, Definition 2.6).
+
+    Parameters
+    ----------
+    mu : float
+        Greater than zero.
 
     Examples
     --------
@@ -290,7 +302,15 @@ _MOST_STEPS = 10_000
 def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     """Describe a trade-off function by plain strings, numbers, lists and dictionaries (JSON).
 
-    ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, laplace, pair (masses of two discrete laws) and group.
+    Returns
+    -------
+    dict
+        ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, laplace, pair (masses of two discrete laws) and group.
+
+    Raises
+    ------
+    NotImplementedError
+        If it holds continuous laws of SciPy, which no file can name.
 
     Examples
     --------
