@@ -330,12 +330,12 @@ class Censored(Distribution):
     ----------
     mu : tensor_like of float or int
         Location: what the noise was added to.
-    law : type of NoiseLaw
-        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others.
+    law : type of NoiseLaw, or NoiseLaw
+        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others, or with its scale one of these.
     below, above : tensor_like, optional
         Smallest and largest value that is published; None or an infinity where there is no threshold.
     **scale
-        ``b`` or ``sigma``.
+        ``b`` or ``sigma``, where `law` is a type.
 
     See Also
     --------
@@ -357,6 +357,8 @@ class Censored(Distribution):
     def dist(cls, mu: Any, law: Any, below: Any = None, above: Any = None, **parameters: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
         name = getattr(law, "scale_name", None)
+        if isinstance(law, noise.NoiseLaw) and name and name not in parameters:
+            law, parameters = type(law), {**parameters, name: getattr(law, name)}
         if not isinstance(law, type) or name is None or not hasattr(law, "log_cdf_kernel"):
             raise TypeError(
                 f"law must be a type of noise law with a scale and tails, such as DiscreteLaplace, got {law!r}"

@@ -117,6 +117,10 @@ class CanonicalNoise(ABC):
         x = self._quantile(np.minimum(level, 1.0 - level))
         return plain(np.where(level <= 0.5, x, -x))
 
+    def isf(self, q: npt.ArrayLike) -> Any:
+        """Inverse of `sf`. See `ppf`."""
+        return -self.ppf(q)
+
     def support(self) -> tuple[float, float]:
         """Ends of the support; infinite unless f says that some outcomes tell the tables apart."""
         end = float(self.ppf(1.0))

@@ -23,6 +23,7 @@ type Floats = npt.NDArray[np.float64]
 
 _STEPS = 2000  # multiplicative and Newton steps, in all
 _WARM_STEPS = 40  # multiplicative steps on all vectors; they find out roughly which ones matter
+_NEARLY = 5.0  # an excess below this many tolerances is left to them
 _ROUNDED = 1e-10  # eigenvalues below this share of the largest have fewer than six digits left
 _NEWTON_STEPS = 60  # of one interior-point solve; 15 to 25 are usual
 _ACTIVE = 1500  # most vectors that an interior-point solve starts with; a step costs their number squared
@@ -80,6 +81,9 @@ def optimal_design(vectors: Floats, tolerance: float) -> Design:
     count = len(vectors)
     start = np.full(count, 1.0 / count)
     best = _multiplicative(vectors, tolerance, Design(start, np.inf, 0), start, _WARM_STEPS)
+    # Newton steps on many vectors are dear, and where little is missing a few more multiplicative ones may do.
+    while count > _ACTIVE and tolerance < best.excess <= _NEARLY * tolerance and best.steps < _STEPS:
+        best = _multiplicative(vectors, tolerance, best, best.weights, min(best.steps + _WARM_STEPS, _STEPS))
     if np.count_nonzero(best.weights > 0.1 / count) <= 2 * _ACTIVE:
         best = _growing(vectors, tolerance, best)
     # A weight of zero would stay zero for ever.

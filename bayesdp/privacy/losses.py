@@ -116,7 +116,8 @@ class Loss(_Parameters):
         """
         found = self.stated(kind) or self._converted(_validate.choice(kind, tuple(LOSS_KINDS), "kind"))
         if found is None:
-            raise ValueError(f"kind must be one that follows from {self}, and {LOSS_KINDS[kind]} does not")
+            why = "follows at a delta only: use its method at" if kind == "approximate" else "does not"
+            raise ValueError(f"kind must be one that follows from {self}, and {LOSS_KINDS[kind]} {why}")
         return found
 
     def _converted(self, kind: str) -> Loss | None:

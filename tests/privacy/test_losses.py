@@ -121,6 +121,8 @@ def test_definitions_that_do_not_add_up_are_refused_with_the_way_out() -> None:
     assert not ZCDP(0.1).implies(GaussianDP(5.0))
     with pytest.raises(ValueError, match="and Gaussian differential privacy does not"):
         ZCDP(0.1).to("gdp")
+    with pytest.raises(ValueError, match="approximate differential privacy follows at a delta only: use its method at"):
+        GaussianDP(1.0).to("approximate")
     assert not ApproximateDP(1.0, 0.1).implies(PureDP(5.0))
     assert ApproximateDP(1.0, 0.0).implies(PureDP(1.0))
     with pytest.raises(ValueError, match=r"delta must be at least that of the loss, 0\.1, got 0\.01"):

@@ -133,3 +133,20 @@ def test_laplace_noise_goes_on() -> None:
 def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-13, 1e-6, 0.3])
+def test_no_loss_of_laplace_noise_is_stated_too_small(delta: float) -> None:
+    exact = 1.0 + 2.0 * math.log1p(-delta)
+    assert 0.0 <= tradeoff_epsilon(LAPLACE, delta) - exact < 1e-15
+    assert tradeoff_delta(LAPLACE, exact) == pytest.approx(delta, rel=1e-12, abs=1e-16)
+    assert tradeoff_delta(LAPLACE, 1.0 - 1e-12) == pytest.approx(5e-13, rel=1e-3)
+    assert tradeoff_delta(LAPLACE, 2.0) == tradeoff_epsilon(LAPLACE, 0.9) == 0.0
+
+
+def test_very_large_epsilons() -> None:
+    assert tradeoff_delta(A, 800.0) == tradeoff_delta(A, 700.0) == 0.3  # an outcome that only one of the laws has
+    assert tradeoff_delta(approximate_dp(0.5).group(3), 1e300) == 0.0
+    f = approximate_dp(800.0, 0.125)
+    assert (f(0.0), f.power(0.0), f(1e-300)) == (0.875, 0.125, 0.0)
+    assert tradeoff_delta(f, 750.0) == 1.0

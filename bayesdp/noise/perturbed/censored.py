@@ -245,6 +245,12 @@ class Censored(IndependentLaw):
         """As the inner law."""
         return bool(self.noise.same_cell_same_value)
 
+    def variance(
+        self, shape: tuple[int, ...], invariants: Invariants | None = None, location: npt.ArrayLike | None = None
+    ) -> Floats | None:
+        """None: not computed. See `NoiseLaw.variance`."""
+        return None
+
     def windows(self, values: npt.NDArray[Any]) -> LogMassWindows | None:
         """See `NoiseLaw.windows`: tails are exact lines of Laplace laws; of Gaussian laws tangents, from 40 sigma on."""
         y = np.asarray(values, dtype=np.float64)

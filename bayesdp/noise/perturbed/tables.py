@@ -39,8 +39,9 @@ class RandomRounding(PerturbedLaw):
     ----------
     base : int
         At least 2, and at most 1000.
-    probabilities : sequence of float, optional
-        Of rounding up, ``u_r`` for the remainders 1 to base - 1, where it is not the unbiased rounding.
+    probabilities : sequence of float or {"unbiased", "nearest"}, optional
+        Of rounding up, ``u_r`` for the remainders 1 to base - 1, where it is not the unbiased rounding. "nearest", for odd bases:
+        to the nearest multiple with probability 2/3.
 
     See Also
     --------
@@ -67,12 +68,17 @@ class RandomRounding(PerturbedLaw):
     probabilities: Any = None
 
     name = "random-rounding"
-    relation = "base=B, and probabilities=U1:U2:... of rounding up by remainder"
+    relation = "base=B, and probabilities=U1:U2:... of rounding up by remainder (or unbiased, or nearest)"
 
     def __post_init__(self) -> None:
         base = _base(self.base)
-        given = None if self.probabilities is None else _probabilities(self.probabilities, base)
-        self._set(base=base, probabilities=given)
+        given = self.probabilities
+        if isinstance(given, str):
+            _validate.choice(given, ("unbiased", "nearest"), "probabilities")
+            if given == "nearest" and base % 2 == 0:
+                raise ValueError(f"probabilities must not be 'nearest' for a base with a middle, got base {base}")
+            given = None if given == "unbiased" else [(1 + (2 * r > base)) / 3 for r in range(1, base)]
+        self._set(base=base, probabilities=None if given is None else _probabilities(given, base))
 
     @property
     def upwards(self) -> npt.NDArray[np.float64]:
@@ -154,8 +160,15 @@ def _base(given: Any) -> int:
     return base
 
 
+def _no_booleans(given: Any, argument: str) -> Any:
+    """Accept what holds no True or False, which NumPy takes for numbers among others."""
+    if isinstance(given, Sequence) and any(isinstance(value, bool | np.bool_) for value in given):
+        raise TypeError(f"{argument} must hold numbers, not True or False, got {given!r}")
+    return given
+
+
 def _probabilities(given: Any, base: int) -> tuple[float, ...]:
-    array = np.atleast_1d(_validate.finite_array(given, "probabilities"))
+    array = np.atleast_1d(_validate.finite_array(_no_booleans(given, "probabilities"), "probabilities"))
     if array.shape != (base - 1,):
         raise ValueError(
             f"probabilities must have one number for each remainder from 1 to {base - 1} by the base {base}, got {array.size}"
@@ -318,7 +331,8 @@ class TransitionTable(PerturbedLaw):
         missing = sorted(set(range(max(counts, default=0) + 1)) - set(counts))
         if missing:
             raise ValueError(f"rows must have every count from 0 on, but the row of x = {missing[0]} is missing")
-        deviations = sorted({d for row in rows.values() for d in row})
+        # Before equal ones are put together: True is 1.
+        deviations = sorted(set(_no_booleans([d for row in rows.values() for d in row], "rows")))
         table = [[rows[x].get(d, 0.0) for d in deviations] for x in counts]
         return cls(tuple(deviations), table, period)  # type: ignore[arg-type]  # arrays are accepted
 
@@ -350,7 +364,7 @@ class TransitionTable(PerturbedLaw):
 
 
 def _deviations(given: Any) -> tuple[int, ...]:
-    array = _validate.integer_array(given, "deviations")
+    array = _validate.integer_array(_no_booleans(given, "deviations"), "deviations")
     if array.ndim != 1 or not array.size:
         raise ValueError(f"deviations must be a list of at least one whole number, got an array of shape {array.shape}")
     back = np.flatnonzero(np.diff(array) <= 0)

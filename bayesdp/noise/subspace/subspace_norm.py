@@ -176,6 +176,7 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
     return sampler
 
 
+_LARGEST_TOTAL = 500  # cells of a total whose section of the cube is computed, in integers of any size
 _INTERSECTED = 5  # dimensions up to which the corners of a section of the cube are found
 
 
@@ -190,8 +191,28 @@ def log_integral_of(invariants: Invariants, norm: str) -> float | None:
     unit = l1_moments(invariants) if norm == "l1" else None
     if unit is not None:
         return unit[0]
+    proposal = proposal_for(invariants) if norm == "linf" else None
+    if (
+        proposal is not None and proposal.blocks is not None
+    ):  # the cube, cut with the space, is a product over the totals
+        sizes = np.bincount(proposal.blocks + 1)  # that of the free cells first
+        if max(sizes[1:], default=0) <= _LARGEST_TOTAL:
+            return math.lgamma(n + 1) + sizes[0] * math.log(2.0) + math.fsum(_log_section(int(m)) for m in sizes[1:])
+    elif proposal is not None and proposal.table is not None and 2 == min(proposal.table) <= n + 1 <= _LARGEST_TOTAL:
+        # Such tables are (a, -a): lengths grow by sqrt(2).
+        return math.lgamma(n + 1) + _log_section(n + 1) + 0.5 * n * math.log(2.0)
     section = section_of(invariants, norm)
     return None if section is None else section.log_cone_mass
+
+
+def _log_section(m: int) -> float:
+    """Logarithm of the volume of ``{z : |z_i| <= 1, sum z = 0}`` with m cells."""
+    # The last cell is in the cube if the sum of the others is, a probability of the Irwin-Hall law: an alternating sum, in integers.
+    n = m - 1
+    above, below = (
+        sum((-1) ** k * math.comb(n, k) * (top - 2 * k) ** n for k in range(top // 2 + 1)) for top in (m, m - 2)
+    )
+    return 0.5 * math.log(m) + math.log(above - below) - math.lgamma(m) if n else 0.0
 
 
 @lru_cache(maxsize=64)
@@ -279,8 +300,8 @@ class SubspaceNorm(SubspaceLaw):
     def log_normaliser(self, invariants: Invariants) -> float | None:
         """Logarithm of the integral of ``exp(-epsilon ||v||)`` in orthonormal coordinates, or None where it is not computed.
 
-        Known for l2; for l1 under disjoint totals, and both margins of 2 x c, 3 x 3 and 3 x 4 tables; for l-infinity up to five
-        dimensions.
+        Known for l2; for l1 under disjoint totals, and both margins of 2 x c, 3 x 3 and 3 x 4 tables; for l-infinity
+        disjoint totals of up to 500 cells, 2 x c tables, and all else up to five dimensions.
         """
         unit = log_integral_of(invariants, self.norm)
         return None if unit is None else unit - invariants.dimension * math.log(self.epsilon)

@@ -49,7 +49,9 @@ class ApproximateTradeOff(SymmetricTradeOff):
         return DiscretePair(self.delta, tuple(p), tuple(q))
 
     def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        return self._laws._errors(a, s)
+        type_two, power = self._laws._errors(a, s)
+        # exp(-epsilon) may underflow: the laws then begin with a power of 1.
+        return np.where(a == 0.0, 1.0 - self.delta, type_two), np.where(a == 0.0, self.delta, power)
 
     def _slope(self, a: Floats, s: Floats) -> Floats:
         return self._laws._slope(a, s)

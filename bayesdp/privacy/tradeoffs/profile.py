@@ -28,7 +28,7 @@ from bayesdp import _validate
 from bayesdp.privacy.canonical import Floats, checked_delta
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, multiplied, ordered_pair
-from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff
+from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff, LaplaceTradeOff
 
 _OUTCOMES = 4096
 """Discrete pairs are multiplied out up to this many outcomes of different likelihood ratio,"""
@@ -40,6 +40,8 @@ _POINTS = 2**16
 """Points of the grid of privacy losses by default."""
 _LARGEST = 700.0
 """Privacy losses are cut at +-700: exp of more overflows."""
+_EXPONENT = 709.0
+"""The largest whole number whose exp is finite."""
 _UNIT = 2.0**-53
 _TAIL = 9.0
 """Normal quantile: losses of probability below 1e-19 are cut off a curved function, to the safe side."""
@@ -74,6 +76,9 @@ def tradeoff_delta(f: TradeOff, epsilon: float) -> float:
         return gaussian_delta(at, sigma=1.0 / curve.mu)
     if isinstance(curve, ApproximateTradeOff) and at >= curve.epsilon:
         return curve.delta
+    if isinstance(curve, LaplaceTradeOff):
+        return max(0.0, -math.expm1(0.5 * (at - curve.shift)))
+    at = min(at, _EXPONENT)  # to the safe side: delta falls
     orders = [curve] if curve.symmetric else [curve, curve.inverse()]
     tests = [_laws(f)._at_losses(np.array([at])) for f in orders]
     return min(max(0.0, *(float(power[0] - math.exp(at) * a[0]) for a, power in tests)), 1.0)
@@ -102,6 +107,9 @@ def tradeoff_epsilon(f: TradeOff, delta: float) -> float:
         return gaussian_epsilon(target, sigma=1.0 / curve.mu) if target > 0.0 else math.inf
     if isinstance(curve, ApproximateTradeOff) and target == curve.delta:
         return curve.epsilon
+    if isinstance(curve, LaplaceTradeOff):
+        exact = curve.shift + 2.0 * math.log1p(-target)
+        return max(0.0, math.nextafter(exact, math.inf) if target else exact)
     target += 1e-15 * (target == 0.0)  # the profile is known to double precision
     if tradeoff_delta(curve, 0.0) <= target:
         return 0.0

@@ -63,11 +63,17 @@ def test_draws_and_starting_points() -> None:
     np.testing.assert_array_equal(start, [5, 20])
 
 
+def test_the_law_may_have_its_scale() -> None:
+    drawn = Censored.dist(3, law=noise.DiscreteLaplace(4.0), below=2)
+    found = pm.logp(drawn, np.array([1, 2, 7])).eval(mode=PYTHON)
+    np.testing.assert_allclose(found, noise.Censored(noise.DiscreteLaplace(4.0), 2).log_each([1, 2, 7], 3))
+
+
 def test_what_is_refused() -> None:
     assert distribution_of(noise.Censored) is Censored
     for kwargs, words in (
         ({"law": noise.Tulap}, "law must be a type of noise law with a scale and tails"),
-        ({"law": noise.DiscreteLaplace(2.0)}, "law must be a type of noise law with a scale"),
+        ({"law": noise.DiscreteLaplace(2.0), "b": 2.0}, "law must be a type of noise law with a scale"),
         ({"law": noise.DiscreteLaplace}, "b of the law 'discrete-laplace' is missing"),
         ({"law": noise.DiscreteLaplace, "b": 2.0, "below": 5, "above": 4}, "below must be at most above"),
         ({"law": noise.DiscreteLaplace, "b": 2.0, "below": 2.5}, "below must be a whole number"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesdp.noise import BoundaryInflatedGaussian, TruncatedGaussian, parse_law
+from bayesdp.noise import BoundaryInflatedDiscreteGaussian, BoundaryInflatedGaussian, TruncatedGaussian, parse_law
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.noise.bounded.test_bounded_laws import _edges
 
@@ -166,3 +166,12 @@ def test_words_of_the_command_line_and_wrong_parameters(kind: Any) -> None:
     ):
         with pytest.raises(error, match=message):
             wrong()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, BoundaryInflatedDiscreteGaussian])
+def test_locations_far_outside_have_moments(kind: Any) -> None:
+    for sigma, bounds, mu, near in ((1.0, (None, 5), 1e9, 5.0), (1e-10, (0, 1), 3.0, 1.0), (1e-120, (0, 1), 0.0, 0.0)):
+        law = kind(sigma, bounds)
+        assert law.mean(mu) == pytest.approx(near, abs=1e-6)
+        assert law.mse(mu) == pytest.approx((near - mu) ** 2, abs=1e-6)
+        assert 0.0 <= law.variance((), location=mu) < 1e-6

@@ -193,6 +193,10 @@ def test_numbers_that_cannot_be() -> None:
     assert hidden.unmeasured.tolist() == [False, True]
 
 
+def test_the_variance_is_not_known_anywhere() -> None:
+    assert Censored(DiscreteLaplace(2.0), below=3).variance((2,), location=[1.0, 5.0]) is None
+
+
 def test_loss_is_at_most_that_of_the_law() -> None:
     county = {"county": ["Alpha", "Beta"]}
     law = Censored(DiscreteLaplace(2.0), below=3)

@@ -65,6 +65,15 @@ def test_rounding_is_a_table_by_residue() -> None:
     np.testing.assert_allclose(np.exp(law.log_each(y, x)), np.exp(table.log_each(y, x)), atol=1e-15)
 
 
+def test_words_stand_for_probabilities() -> None:
+    assert (
+        parse_law("random-rounding base=5 probabilities=unbiased") == RandomRounding(5, "unbiased") == RandomRounding(5)
+    )
+    nearest = RandomRounding.from_description({"law": "random-rounding", "base": 5, "probabilities": "nearest"})
+    assert nearest == RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])
+    assert parse_law("random-rounding base=5 probabilities=nearest") == nearest
+
+
 def test_laws_are_read_from_the_command_line() -> None:
     assert parse_law("random-rounding base=3") == RandomRounding(3)
     assert parse_law("random-rounding base=3 probabilities=0.25:0.5") == RandomRounding(3, [0.25, 0.5])
@@ -81,11 +90,13 @@ def test_laws_are_read_from_the_command_line() -> None:
         (lambda: RandomRounding(3, [0.5]), "one number for each remainder from 1 to 2 by the base 3, got 1"),
         (lambda: RandomRounding(3, [0.5, 1.5]), "that of the remainder 2 is 1.5"),
         (lambda: RandomRounding(3, [0.5, -0.5]), "that of the remainder 2 is -0.5"),
-        (lambda: RandomRounding(3, "best"), "probabilities must hold integers or real numbers"),
+        (lambda: RandomRounding(3, "best"), "probabilities must be one of 'unbiased', 'nearest'"),
+        (lambda: RandomRounding(4, "nearest"), "must not be 'nearest' for a base with a middle, got base 4"),
+        (lambda: RandomRounding(3, [True, 0.5]), "must hold numbers, not True or False"),
         (lambda: ConventionalRounding(4, "away"), "ties must be one of 'up', 'down', 'even'"),
         (lambda: parse_law("random-rounding base=2.5"), "base must be a positive integer"),
     ],
-    ids=["base", "few", "above", "below", "word", "ties", "fraction"],
+    ids=["base", "few", "above", "below", "word", "middle", "truth", "ties", "fraction"],
 )
 def test_parameters_that_are_none_are_refused(make, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):

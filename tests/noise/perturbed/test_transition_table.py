@@ -198,5 +198,11 @@ def test_bad_tables_are_refused(make, says: str) -> None:
 def test_what_is_no_list_of_whole_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match=r"deviations must hold whole numbers, but 1 is 0\.5"):
         TransitionTable([0, 0.5], [[1, 0]])
+    for make in (
+        lambda: TransitionTable([0, True], [[1, 0]]),
+        lambda: TransitionTable.by_count({0: {0: 1.0, True: 0}}),
+    ):
+        with pytest.raises(TypeError, match="must hold numbers, not True or False"):
+            make()
     with pytest.raises(TypeError, match="rows must be a mapping"):
         TransitionTable.by_count([{0: 1.0}])

@@ -95,6 +95,12 @@ def test_density_by_hand() -> None:
     )
 
 
+def test_cubes_of_more_than_five_dimensions_have_a_volume() -> None:
+    total = Invariants(Totals({"cell": range(8)}))
+    assert SubspaceNorm(1.0, "linf").log_normaliser(total) == pytest.approx(13.68161959381424, rel=1e-12)
+    assert SubspaceNorm(1.0, "linf").log_normaliser(both_margins(2, 8)) == pytest.approx(16.107634725774048, rel=1e-12)
+
+
 def test_large_tables_are_drawn_exactly_or_refused() -> None:
     for norm in ORDER:
         law = SubspaceNorm(1.0, norm)
