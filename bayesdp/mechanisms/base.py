@@ -42,7 +42,8 @@ from bayesdp.privacy.words import Conforming, Neighbours, OnePerson, SamplerStat
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.sensitivities.kept import ADDED, DifferenceLength, kept_differences
+from bayesdp.sensitivities.differences import DifferenceLength
+from bayesdp.sensitivities.kept import ADDED, kept_differences
 from bayesdp.sensitivities.norms import column_groups
 
 type Ints = npt.NDArray[np.int64]
@@ -242,7 +243,7 @@ class Mechanism(ABC):
     @cached_property
     def _lengths(self) -> tuple[DifferenceLength, ...]:
         """How far tables with the same invariants are apart, by the smallest kinds of difference."""
-        return tuple(DifferenceLength(kind, kind.size(self._unit), "") for kind in self.differences)
+        return tuple(DifferenceLength(kind, getattr(kind, self._unit), "") for kind in self.differences)
 
     def _relation_rows(self) -> tuple[PairLoss, ...]:
         """The row on the tables that the mechanism is made to protect."""

@@ -33,8 +33,9 @@ from bayesdp.privacy.words import Neighbours, SemiAdjacent, SemiAdjacentWithin, 
 from bayesdp.queries import Query, shown_unit
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact
-from bayesdp.sensitivities.differences import NEIGHBOURS, Features
-from bayesdp.sensitivities.kept import DifferenceLength, difference_lengths
+from bayesdp.sensitivities.adjacency import Features
+from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
+from bayesdp.sensitivities.kept import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm, determine_the_same
 from bayesdp.sensitivities.semi_adjacent import Cliques, semi_adjacency
 from bayesdp.sensitivities.space import CONVENTIONS

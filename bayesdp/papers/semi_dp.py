@@ -45,7 +45,7 @@ from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
 from bayesdp.privacy.words import SemiAdjacent, Statement
 from bayesdp.queries import Query, Totals
-from bayesdp.sensitivities.differences import Features, conforming_pairs, record_distance
+from bayesdp.sensitivities.adjacency import Features, conforming_pairs, record_distance
 from bayesdp.sensitivities.semi_adjacent import (
     IMPOSSIBLE,
     Cliques,

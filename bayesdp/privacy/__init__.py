@@ -53,7 +53,7 @@ from bayesdp.privacy.tradeoffs.laws import (
 )
 from bayesdp.privacy.tradeoffs.profile import tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, PairLoss, SamplerStatement, gaussian_pairs, pure_pairs
-from bayesdp.sensitivities.kept import DIFFERENCES, Difference
+from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
     Sensitivity,
     covariance_sensitivity,
@@ -67,7 +67,7 @@ from bayesdp.sensitivities.statistics import (
 
 if TYPE_CHECKING:
     from bayesdp.privacy.semi_guarantees import SemiGuarantee
-    from bayesdp.sensitivities.differences import conforming_pairs, record_distance
+    from bayesdp.sensitivities.adjacency import conforming_pairs, record_distance
     from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
     from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
     from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
@@ -89,7 +89,7 @@ __all__ = [
 
 _MODULES = {
     "privacy.semi_guarantees": ("SemiGuarantee",),
-    "sensitivities.differences": ("conforming_pairs", "record_distance"),
+    "sensitivities.adjacency": ("conforming_pairs", "record_distance"),
     "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
     "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
     "sensitivities.space": ("Inclusions", "SensitivitySpace", "inclusions"),

@@ -17,8 +17,7 @@ largest length, in the norm of a mechanism, of what z changes in the answers. Fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, permutations, product
 
@@ -27,13 +26,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._nested import Classes, NestedSums, block_classes, classes_of, family_sizes, rules
-from bayesdp._validate import choice
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel
 from bayesdp.moves.listed import short_combinations
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.counted import CYCLE_SIZES, agreement, changed_answers, partitions
-from bayesdp.sensitivities.differences import NORMS
+from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
 from bayesdp.sensitivities.norms import (
     CHUNK,
     MOST_CELLS,
@@ -45,59 +43,6 @@ from bayesdp.sensitivities.norms import (
     largest_distance,
 )
 from bayesdp.sensitivities.queries import move_l1
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A kind of difference between two tables that share their invariants.
-
-    Attributes
-    ----------
-    relation : str
-        What sets the two tables apart, in words.
-    l1, l2 : float
-        The size of the difference in counts.
-    found : bool
-        Whether it is the smallest that a search has found for some invariants: for others another one may be the smallest, so that
-        it is no kind that two releases have in common.
-    """
-
-    relation: str
-    l1: float
-    l2: float
-    found: bool = False
-
-    def size(self, norm: str) -> float:
-        """Give the size in ``"l1"`` or ``"l2"``."""
-        return self.l1 if choice(norm, NORMS, "norm") == "l1" else self.l2
-
-
-DIFFERENCES: Mapping[str, Difference] = {
-    "substitution": Difference(
-        "one record moved between two cells that keep every invariant (substitution)", 2.0, math.sqrt(2.0)
-    ),
-    "2x2 move": Difference(
-        "two records exchange a category within a 2x2 subtable, all its margins kept (2x2 move)", 4.0, 2.0
-    ),
-    "3-cycle": Difference(
-        "three records exchange categories within a 3x3 subtable, all its margins kept (3-cycle)",
-        6.0,
-        math.sqrt(6.0),
-    ),
-}
-"""The named differences: one record substituted; +1 and -1 on a 2x2 subtable, on a cycle of a 3x3 one."""
-
-
-@dataclass(frozen=True)
-class DifferenceLength:
-    """One kind of difference that keeps the invariants, and how long it gets."""
-
-    difference: Difference
-    size: float  # the largest length of all differences of the kind, or an upper bound of it
-    bound: (
-        str  # "" if all differences of the kind are equally long, "largest" if this is the largest of them, or "upper"
-    )
-
 
 ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 """The difference of general invariants that leave cells out."""

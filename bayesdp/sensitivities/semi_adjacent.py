@@ -18,7 +18,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
-from bayesdp.sensitivities.differences import Features, PublishedMargins
+from bayesdp.sensitivities.adjacency import Features, PublishedMargins
 from bayesdp.sensitivities.norms import with_total
 
 type Ints = npt.NDArray[np.int64]

@@ -36,7 +36,8 @@ from bayesdp.moves.listed import distinct_up_to_sign
 from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart
 from bayesdp.queries.query import checked_query
-from bayesdp.sensitivities.differences import NEIGHBOURS, Features
+from bayesdp.sensitivities.adjacency import Features
+from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.norms import (
     closed_sensitivities,
     determine_the_same,

@@ -14,7 +14,7 @@ from bayesdp.fibers.enumeration import enumerate_fiber
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SemiAdjacency, semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
-from bayesdp.sensitivities.differences import Features
+from bayesdp.sensitivities.adjacency import Features
 from bayesdp.sensitivities.semi_adjacent import largest_hitting_number, semi_adjacency_of_tables
 
 type Ints = npt.NDArray[np.int64]

@@ -192,12 +192,13 @@ def log_integral_of(invariants: Invariants, norm: str) -> float | None:
     if unit is not None:
         return unit[0]
     proposal = proposal_for(invariants) if norm == "linf" else None
-    if (
-        proposal is not None and proposal.blocks is not None
-    ):  # the cube, cut with the space, is a product over the totals
+    if proposal is not None and proposal.blocks is not None:
+        # The cube, cut with the space, is a product over the totals.
         sizes = np.bincount(proposal.blocks + 1)  # that of the free cells first
         if max(sizes[1:], default=0) <= _LARGEST_TOTAL:
-            return math.lgamma(n + 1) + sizes[0] * math.log(2.0) + math.fsum(_log_section(int(m)) for m in sizes[1:])
+            return (
+                math.lgamma(n + 1) + int(sizes[0]) * math.log(2.0) + math.fsum(_log_section(int(m)) for m in sizes[1:])
+            )
     elif proposal is not None and proposal.table is not None and 2 == min(proposal.table) <= n + 1 <= _LARGEST_TOTAL:
         # Such tables are (a, -a): lengths grow by sqrt(2).
         return math.lgamma(n + 1) + _log_section(n + 1) + 0.5 * n * math.log(2.0)
