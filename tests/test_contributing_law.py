@@ -134,7 +134,7 @@ def test_a_law_that_says_nothing_of_itself_is_not_made_up_for(names):
         draw_independent(plain, 3)
     margins = bdp.Margins(GRID, ["row"], ["column"])
     tested = bdp.Release.from_published(GRID, [measured], [bdp.Exact(margins, margins.apply([[3, 4], [5, 1]]))])
-    with pytest.raises(NotImplementedError, match="no test of a release with the law 'discrete-logistic'"):
+    with pytest.raises(NotImplementedError, match="no test of a cell released with the law 'discrete-logistic'"):
         odds_ratio_test_from_release(tested)
     with pm.Model(coords=tested.coords) as model:
         bdp.observe(tested, bdp.FlatCounts("x", dims=tested.dims))

@@ -290,7 +290,7 @@ class Guarantee:
         lines, heading = self._protected(), self._determined()
         if heading:
             lines.append((heading, list(self.determined_cells)))
-        lines.append((f"Noise: {'drawn exactly from its law' if self.certified else self.sampler}", []))
+        lines.append((f"Noise: {self._noise()}", []))
         if self.simulated:
             lines.append((_SIMULATED, []))
         lines.extend((sentence, []) for sentence in self.caveats)
@@ -308,6 +308,10 @@ class Guarantee:
 
     def _rows(self, pairs: Iterable[PairLoss]) -> list[str]:
         return [f"{p.relation}; {p.norm} distance {p.size:.6g}: {self.shown_loss(p.loss)}" for p in pairs]
+
+    def _noise(self) -> str:
+        """How the noise was drawn."""
+        return "drawn exactly from its law" if self.certified else str(self.sampler)
 
     def __str__(self) -> str:
         text = [f"Privacy guarantee: {KINDS[self.kind]}"]

@@ -112,6 +112,12 @@ class Censored(IndependentLaw):
     nothing is known, because it was not asked for, is no censored one: it is unmeasured. Numbers of a real law between
     the code and the threshold are refused.
 
+    ========  =============================================================================
+    Support   ``below`` to ``above``, and the codes; its mass is with respect to both
+    Mean      not stated: codes are no values
+    Variance  likewise
+    ========  =============================================================================
+
     Parameters
     ----------
     law : NoiseLaw, or its description

@@ -101,6 +101,12 @@ class ConventionalRounding(PerturbedLaw):
 
     ``p(y | x) = 1`` for y the nearest multiple of the base; in the middle between two (even bases only) that which `ties` says.
 
+    ========  =============================================================
+    Support   the multiple of the base that is nearest to x
+    Mean      that multiple
+    Variance  0
+    ========  =============================================================
+
     Not differentially private.
 
     Parameters
@@ -222,6 +228,12 @@ def conventional_rounding(base: int, ties: str = "up") -> ConventionalRounding:
 @dataclass(frozen=True, eq=False)
 class TransitionTable(PerturbedLaw):
     """Published counts y with probabilities p(y | x) that are given for each true count x, by the deviation ``y - x``.
+
+    ========  =============================================================
+    Support   whole numbers x + d for the deviations d of the row of x
+    Mean      x plus the mean deviation of its row; see `mean`
+    Variance  that of the deviation, depends on x; see `variance`
+    ========  =============================================================
 
     No differential privacy is claimed for such a law.
 
