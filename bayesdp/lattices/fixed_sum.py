@@ -182,6 +182,26 @@ def _compose_sparse(state: Words, places: int, cells: Ints, sign: int, row: Ints
 
 
 _NEGLIGIBLE = 1e-19  # terms of the series below this share of the largest one are left out: they fall faster and faster
+_LONGEST = 1 << 16  # longest table of ratios
+
+
+def sum_ratios(count: int, epsilon: float) -> Floats:
+    """``w_n(s) / w_n(0)`` for s = 0, 1, ..., until it is below 1e-12 (or for 65536 values)."""
+    zero = log_sum_mass(count, 0, epsilon)
+    # Two thirds of the slope are reached soon; for larger s the kernel evaluates the series itself.
+    longest = min(_LONGEST, math.ceil(30.0 * (1.0 + math.sqrt(count)) / epsilon) + 2)
+    ratios = _ratios(count, epsilon, longest)
+    return np.asarray(np.exp(ratios[ratios - zero > math.log(1e-12)] - zero))
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _ratios(count: int, epsilon: float, longest: int) -> Floats:
+    out = np.full(longest, -np.inf)
+    for s in range(longest):
+        out[s] = log_sum_mass(count, s, epsilon)
+        if out[s] < out[0] - 30.0:
+            break
+    return out
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -304,6 +324,14 @@ class Groups(NamedTuple):
     divisor: int  # ``divisor * sums[pivots] = -relation @ sums[others]``
 
 
+class _Laws(NamedTuple):
+    """Tables of ``w_n(s) / w_n(0)`` for the pivots."""
+
+    epsilon: float
+    bounds: Ints  # where the table of each pivot starts and ends in `ratios`, shape (pivots, 2)
+    ratios: Floats
+
+
 def exchangeable_groups(part: General) -> Groups | None:
     """Group the cells of a part and choose the pivots; None if there are too many groups or too large entries."""
     matrix = part.matrix.toarray()
@@ -328,21 +356,30 @@ def exchangeable_groups(part: General) -> Groups | None:
     return Groups(np.concatenate(members).astype(np.int64), starts, signs, relation.astype(np.int64), scale)
 
 
+def _laws(groups: Groups, epsilon: float) -> _Laws:
+    sizes = np.diff(groups.starts)[: len(groups.relation)]
+    distinct, which = np.unique(sizes, return_inverse=True)
+    tables = [sum_ratios(int(n), epsilon) for n in distinct]
+    ends = np.cumsum([0, *map(len, tables)])
+    bounds = np.stack([ends[:-1][which], ends[1:][which]], axis=1).astype(np.int64)
+    return _Laws(epsilon, bounds, np.concatenate([np.ones(0), *tables]))
+
+
 def groups_acceptance(groups: Groups, epsilon: float, rng: np.random.Generator, tries: int) -> float:
     """An estimate of the acceptance rate: the mean acceptance probability of simulated proposals."""
-    return float(_mean_acceptance(seed_state(rng), groups, epsilon, tries))
+    return float(_mean_acceptance(seed_state(rng), groups, _laws(groups, epsilon), tries))
 
 
 def draw_groups(groups: Groups, epsilon: float, rng: np.random.Generator, size: int) -> tuple[Ints, int]:
     """Draw noise on a part, shape (size, cells of the part), of rate epsilon; and how many tries were made."""
     out = np.zeros((size, len(groups.order)), dtype=np.int64)
-    return out, int(_fill_groups(seed_state(rng), groups, epsilon, out))
+    return out, int(_fill_groups(seed_state(rng), groups, _laws(groups, epsilon), out))
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _try(state: Words, groups: Groups, epsilon: float, sums: Ints, row: Ints) -> float:
+def _try(state: Words, groups: Groups, laws: _Laws, sums: Ints, row: Ints) -> float:
     """Draw the cells of the other groups, set the sums of the pivots; returns the acceptance probability."""
-    order, starts, relation = groups.order, groups.starts, groups.relation
+    order, starts, relation, epsilon = groups.order, groups.starts, groups.relation, laws.epsilon
     pivots = len(relation)
     zero = math.tanh(0.5 * epsilon)  # the probability of zero
     for group in range(pivots, len(starts) - 1):
@@ -364,30 +401,34 @@ def _try(state: Words, groups: Groups, epsilon: float, sums: Ints, row: Ints) ->
             return 0.0
         total = against // groups.divisor
         sums[p] = total
-        n = starts[p + 1] - starts[p]
-        probability *= math.exp(log_sum_mass(n, total, epsilon) - log_sum_mass(n, 0, epsilon))
+        place = laws.bounds[p, 0] + abs(total)
+        if place < laws.bounds[p, 1]:
+            probability *= laws.ratios[place]
+        else:
+            n = starts[p + 1] - starts[p]
+            probability *= math.exp(log_sum_mass(n, total, epsilon) - log_sum_mass(n, 0, epsilon))
     return probability
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _mean_acceptance(state: Words, groups: Groups, epsilon: float, tries: int) -> float:
+def _mean_acceptance(state: Words, groups: Groups, laws: _Laws, tries: int) -> float:
     sums, row = np.zeros(len(groups.starts) - 1, dtype=np.int64), np.zeros(len(groups.order), dtype=np.int64)
     total = 0.0
     for _ in range(tries):
-        total += _try(state, groups, epsilon, sums, row)
+        total += _try(state, groups, laws, sums, row)
     return total / tries
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _fill_groups(state: Words, groups: Groups, epsilon: float, out: Ints) -> int:
+def _fill_groups(state: Words, groups: Groups, laws: _Laws, out: Ints) -> int:
     sums = np.zeros(len(groups.starts) - 1, dtype=np.int64)
     tries = 0
     for row in out:
         tries += 1
-        while uniform(state) >= _try(state, groups, epsilon, sums, row):
+        while uniform(state) >= _try(state, groups, laws, sums, row):
             tries += 1
         for p in range(len(groups.relation)):
             cells = groups.order[groups.starts[p] : groups.starts[p + 1]]
-            split_sum(state, sums[p], epsilon, cells, row)
+            split_sum(state, sums[p], laws.epsilon, cells, row)
         row *= groups.signs
     return tries

@@ -17,6 +17,7 @@ from bayesdp.lattices.fixed_sum import (
     log_sum_mass,
     pair_given_sum,
     split_sum,
+    sum_ratios,
 )
 from bayesdp.lattices.parts import General
 from bayesdp.queries import LinearQuery
@@ -43,6 +44,10 @@ def test_the_law_of_a_sum_is_a_convolution(count, epsilon):
     expected = law[zero : zero + 60] / law[zero]
     found = np.exp([log_sum_mass(count, -s, epsilon) - log_sum_mass(count, 0, epsilon) for s in range(60)])
     np.testing.assert_allclose(found, expected, rtol=1e-11)
+    table = sum_ratios(count, epsilon)
+    shared = min(len(table), 60)
+    np.testing.assert_allclose(table[:shared], expected[:shared], rtol=1e-11)
+    assert len(table) == 65536 or table[-1] < 1e-11
 
 
 # Eight tests at LEVEL: both signs, sums beyond the number of cells, and none.
