@@ -118,7 +118,7 @@ def test_the_scale_is_below_that_of_lemma_3_4_and_files_may_say_how_it_was_found
     assert mechanism.sigma < lemma_3_4_sigma(0.5, 1e-5, mechanism.sensitivity)
     earlier = mechanism.describe() | {"calibration": "analytic"}
     assert type(mechanism).from_description(earlier, LINE) == mechanism
-    with pytest.raises(ValueError, match="calibration of the mechanism .* must be 'analytic'"):
+    with pytest.raises(ValueError, match=r"calibration of the mechanism .* must be 'analytic'"):
         type(mechanism).from_description(earlier | {"calibration": "lemma 3.4"}, LINE)
 
 
