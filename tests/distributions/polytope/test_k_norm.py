@@ -15,7 +15,7 @@ from bayesdp import noise
 from bayesdp.distributions import KNorm
 from bayesdp.distributions.tables import GaugeOp, table_gauge
 from bayesdp.polytopes import SymmetricHull
-from tests.polytopes.examples import both_margins, moves, substitutions
+from tests.polytopes.examples import Programs, both_margins, moves, substitutions
 
 # The same graphs without numba's seconds of compilation.
 PYTHON = Mode(linker="py", optimizer="fast_compile")
@@ -51,7 +51,7 @@ def test_density_and_gradients(case: str) -> None:
 def test_programs_in_compiled_code() -> None:
     # numba calls the solver; a batch in front of the table, and no warning about object mode.
     invariants, vertices = moves(3, 3)
-    facets, program = SymmetricHull(vertices), SymmetricHull(vertices, method="program")
+    facets, program = SymmetricHull(vertices), Programs(vertices)
     tables = pt.tensor("tables", shape=(None, 2, 3, 3))
     graphs = [table_gauge(tables, hull, invariants) for hull in (facets, program)]
     gradients = [pt.grad(pt.sum(graph), tables) for graph in graphs]
@@ -62,8 +62,8 @@ def test_programs_in_compiled_code() -> None:
     assert by_facets == pytest.approx(facets.gauge(invariants.coordinates(values)), rel=1e-12)
     assert by_program == pytest.approx(by_facets, rel=1e-12)
     assert second == pytest.approx(first, abs=1e-9)
-    assert GaugeOp(program) == GaugeOp(SymmetricHull(vertices, method="program"))
-    assert GaugeOp(program) != GaugeOp(SymmetricHull(2 * vertices, method="program"))
+    assert GaugeOp(program) == GaugeOp(Programs(vertices))
+    assert GaugeOp(program) != GaugeOp(Programs(2 * vertices))
 
 
 def test_ops_with_other_vertices_are_other_ops() -> None:
