@@ -28,7 +28,8 @@ from bayesdp.privacy import (
     rho_to_epsilon,
 )
 from bayesdp.privacy.caveats import IntegersOnly, Smooth
-from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, all_of, smooth_gaussian_delta
+from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, all_of
+from bayesdp.privacy.smooth import smooth_gaussian_delta
 from bayesdp.privacy.words import SamplerStatement, Statement
 from bayesdp.queries import SumPart
 

@@ -41,7 +41,8 @@ from bayesdp.privacy.gaussian import (
     rho_within,
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
-from bayesdp.privacy.losses import smooth_gaussian_delta, smooth_loss, split_budget
+from bayesdp.privacy.losses import split_budget
+from bayesdp.privacy.smooth import smooth_gaussian_delta, smooth_loss
 from bayesdp.privacy.tradeoffs.base import TradeOff, composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.laws import (
     approximate_dp,

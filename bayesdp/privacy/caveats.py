@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.privacy.losses import Loss, smooth_loss
+from bayesdp.privacy.losses import Loss
+from bayesdp.privacy.smooth import smooth_loss
 from bayesdp.privacy.words import Choice, Statement
 
 
