@@ -98,30 +98,38 @@ def _fill_blocks(
     state: Words, order: Ints, starts: Ints, tables: Ints, cumulative: Floats, epsilon: float, out: Ints
 ) -> None:
     """Fill `out`: the cells before ``order[starts[0]]`` are free, then come the blocks."""
+    bits = scratch(len(order))
     for row in out:
         for i in range(starts[0]):
             row[order[i]] = discrete_laplace(state, epsilon)
         for block in range(len(starts) - 1):
             cells = order[starts[block] : starts[block + 1]]
             if len(cells) > 1:
-                add_fixed_sum(state, cumulative[tables[block] : tables[block] + len(cells)], epsilon, cells, row)
+                table = cumulative[tables[block] : tables[block] + len(cells)]
+                add_fixed_sum(state, table, epsilon, cells, row, bits)
 
 
 @nb.njit(cache=True, error_model="numpy")
-def add_fixed_sum(state: Words, cumulative: Floats, epsilon: float, cells: Ints, row: Ints) -> None:
+def scratch(cells: int) -> Words:
+    """The bit map of `compose` for as many cells, all zero, and left so: made once for many draws."""
+    return np.zeros((_SPARSE * cells >> 6) + 1, dtype=np.uint64)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def add_fixed_sum(state: Words, cumulative: Floats, epsilon: float, cells: Ints, row: Ints, bits: Words) -> None:
     """Add noise with sum zero to some cells of a row; `cumulative` is the `mass_table` of as many cells."""
     m = len(cells)
     # The last entry of the table may be rounded below one.
     mass = min(int(np.searchsorted(cumulative, uniform(state), side="right")), m - 1)
     for _ in range(2 * m - 1):
         mass += geometric(state, 2.0 * epsilon)
-    compose(state, mass, cells, 1, row)
-    compose(state, mass, cells, -1, row)
+    compose(state, mass, cells, 1, row, bits)
+    compose(state, mass, cells, -1, row, bits)
 
 
 @nb.njit(cache=True, error_model="numpy")
-def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints) -> None:
-    """Add a uniform weak composition of `mass` to the cells, times `sign`."""
+def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: Words) -> None:
+    """Add a uniform weak composition of `mass` to the cells, times `sign`; `bits` is a `scratch`."""
     bars = len(cells) - 1
     places = mass + bars
     if places > _SPARSE * len(cells):
@@ -130,7 +138,6 @@ def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints) -> None:
     # Mark whichever is fewer, bars or units: then at most half of the places are taken when one is tried.
     marked = min(bars, mass)
     spare = spare_bits(places)
-    bits = np.zeros((places >> 6) + 1, dtype=np.uint64)
     for _ in range(marked):
         while True:
             place = uniform_below(state, places, spare)
@@ -141,6 +148,7 @@ def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints) -> None:
     cell, last = 0, -1  # the cell being filled, and the place of the bar before it
     for word in range((places + 63) >> 6):
         marks = bits[word]
+        bits[word] = 0
         if marked < bars:  # units are marked: the bars are at the other places
             marks = ~marks
             left = places - (word << 6)
@@ -280,8 +288,8 @@ def pair_given_sum(state: Words, s: int, epsilon: float) -> int:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def split_sum(state: Words, s: int, epsilon: float, cells: Ints, row: Ints) -> None:
-    """Add independent discrete Laplace variables, given that their sum is s, to some cells of a row."""
+def split_sum(state: Words, s: int, epsilon: float, cells: Ints, row: Ints, bits: Words) -> None:
+    """Add independent discrete Laplace variables, given that their sum is s, to some cells of a row; `bits` is a `scratch`."""
     count = len(cells)
     if count == 1:
         row[cells[0]] += s
@@ -294,8 +302,8 @@ def split_sum(state: Words, s: int, epsilon: float, cells: Ints, row: Ints) -> N
     sign = 1 if s >= 0 else -1
     s = abs(s)
     mass = _smaller_mass(state, count, s, epsilon)
-    compose(state, mass + s, cells, sign, row)
-    compose(state, mass, cells, -sign, row)
+    compose(state, mass + s, cells, sign, row, bits)
+    compose(state, mass, cells, -sign, row, bits)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -421,7 +429,7 @@ def _mean_acceptance(state: Words, groups: Groups, laws: _Laws, tries: int) -> f
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_groups(state: Words, groups: Groups, laws: _Laws, out: Ints) -> int:
-    sums = np.zeros(len(groups.starts) - 1, dtype=np.int64)
+    sums, bits = np.zeros(len(groups.starts) - 1, dtype=np.int64), scratch(len(groups.order))
     tries = 0
     for row in out:
         tries += 1
@@ -429,6 +437,6 @@ def _fill_groups(state: Words, groups: Groups, laws: _Laws, out: Ints) -> int:
             tries += 1
         for p in range(len(groups.relation)):
             cells = groups.order[groups.starts[p] : groups.starts[p + 1]]
-            split_sum(state, sums[p], laws.epsilon, cells, row)
+            split_sum(state, sums[p], laws.epsilon, cells, row, bits)
         row *= groups.signs
     return tries

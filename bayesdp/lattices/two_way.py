@@ -22,7 +22,11 @@ which has, with ``x = exp(-2 epsilon)`` and s >= 0, the closed form
 
 The mean over M equal steps in place of the integral adds the a whose sum is another multiple of M. By the
 inequality of Cauchy and Schwarz these have at most the mass that they have for S = 0, which `two_way` keeps
-below 1e-17 of the whole. By the same inequality ``q(S) <= q(0)``.
+below 1e-17 of the whole. By the same inequality ``q(S) <= q(0)``; and because ``||a|| + ||S + a|| >= ||S||``,
+
+    q(S) <= exp(-(1 - theta) epsilon ||S||_1) P_{c-1}(coth 2 theta epsilon)   for every theta in (0, 1],
+
+``P_{c-1}(coth 2 epsilon) = q(0)``, c the number of columns: a bound that saves most evaluations.
 
 Three ways: every slice along one way is a two-way table with both margins zero, and the slices add up to zero. All but the
 last are drawn exactly and kept with probability ``exp(-epsilon ||S||_1)``, S their sum; the last is -S.
@@ -39,7 +43,7 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
-from bayesdp.lattices.fixed_sum import add_fixed_sum, log_normaliser, mass_table, pair_given_sum
+from bayesdp.lattices.fixed_sum import add_fixed_sum, log_normaliser, mass_table, pair_given_sum, scratch
 from bayesdp.lattices.integers import Words
 
 type Floats = npt.NDArray[np.float64]
@@ -47,6 +51,7 @@ type Ints = npt.NDArray[np.int64]
 
 MOST_NODES = 1 << 13  # largest M
 _ALIASED = 1e-17  # share of the mass that other multiples of M may have
+_THETAS = np.array([0.15, 0.3, 0.45, 0.6, 0.75, 0.9])
 
 
 class TwoWay(NamedTuple):
@@ -59,6 +64,7 @@ class TwoWay(NamedTuple):
     sines: Floats  # with `cosines`: of ``pi k / M``, shape (2 M,); empty where one row is left instead of two
     cosines: Floats
     log_zero: float  # ``log q(0)``
+    bounds: Floats  # of ``log(q(S) / q(0))``: slopes in ``||S||_1`` and offsets, shape (bounds, 2)
 
 
 @lru_cache(maxsize=64)
@@ -67,8 +73,10 @@ def two_way(rows: int, columns: int, epsilon: float) -> TwoWay:
     log_zero = log_normaliser(columns, 2.0 * epsilon)
     nodes = _nodes(columns, epsilon, log_zero)
     angles = math.pi * np.arange(2 * nodes) / max(nodes, 1)
-    cumulative = mass_table(columns, epsilon)
-    return TwoWay(rows, epsilon, np.arange(columns), cumulative, np.sin(angles), np.cos(angles), log_zero)
+    offsets = np.array([log_normaliser(columns, 2.0 * theta * epsilon) for theta in _THETAS]) - log_zero
+    bounds = np.stack([(_THETAS - 1.0) * epsilon, offsets], axis=1)
+    cumulative, tables = mass_table(columns, epsilon), (np.sin(angles), np.cos(angles))
+    return TwoWay(rows, epsilon, np.arange(columns), cumulative, *tables, log_zero, bounds)
 
 
 def _nodes(columns: int, epsilon: float, log_zero: float) -> int:
@@ -130,13 +138,20 @@ def draw_two_way(plan: TwoWay, rng: np.random.Generator, size: int) -> tuple[Int
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _rows(state: Words, plan: TwoWay, table: Ints, sums: Ints) -> None:
+def _scratch(plan: TwoWay) -> tuple[Ints, Floats, Words]:
+    """Column sums, products, and bits, made once for many draws."""
+    columns = len(plan.columns)
+    return np.zeros(columns, dtype=np.int64), np.zeros(len(plan.sines) // 2 + 1), scratch(columns)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _rows(state: Words, plan: TwoWay, table: Ints, sums: Ints, bits: Words) -> None:
     """Draw all rows but the last two (or one), and add up their columns."""
     sums[:] = 0
     for i in range(len(table) - (2 if len(plan.sines) else 1)):
         row = table[i]
         row[:] = 0
-        add_fixed_sum(state, plan.cumulative, plan.epsilon, plan.columns, row)
+        add_fixed_sum(state, plan.cumulative, plan.epsilon, plan.columns, row, bits)
         for j in range(len(sums)):
             sums[j] += row[j]
 
@@ -150,20 +165,25 @@ def _size(values: Ints) -> int:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _kept(plan: TwoWay, sums: Ints, products: Floats) -> float:
-    """The probability with which rows with these column sums are kept."""
-    return two_row_ratio(plan, sums, products) if len(plan.sines) else math.exp(-plan.epsilon * _size(sums))
+def _keeps(plan: TwoWay, sums: Ints, products: Floats, spent: float) -> bool:
+    """Whether rows with these column sums are kept: the logarithm of that probability is above minus an exponential variable."""
+    size = _size(sums)
+    if len(plan.sines) == 0:
+        return spent > plan.epsilon * size
+    for i in range(len(plan.bounds)):
+        if plan.bounds[i, 0] * size + plan.bounds[i, 1] <= -spent:
+            return False
+    return two_row_ratio(plan, sums, products) > math.exp(-spent)
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _set_table(state: Words, plan: TwoWay, table: Ints) -> int:
+def _set_table(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Floats, bits: Words) -> int:
     """Overwrite a table, shape (rows, columns), with noise; how many tries were made."""
-    sums, products = np.zeros(len(plan.columns), dtype=np.int64), np.zeros(len(plan.sines) // 2 + 1)
     tries = 1
-    _rows(state, plan, table, sums)
-    while math.exp(-exponential(state)) >= _kept(plan, sums, products):
+    _rows(state, plan, table, sums, bits)
+    while not _keeps(plan, sums, products, exponential(state)):
         tries += 1
-        _rows(state, plan, table, sums)
+        _rows(state, plan, table, sums, bits)
     if len(plan.sines):
         _last_rows(state, plan.epsilon, sums, table)
     else:
@@ -195,20 +215,22 @@ def _last_rows(state: Words, epsilon: float, sums: Ints, table: Ints) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_tables(state: Words, plan: TwoWay, out: Ints) -> int:
+    sums, products, bits = _scratch(plan)
     tries = 0
     for table in out:
-        tries += _set_table(state, plan, table)
+        tries += _set_table(state, plan, table, sums, products, bits)
     return tries
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _mean_of_rows(state: Words, plan: TwoWay, tries: int) -> float:
-    sums, products = np.zeros(len(plan.columns), dtype=np.int64), np.zeros(len(plan.sines) // 2 + 1)
+    sums, products, bits = _scratch(plan)
     table = np.zeros((plan.rows, len(sums)), dtype=np.int64)
     total = 0.0
     for _ in range(tries):
-        _rows(state, plan, table, sums)
-        total += max(_kept(plan, sums, products), 0.0)
+        _rows(state, plan, table, sums, bits)
+        kept = two_row_ratio(plan, sums, products) if len(plan.sines) else math.exp(-plan.epsilon * _size(sums))
+        total += max(kept, 0.0)
     return total / tries
 
 
@@ -225,29 +247,31 @@ def draw_three_way(plan: TwoWay, slices: int, rng: np.random.Generator, size: in
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _slices(state: Words, plan: TwoWay, table: Ints) -> int:
+def _slices(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Floats, bits: Words) -> int:
     """Draw all slices but the last, set the last; the size of the last."""
     last = table[len(table) - 1]
     last[:] = 0
     for i in range(len(table) - 1):
-        _set_table(state, plan, table[i])
+        _set_table(state, plan, table[i], sums, products, bits)
         last -= table[i]
     return _size(last)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_slices(state: Words, plan: TwoWay, out: Ints) -> int:
+    sums, products, bits = _scratch(plan)
     tries = 0
     for table in out:
         tries += 1
-        while plan.epsilon * _slices(state, plan, table) >= exponential(state):
+        while plan.epsilon * _slices(state, plan, table, sums, products, bits) >= exponential(state):
             tries += 1
     return tries
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _mean_of_slices(state: Words, plan: TwoWay, table: Ints, tries: int) -> float:
+    sums, products, bits = _scratch(plan)
     total = 0.0
     for _ in range(tries):
-        total += math.exp(-plan.epsilon * _slices(state, plan, table))
+        total += math.exp(-plan.epsilon * _slices(state, plan, table, sums, products, bits))
     return total / tries

@@ -39,7 +39,7 @@ def test_compositions_are_uniform(mass, cells, make_rng):
     state = seed_state(make_rng(mass))
     draws = np.zeros((4000, cells), dtype=np.int64)
     for row in draws:
-        fixed_sum.compose(state, mass, np.arange(cells), 1, row)
+        fixed_sum.compose(state, mass, np.arange(cells), 1, row, fixed_sum.scratch(cells))
     listed = compositions(mass, cells)
     uniform = np.full(len(listed), 1 / len(listed))
     assert np.all(draws == 0) if mass == 0 else pvalue(draws, listed, uniform) > LEVEL
@@ -62,7 +62,7 @@ def test_a_composition_of_a_large_mass_is_uniform_in_each_part(mass, make_rng):
     state = seed_state(make_rng(mass))
     draws = np.zeros((5000, 3), dtype=np.int64)
     for row in draws:
-        fixed_sum.compose(state, mass, np.array([2, 0, 1]), -1, row)
+        fixed_sum.compose(state, mass, np.array([2, 0, 1]), -1, row, fixed_sum.scratch(3))
     assert np.all(draws.sum(axis=1) == -mass)
     first = np.arange(mass + 1)
     assert pvalue(-draws[:, [1]], first[:, None], (mass - first + 1) / comb(mass + 2, 2)) > LEVEL

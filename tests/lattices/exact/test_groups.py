@@ -16,6 +16,7 @@ from bayesdp.lattices.fixed_sum import (
     groups_acceptance,
     log_sum_mass,
     pair_given_sum,
+    scratch,
     split_sum,
     sum_ratios,
 )
@@ -58,7 +59,7 @@ def test_cells_given_their_sum(count, total, make_rng):
     state = seed_state(make_rng(10 * count + total))
     draws = np.zeros((6000, count), dtype=np.int64)
     for row in draws:
-        split_sum(state, total, epsilon, np.arange(count)[::-1].copy(), row)
+        split_sum(state, total, epsilon, np.arange(count)[::-1].copy(), row, scratch(count))
     assert np.all(draws.sum(axis=1) == total)
     points = lattice_points(np.ones((1, count), dtype=np.int64), reach)
     points[:, 0] += total

@@ -28,7 +28,7 @@ def by_rows(rows: int, columns: int, epsilon: float) -> TwoWay:
 
 
 @pytest.mark.parametrize(("columns", "epsilon", "reach"), [(2, 0.25, 90), (3, 0.3, 60), (3, 3.0, 8), (4, 1.0, 18)])
-def test_the_mass_of_two_rows(columns, epsilon, reach, rng):
+def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
     grid = np.array(list(product(range(-reach, reach + 1), repeat=columns - 1)))
     rows = np.column_stack([grid, -grid.sum(axis=1)])
     plan = two_way(3, columns, epsilon)
@@ -41,6 +41,7 @@ def test_the_mass_of_two_rows(columns, epsilon, reach, rng):
         mass = np.exp(-epsilon * (np.abs(rows).sum(axis=1) + np.abs(rows + sums).sum(axis=1))).sum()
         found = two_row_ratio(plan, sums, scratch)
         assert found == pytest.approx(mass / zero, abs=1e-10)
+        assert found <= np.exp(np.min(plan.bounds @ [np.abs(sums).sum(), 1.0])) * (1 + 1e-12)
 
 
 def test_small_rates_leave_one_row():
