@@ -84,8 +84,8 @@ def agreements(codes: Sequence[Ints], *, pairs: bool = False) -> Ints | None:
 
 def _parts(coarse: Ints, fine: Ints) -> Ints:
     """Into how many classes of another partition the classes of one fall."""
-    pairs = np.unique(np.stack([coarse, fine]), axis=1)
-    return np.bincount(pairs[0])
+    count = int(coarse.max()) + 1
+    return np.bincount(np.unique(fine * count + coarse) % count)
 
 
 def _nested_agreements(levels: list[Ints]) -> Ints:
