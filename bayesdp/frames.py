@@ -13,13 +13,41 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayesdp._pandas_tables import as_data_array
 from bayesdp._text import printable
 from bayesdp._validate import both_lists, nearest, shown
 
 __all__ = ["Frame", "Label"]
 
 type Label = str | int | float
+
+
+def as_data_array(table: pd.DataFrame | pd.Series, argument: str) -> xr.DataArray:
+    """A pandas Series (one- or multi-index) or two-way DataFrame as a DataArray; axis names are required."""
+    if isinstance(table, pd.DataFrame):
+        names: list[Any] = [table.index.name, table.columns.name]
+        if any(not isinstance(name, str) for name in names):
+            raise ValueError(
+                f"{argument} is a DataFrame whose index and columns need names, got {names!r}; "
+                "set them with .rename_axis(index='county', columns='education')"
+            )
+        levels = [list(table.index), list(table.columns)]
+    else:
+        names, levels = list(table.index.names), [list(table.index)]
+        if any(not isinstance(name, str) for name in names):
+            raise ValueError(f"{argument} is a Series whose index levels need names, got {names!r}")
+        if len(names) > 1:
+            if not table.index.is_unique:
+                repeated = table.index[table.index.duplicated()].unique()
+                raise ValueError(f"{argument} has repeated cells: {shown(repeated)}")
+            levels = [list(dict.fromkeys(table.index.get_level_values(level))) for level in range(len(names))]
+            full = pd.MultiIndex.from_product(levels, names=names)
+            if missing := [cell for cell in full if cell not in table.index]:
+                raise ValueError(
+                    f"{argument} lacks {len(missing)} cells: {shown(missing)}; state them, or mark them as unmeasured"
+                )
+            table = table.reindex(full)
+    values = table.to_numpy().reshape([len(level) for level in levels])
+    return xr.DataArray(values, dims=tuple(names), coords=dict(zip(names, levels, strict=True)))
 
 
 def _label(value: Any, dim: str) -> Label:

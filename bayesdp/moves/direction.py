@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inlined, inside
+from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
