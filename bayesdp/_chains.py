@@ -78,13 +78,13 @@ def _products(z: Floats, chains: int, length: int, lag: int, out: Floats) -> Non
     a = b = c = d = 0.0
     for chain in range(chains):
         # Slices, since an index that might be negative keeps the loop from being vectorised.
-        own = z[chain * (length + GAP) :]
-        one, two, three, four = own[lag:], own[lag + 1 :], own[lag + 2 :], own[lag + 3 :]
+        here = z[chain * (length + GAP) :]
+        one, two, three, four = here[lag:], here[lag + 1 :], here[lag + 2 :], here[lag + 3 :]
         for i in range(length - lag):
-            a += own[i] * one[i]
-            b += own[i] * two[i]
-            c += own[i] * three[i]
-            d += own[i] * four[i]
+            a += here[i] * one[i]
+            b += here[i] * two[i]
+            c += here[i] * three[i]
+            d += here[i] * four[i]
     out[lag], out[lag + 1], out[lag + 2], out[lag + 3] = a, b, c, d
 
 
@@ -105,10 +105,10 @@ def _joint(bits: Words, chains: int, length: int, lag: int, mean: Floats, ends: 
     and m * m for each of them. `ends` has these two sums together for each chain, for the lag that comes next, and is changed.
     """
     words = bits.shape[1] - 1
-    for own in range(lag, lag + 4):
-        out[own] = 0.0
-        whole, rest = own // WORD, np.uint64(own % WORD)
-        for chain in range(chains if own < length else 0):
+    for place in range(lag, lag + 4):
+        out[place] = 0.0
+        whole, rest = place // WORD, np.uint64(place % WORD)
+        for chain in range(chains if place < length else 0):
             line = bits[chain]
             both = np.uint64(0)
             for w in range(words - whole):
@@ -117,9 +117,9 @@ def _joint(bits: Words, chains: int, length: int, lag: int, mean: Floats, ends: 
                     shifted |= line[w + whole + 1] << (np.uint64(WORD) - rest)
                 both += _bits_set(line[w] & shifted)
             m = mean[chain]
-            out[own] += float(both) - m * ends[chain] + (length - own) * m * m
-            last = length - 1 - own
-            ends[chain] -= float((line[own // WORD] >> np.uint64(own % WORD)) & np.uint64(1))
+            out[place] += float(both) - m * ends[chain] + (length - place) * m * m
+            last = length - 1 - place
+            ends[chain] -= float((line[place // WORD] >> np.uint64(place % WORD)) & np.uint64(1))
             ends[chain] -= float((line[last // WORD] >> np.uint64(last % WORD)) & np.uint64(1))
 
 
@@ -169,12 +169,12 @@ def effective_sizes(halves: Floats, found: Floats) -> None:
     for k in range(quantities):
         centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
         for c in range(chains):
-            own, out = halves[k, c], z[c * (length + GAP) :]
-            mean[c] = own.mean()
+            draws, out = halves[k, c], z[c * (length + GAP) :]
+            mean[c] = draws.mean()
             centre += mean[c] / chains
             for i in range(length):
-                low, high = min(low, own[i]), max(high, own[i])
-                out[i] = own[i] - mean[c]
+                low, high = min(low, draws[i]), max(high, draws[i])
+                out[i] = draws[i] - mean[c]
         between = 0.0
         for c in range(chains):
             between += (mean[c] - centre) ** 2 / (chains - 1.0)
@@ -188,10 +188,10 @@ def _ratio(often: Ints, values: Floats, width: int, chains: int, length: int, me
     """R-hat of what a table says of how often each value occurs in each chain, and the variance of the means, which are written."""
     within = centre = 0.0
     for c in range(chains):
-        own = 0.0
+        total = 0.0
         for v in range(width):
-            own += often[c, v] * values[v]
-        mean[c] = own / length
+            total += often[c, v] * values[v]
+        mean[c] = total / length
         centre += mean[c] / chains
         squares = 0.0
         for v in range(width):
@@ -240,9 +240,9 @@ def _fill_scores(
     z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
 ) -> None:
     for c in range(len(places)):
-        out, mine, own = z[c * (length + GAP) :], codes[places[c] :], mean[c]
+        out, mine, centre = z[c * (length + GAP) :], codes[places[c] :], mean[c]
         for i in range(length):
-            out[i] = values[mine[i]] - own
+            out[i] = values[mine[i]] - centre
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -431,13 +431,13 @@ def rhat_by_chance(draws: Numbers, rate: float, least: float, most: float) -> Fl
 
 def ess_bulk(draws: Numbers) -> Floats:
     """Effective sample size of the rank-normalised draws, shape ``(*quantities)``; see `chain_statistics`."""
-    return _alone(draws, lambda own: _ess(_normal_scores(_halves(own))))
+    return _alone(draws, lambda draws: _ess(_normal_scores(_halves(draws))))
 
 
 def ess_mean(draws: Numbers) -> Floats:
     """Effective sample size for the mean, shape ``(*quantities)``; see `chain_statistics`."""
     quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
-    return _alone(draws, lambda own: _ess_quickly(_halves(own)) if quick else _ess(_halves(own)))
+    return _alone(draws, lambda draws: _ess_quickly(_halves(draws)) if quick else _ess(_halves(draws)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -447,9 +447,9 @@ def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
     found = np.full(flat.shape[2], np.nan)
     if length >= FEWEST_DRAWS:
         for part in _parts(flat):
-            own = _moved(flat[..., part])
+            moved = _moved(flat[..., part])
             with np.errstate(all="ignore"):
-                found[part] = np.where(np.isfinite(own).all(axis=(1, 2)), statistic(own), np.nan)
+                found[part] = np.where(np.isfinite(moved).all(axis=(1, 2)), statistic(moved), np.nan)
     return found.reshape(shape)
 
 

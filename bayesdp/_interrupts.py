@@ -91,7 +91,7 @@ def handled(note: Callable[[int], None], *, own_too: bool = False) -> Iterator[b
     before = {}
     if threading.current_thread() is threading.main_thread():  # signals reach the main thread only
         before = {number: signal.getsignal(number) for number in _MEANT}
-    ours = [number for number, own in before.items() if own in (signal.default_int_handler, interrupt)]
+    ours = [number for number, current in before.items() if current in (signal.default_int_handler, interrupt)]
     if own_too and signal.SIGINT not in ours and callable(before.get(signal.SIGINT)):
         ours.append(signal.SIGINT)
     try:
@@ -119,8 +119,8 @@ def uninterrupted[**P, T](manager: Callable[P, AbstractContextManager[T]]) -> Ca
     @wraps(manager)
     @contextmanager
     def waited_for(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        with deferred(), manager(*args, **kwargs) as own:
-            yield own
+        with deferred(), manager(*args, **kwargs) as value:
+            yield value
 
     return waited_for
 

@@ -107,16 +107,16 @@ class NestedAxis:
         for level in range(1, len(self.codes)):
             _, ratio, scale, parent, used = self.contrasts(level)
             count = int(used.sum())
-            own = np.zeros((*coordinates.shape[:-1], len(used)))
-            own[..., used] = coordinates[..., taken : taken + count]
+            part = np.zeros((*coordinates.shape[:-1], len(used)))
+            part[..., used] = coordinates[..., taken : taken + count]
             taken += count
-            own = own * scale
+            part = part * scale
             # Class k receives the contrasts of the later classes of its parent, and minus its own ratio times its own.
-            running = np.cumsum(own, axis=-1)
+            running = np.cumsum(part, axis=-1)
             last = np.searchsorted(parent, np.arange(self.classes[level - 1]), side="right") - 1
             later = np.take(running, last, axis=-1)[..., parent] - running
             members = np.diff(self.starts[level], append=self.size)
-            ordered = ordered + np.repeat(later - ratio * own, members, axis=-1)
+            ordered = ordered + np.repeat(later - ratio * part, members, axis=-1)
         values = np.empty_like(ordered)
         values[..., self._order] = ordered
         return values
@@ -151,8 +151,8 @@ class NestedSums:
     def level_of(self, part: SumPart) -> tuple[int, ...]:
         """The level of each dimension that a part keeps."""
         return tuple(
-            next(i for i, code in enumerate(axis.codes) if np.array_equal(code, own))
-            for axis, own in zip(self.axes, part.codes, strict=True)
+            next(i for i, code in enumerate(axis.codes) if np.array_equal(code, labels))
+            for axis, labels in zip(self.axes, part.codes, strict=True)
         )
 
     @cached_property

@@ -71,8 +71,8 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.category(own) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(own) in "WF" else 1
-        for own in text
+        0 if unicodedata.category(c) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
     )
 
 
@@ -144,9 +144,9 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
 
 def meant(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
     """The end of an error message about an unknown name: the known ones that are near to it, if any are."""
-    plain = {str(own).casefold().replace("_", "-"): own for own in known}
+    plain = {str(each).casefold().replace("_", "-"): each for each in known}
     found = get_close_matches(str(name).casefold().replace("_", "-"), plain, cutoff=0.7)
-    return f"; did you mean {' or '.join(show([plain[own]]) for own in found)}?" if found else ""
+    return f"; did you mean {' or '.join(show([plain[key]]) for key in found)}?" if found else ""
 
 
 def nearest(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:

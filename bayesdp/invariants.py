@@ -54,11 +54,6 @@ class Invariants:
     frame : object, optional
         Labels of the table; needed only without queries.
 
-    Raises
-    ------
-    ValueError
-        If the queries are not all about the same table.
-
     Examples
     --------
     >>> from bayesdp.queries import Margins
@@ -266,8 +261,6 @@ class Invariants:
 
         Raises
         ------
-        ValueError
-            If the query is about another table.
         NotImplementedError
             If stacked or general queries have too many answers for exact dense algebra.
 
@@ -333,17 +326,17 @@ def _sums_through(invariants: Query, query: Query) -> Relations | None:
     """A single sum under invariants that are sums nested with it: the coarser of both labels, dimension by dimension."""
     # Tables of the row space are sums of tables that are constant on the classes of one part. Functions that are constant on nested
     # classes form a distributive lattice, so that the answers constant on the coarser classes are all that both have in common.
-    [own, *others] = query.parts
+    [asked, *others] = query.parts
     parts = [part for part in invariants.parts if isinstance(part, SumPart)]
-    if others or not isinstance(own, SumPart) or not own.keep or len(parts) < len(invariants.parts):
+    if others or not isinstance(asked, SumPart) or not asked.keep or len(parts) < len(invariants.parts):
         return None
-    if NestedSums.of([*parts, own]) is None:
+    if NestedSums.of([*parts, asked]) is None:
         return None
     groups: dict[str, tuple[str, str, tuple[Any, ...]]] = {}
     kept: list[tuple[str, ...]] = []
     for part in parts:
         keep: list[str] = []
-        for ours, theirs, code, coarse in zip(own.levels, part.levels, own.codes, part.codes, strict=True):
+        for ours, theirs, code, coarse in zip(asked.levels, part.levels, asked.codes, part.codes, strict=True):
             if ours is None or theirs is None:
                 continue
             if int(coarse.max()) >= int(code.max()):
@@ -354,7 +347,7 @@ def _sums_through(invariants: Query, query: Query) -> Relations | None:
             groups[theirs] = (theirs, ours, tuple(labels[cell] for cell in first))
             keep.append(theirs)
         kept.append(tuple(keep))
-    frame = Frame(own.keep, own.answer_labels, tuple(groups.values()))
+    frame = Frame(asked.keep, asked.answer_labels, tuple(groups.values()))
     return [Query(frame, (SumPart(frame, keep),)) for keep in kept], frame
 
 

@@ -219,7 +219,8 @@ class Chain:
         self.concave = True
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._values: Sequence[Floats] = [term.values for term in target.terms]
-        self._real_rows = target.has_real_rows
+        # Rows with real entries: their values gather rounding errors, and are worked out anew at every sweep.
+        self._real_rows = any(term.coordinates is not None for term in target.terms)
         self._family = FAMILIES[target.family]
         self._occupied_moves = occupied_moves_of(target.moves, target.fiber.frame.size)
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)

@@ -161,12 +161,10 @@ class _Search:
         self._open[cells] = False
 
     def _lift(self) -> None:
-        """Find the cells that are at one of their limits in every table.
-
-        One program asks how far all cells that have always been at a limit can leave it together, by at most 1 each: so
-        many leave it at once, and corners stay whole numbers where they were. Two tables of whole numbers that differ there
-        have a point between them where the sum is 1 or more; if less is proved, there are none.
-        """
+        """Find the cells that are at one of their limits in every table."""
+        # One program asks how far all cells that have always been at a limit can leave it together, by at most 1 each: so many leave
+        # it at once, and corners stay whole numbers where they were. Two tables of whole numbers that differ there have a point
+        # between them where the sum is 1 or more; if less is proved, there are none.
         while self._solved < _ROUNDS:
             low, high = self._limits()
             at_low = (low < high) & (self._seen[1] <= low + _MOVED)
@@ -297,10 +295,8 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
 
 
 def propagated_bounds(system: System) -> tuple[Floats, Floats]:
-    """Shrink limits of cells through every row until nothing changes; infinite where there is none.
-
-    Floats hold these integers exactly, and sums of them below 2**53; what larger sums may be rounded by is left to the cells.
-    """
+    """Shrink limits of cells through every row until nothing changes; infinite where there is none."""
+    # Floats hold these integers exactly, and sums of them below 2**53; what larger sums may be rounded by is left to the cells.
     lower = system.lower.astype(np.float64)
     upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
     rows, low, high = system.limited_rows()
@@ -319,10 +315,10 @@ def propagated_bounds(system: System) -> tuple[Floats, Floats]:
         with np.errstate(invalid="ignore"):
             new_upper = np.floor(np.where(a > 0, room_high, room_low) / a + slack)
             new_lower = np.ceil(np.where(a > 0, room_low, room_high) / a - slack)
-        before = (lower.copy(), upper.copy())
+        before = np.concatenate([lower, upper])
         np.minimum.at(upper, cell, np.where(np.isnan(new_upper), np.inf, new_upper))
         np.maximum.at(lower, cell, np.where(np.isnan(new_lower), -np.inf, new_lower))
-        if np.array_equal(before[0], lower) and np.array_equal(before[1], upper):
+        if np.array_equal(before, np.concatenate([lower, upper])):
             break
     return lower, upper
 
@@ -364,13 +360,11 @@ def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Flo
     lower, upper = lower.copy(), upper.copy()
     box, solved = Bounds(lower.copy(), upper.copy()), True
     for cell in np.flatnonzero(lower < upper):
-        cost = np.zeros(cells)
-        cost[cell] = 1.0
-        least = milp(cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
-        if least.status == 0:
-            lower[cell] = np.rint(least.fun)
-        most = milp(-cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
-        if most.status == 0:
-            upper[cell] = np.rint(-most.fun)
-        solved = solved and 1 not in (least.status, most.status)  # 1: given up at a limit of the solver
+        for sign, limits in ((1.0, lower), (-1.0, upper)):
+            cost = np.zeros(cells)
+            cost[cell] = sign
+            found = milp(cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
+            if found.status == 0:
+                limits[cell] = np.rint(sign * found.fun)
+            solved = solved and found.status != 1  # given up at a limit of the solver
     return lower, upper, solved

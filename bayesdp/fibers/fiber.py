@@ -52,15 +52,6 @@ class Fiber:
 
     Build one with `Fiber.of`.
 
-    Parameters
-    ----------
-    frame : Frame
-        Labels of the table.
-    equalities : tuple of (Query, int64 array)
-        Exact answers.
-    bounds_below, bounds_above : tuple of (Query, int64 array)
-        Answers that are at least, at most, the given values.
-
     Examples
     --------
     >>> from bayesdp.measurements import Exact
@@ -77,7 +68,7 @@ class Fiber:
 
     frame: Frame
     equalities: tuple[tuple[Query, Ints], ...]
-    bounds_below: tuple[tuple[Query, Ints], ...] = ()
+    bounds_below: tuple[tuple[Query, Ints], ...] = ()  # answers that are at least, at most, the given values
     bounds_above: tuple[tuple[Query, Ints], ...] = ()
 
     @classmethod

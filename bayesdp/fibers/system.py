@@ -377,12 +377,10 @@ class _Statements:
             else:
                 ends = [f"{name} >= {low}"] * (low > 0) + [f"{name} <= {high}"] * (high < UNBOUNDED)
                 names.append(" and ".join(ends))
-        return cls(
-            sp.csr_array(sp.vstack([system.matrix, system.limit_matrix, cells], format="csr").astype(np.float64)),
-            np.concatenate([system.totals, system.limit_lower, lower]).astype(np.float64),
-            np.concatenate([system.totals, system.limit_upper, np.where(upper == UNBOUNDED, np.inf, upper)]),
-            names,
-        )
+        rows, least, most = system.limited_rows()
+        every = sp.csr_array(sp.vstack([rows, cells], format="csr"))
+        open_upper = np.where(upper == UNBOUNDED, np.inf, upper)
+        return cls(every, np.concatenate([least, lower]), np.concatenate([most, open_upper]), names)
 
     def possible(self, kept: npt.NDArray[np.int64], *, whole: bool) -> bool:
         """Whether some ``x >= 0`` fits the kept statements; an unfinished search counts as yes."""

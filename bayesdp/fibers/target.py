@@ -141,7 +141,7 @@ def _left_alone(sums: Sequence[Query]) -> list[list[Query]]:
     found: dict[tuple[int, ...], list[Query]] = {}
     for rule in product(*(range(top + 1) for top in tops)):
         moved = [axis for axis, top in enumerate(tops) if rule[axis] < top]
-        alone = tuple(i for i, own in enumerate(levels) if any(own[axis] <= rule[axis] for axis in moved))
+        alone = tuple(i for i, level in enumerate(levels) if any(level[axis] <= rule[axis] for axis in moved))
         if 0 < len(alone) < len(sums):
             found.setdefault(alone, [sums[i] for i in alone])
     return list(found.values())
@@ -283,46 +283,29 @@ class Target:
         stacked = [*noisy, *([limits] if limits.shape[0] else [])]
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
 
-    @property
-    def has_real_rows(self) -> bool:
-        """Whether rows have real entries: their values gather rounding errors, and are worked out anew at every sweep."""
-        return any(term.coordinates is not None for term in self.terms)
-
     def new_state(self) -> State:
         """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
+        system, (limits, *ends), start = self.fiber.system, self._limits, self._row_starts[-1]
+        sharing = any(term.laws is not None for term in self.terms)
+        laws = np.zeros(start + limits.shape[0], dtype=np.int64) if sharing else columns.NO_LAWS
+        masses = [without_infinities(term.windows.log_mass) for term in self.terms if term.windows is not None]
         groups = sum(term.kind == "l2" for term in self.terms)
-        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows.copy(), self._laws)
-        state.cells_int[:, columns.LOWER] = self.fiber.system.lower
-        state.cells_int[:, columns.UPPER] = self.fiber.system.upper
-        start = self._row_starts[-1]
-        _, state.rows[start:, columns.ROW_LOWER], state.rows[start:, columns.ROW_UPPER] = self._limits
-        self._set_windows(state)
+        windows = np.concatenate([columns.NO_WINDOWS, *masses])
+        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, windows, laws)
+        state.cells_int[:, columns.LOWER], state.cells_int[:, columns.UPPER] = system.lower, system.upper
+        state.rows[start:, columns.ROW_LOWER], state.rows[start:, columns.ROW_UPPER] = ends
+        self._place_windows(state)
         scales = [term.windows.log_mass if term.windows and term.changing else term.scale for term in self.terms]
         self.set_noise(state, scales, [term.values for term in self.terms])
         return state
 
-    @cached_property
-    def _windows(self) -> Floats:
-        """The tabulated log-masses of all terms, one after the other."""
-        parts = [without_infinities(term.windows.log_mass) for term in self.terms if term.windows is not None]
-        return np.concatenate(parts) if parts else columns.NO_WINDOWS
-
-    @cached_property
-    def _laws(self) -> Ints:
-        """By which law each row shares its perturbation; nothing where none does."""
-        if self.matrix is None or all(term.laws is None for term in self.terms):
-            return columns.NO_LAWS
-        found = np.zeros(self.matrix.shape[0], dtype=np.int64)
-        for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
-            if term.laws is not None:
-                found[start : start + term.rows] = term.laws
-        return found
-
-    def _set_windows(self, state: State) -> None:
-        """Write where the tabulated log-mass of each row stands, which nothing changes."""
+    def _place_windows(self, state: State) -> None:
+        """Write where the tabulated log-mass of each row stands, and its law, which nothing changes."""
         before = 0
         for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
             windows = term.windows
+            if term.laws is not None:
+                state.laws[start : start + term.rows] = term.laws
             if windows is None:
                 continue
             rows = start + np.flatnonzero(term.measured)

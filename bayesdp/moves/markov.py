@@ -183,14 +183,11 @@ def markov_basis(matrix: Ints, limited: Ints | None = None) -> Ints | None:
     +1 or -1 times these moves, all of whose tables are nonnegative and within any limits that the two are within. None if finding
     them takes too long; that is measured in operations, so that the answer is the same on every machine.
 
-    Notes
-    -----
     Hemmecke and Malkin (2009), "Computing generating sets of lattice ideals and Markov bases of lattices", Journal of Symbolic
-    Computation 44(10), 1463-1476. That tables within limits are the nonnegative points of a longer lattice, whose Markov basis is
-    the Graver basis where every cell is limited: Sturmfels (1996), "Groebner bases and convex polytopes", chapter 7. Integers
-    only, but for linear programs, whose answers are checked in whole numbers.
-
-    Moves that others can stand in for are left out, as far as a short search shows.
+    Computation 44(10). That tables within limits are the nonnegative points of a longer lattice, whose Markov basis is the Graver
+    basis where every cell is limited: Sturmfels (1996), "Groebner bases and convex polytopes", chapter 7. Integers only, but for
+    linear programs, whose answers are checked in whole numbers. Moves that others can stand in for are left out, as far as a short
+    search shows.
 
     Examples
     --------
@@ -206,9 +203,11 @@ def markov_basis(matrix: Ints, limited: Ints | None = None) -> Ints | None:
     """
     cells = matrix.shape[1]
     sums = np.zeros((0, cells), dtype=np.int64) if limited is None else limited
-    own = {row.tobytes() for row in np.eye(cells, dtype=np.int64)}
+    single = {row.tobytes() for row in np.eye(cells, dtype=np.int64)}
     # A sum with limits is a coordinate twice, up to the one and down to the other. Cells that are coordinates anyway are so once.
-    extra = [row for row in np.unique(np.concatenate([sums, -sums]), axis=0) if row.any() and row.tobytes() not in own]
+    extra = [
+        row for row in np.unique(np.concatenate([sums, -sums]), axis=0) if row.any() and row.tobytes() not in single
+    ]
     if cells + len(extra) > MOST_COORDINATES:
         return None
     limits = np.array(extra, dtype=np.int64).reshape(-1, cells)
@@ -219,7 +218,7 @@ def markov_basis(matrix: Ints, limited: Ints | None = None) -> Ints | None:
 @lru_cache(maxsize=64)
 def _found(cells: int, matrix: bytes, extra: bytes) -> Ints | None:
     """The same by the bytes of the rows, those of the limits as coordinates: chains and releases ask for it again and again."""
-    rows, limits = (np.frombuffer(own, dtype=np.int64).reshape(-1, cells) for own in (matrix, extra))
+    rows, limits = (np.frombuffer(stored, dtype=np.int64).reshape(-1, cells) for stored in (matrix, extra))
     basis = integer_kernel(rows) if len(rows) else np.eye(cells, dtype=np.int64)
     longer = np.concatenate([basis, basis @ limits.T], axis=1)
     found = longer if not len(longer) else _project_and_lift(longer)
@@ -287,8 +286,8 @@ def _has_most(basis: Ints, inside: Mask, i: int) -> bool:
 def _whole(numbers: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.object_], int]:
     """Fractions near some numbers, as whole multiples of a unit fraction, and its denominator."""
     fractions = [Fraction(number).limit_denominator(_MOST_DENOMINATOR) for number in numbers.tolist()]
-    unit = lcm(*(own.denominator for own in fractions))
-    return np.array([int(own * unit) for own in fractions], dtype=object), unit
+    unit = lcm(*(fraction.denominator for fraction in fractions))
+    return np.array([int(fraction * unit) for fraction in fractions], dtype=object), unit
 
 
 def _needed(vectors: Ints) -> Ints:
@@ -372,7 +371,7 @@ def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
         return None
-    stacked = np.concatenate([own[:, free].toarray().astype(np.int64) for own in (matrix, limited)])
+    stacked = np.concatenate([part[:, free].toarray().astype(np.int64) for part in (matrix, limited)])
     columns = np.unique(stacked, axis=1) if len(stacked) else stacked[:, :1]
     rows, kinds = int(matrix.shape[0]), int(columns.shape[1])
     found = markov_basis(columns[:rows], np.concatenate([np.eye(kinds, dtype=np.int64), columns[rows:]]))

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._nested import Classes, NestedSums, classes_of, is_decomposable, product_families, row_of_cell
+from bayesdp._nested import Classes, classes_of, is_decomposable, product_families, row_of_cell
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.basis import directions_on, single_cells
 from bayesdp.moves.markov import COMPUTED_CELLS, computed_moves
@@ -370,23 +370,18 @@ def _add_families(
     """Add the families for some invariants; returns whether they are proved to connect, and the claim."""
     # Those that stand `beside` others connect nothing by themselves and need no list in a large table.
     limited = bounded or not allowed.all()
+    nested, blocks = invariants.nested, invariants.blocks
     if invariants.rank == 0:
         builder.listed(single_cells(np.flatnonzero(allowed), len(allowed)))
         return True, _SINGLE
-    if invariants.nested is not None:
-        return _nested_families(builder, invariants, invariants.nested, allowed, limited, beside)
-    if invariants.blocks is not None:
-        inside, loose = allowed & (invariants.blocks >= 0), allowed & (invariants.blocks < 0)
-        builder.pairs(invariants.blocks[inside], np.flatnonzero(inside))
+    if nested is None and blocks is not None:
+        inside, loose = allowed & (blocks >= 0), allowed & (blocks < 0)
+        builder.pairs(blocks[inside], np.flatnonzero(inside))
         builder.listed(single_cells(np.flatnonzero(loose), len(allowed)))
         return True, _PAIRS
-    builder.listed(directions_on(invariants, allowed))
-    return False, UNPROVED
-
-
-def _nested_families(
-    builder: Builder, invariants: Invariants, nested: NestedSums, allowed: Mask, limited: bool, beside: bool
-) -> tuple[bool, str]:
+    if nested is None:
+        builder.listed(directions_on(invariants, allowed))
+        return False, UNPROVED
     for factors in product_families(nested, allowed):
         builder.product(factors)
     if len(nested.generators) == 1:

@@ -89,14 +89,14 @@ def occupied_moves_of(moves: Moves, cells: int) -> OccupiedMoves:
         grid = np.zeros((), dtype=np.int64)
         for factor in range(row[1]):
             size, at, members, bounds = row[2 + 4 * factor : 6 + 4 * factor]
-            own = moves.pool[at : at + size]
+            added = moves.pool[at : at + size]
             classes = moves.pool[members : members + size]
-            offsets.append(own)
+            offsets.append(added)
             firsts.append(moves.pool[bounds + classes])
             lasts.append(moves.pool[bounds + classes + 1])
             start[family, factor] = used
             used += int(size)
-            grid = grid[..., None] + own
+            grid = grid[..., None] + added
         for factor in range(row[1]):
             labels = np.arange(grid.shape[factor])
             place[family, factor, grid] = labels.reshape([-1 if axis == factor else 1 for axis in range(grid.ndim)])
@@ -123,10 +123,10 @@ def _next(
     # one and minus the number of a choice, whose label is returned with the number of choices: where the walk may close, that where
     # it began. Of `nodes`, labels of both factors in turn, the first `length` are taken.
     start = occupancy.start[family, factor]
-    own = occupancy.place[family, factor, at]
+    place = occupancy.place[family, factor, at]
     choices, found = 0, -1
-    for label in range(occupancy.first[start + own], occupancy.last[start + own]):
-        if occupancy.where[at + occupancy.offset[start + label] - occupancy.offset[start + own]] < 0:
+    for label in range(occupancy.first[start + place], occupancy.last[start + place]):
+        if occupancy.where[at + occupancy.offset[start + label] - occupancy.offset[start + place]] < 0:
             continue
         taken = False
         for i in range(length % 2, length, 2):
@@ -260,12 +260,12 @@ def _chance_of_half(occupancy: OccupiedMoves, factors: int, cells: Ints, half: i
 @inside
 def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generator: npt.NDArray[np.uint64]) -> int:
     """A cell with another label of a factor, uniform among those that the label may be exchanged with."""
-    start, own = occupancy.start[family, factor], occupancy.place[family, factor, p]
-    first = occupancy.first[start + own]
-    label = first + below(generator, occupancy.last[start + own] - first - 1)
-    if label >= own:
+    start, place = occupancy.start[family, factor], occupancy.place[family, factor, p]
+    first = occupancy.first[start + place]
+    label = first + below(generator, occupancy.last[start + place] - first - 1)
+    if label >= place:
         label += 1
-    return int(p + occupancy.offset[start + label] - occupancy.offset[start + own])
+    return int(p + occupancy.offset[start + label] - occupancy.offset[start + place])
 
 
 @inside
