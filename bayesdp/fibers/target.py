@@ -4,25 +4,21 @@ A target is the fiber, the noisy terms (query, noisy answers, law) and a prior f
 noise scales) may change from step to step; its structure does not.
 
 Precise answers. A direction that changes an answer moves about as far as the noise of the answer is wide. Where an answer is much
-more precise than what else is known of the cells, such directions creep; directions that keep it go the whole way, and may be the
-only ones that lead from one mode to another (two cells whose sum is known to +-1, one of them 20 and the other 0).
+more precise than what else is known of the cells, such directions creep; those that keep it go the whole way, and may be the only
+ones that lead from one mode to another (two cells whose sum is known to +-1, one of them 20 and the other 0). So the variances of all
+noisy answers, and the spread of a cell, are sorted into levels: a level begins with the smallest variance that is left and takes all
+below four times that. The last level, which holds the spread of a cell, is dropped. For each of the others there is a set of
+directions that keep the exact answers, those of the level and all more precise ones, if that leaves any.
 
-The rule. The variances of all noisy answers, and the spread of a cell, are sorted into levels: a level begins with the
-smallest variance that is left and takes all below four times that. The last level, which holds the spread of a cell and what is
-no more precise than that, is dropped. For each of the others there is a set of directions that keep the exact answers, the
-answers of the level and all more precise ones, if that leaves any.
-
-Where three or more sums of a level nest or cross, each cell is in many, and a step has the room that is left to it by the narrowest.
-A difference of two labels of some dimension changes no sum over that dimension; products of differences along several
-dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in them (groups
-that are published), there is a set of directions that keep the sums which such differences leave alone. How often each is taken is
+Where three or more sums of a level nest or cross, a step has the room that the narrowest leaves. Products of differences of labels
+along several dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in
+them (published groups), there is a set of directions that keep the sums which such differences leave alone. How often each is taken is
 learnt (`bayesdp.steps.count_chains`).
 
 Some directions besides are drawn by looking at which cells are not 0 (`kernel.occupied_moves`), where a level as a whole leaves
 directions: those of each set, of the sets of some of its sums, and of the exact answers. The last two change a few precise
-sums by a little, which the next may change back: where many cells are 0 few directions keep them all.
-
-The rule looks at the release, and at the parameters with which a chain starts, and never at the table.
+sums by a little, which the next may change back. The rule looks at the release, and at the parameters with which a chain starts, and
+never at the table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Directions of movement, random integer vectors that change no invariant: which some invariants ask for, and what is proved of them.
 
-A direction is drawn without looking at the table, and the step along it is then drawn from its exact
-conditional law. That leaves every law on the fiber invariant whatever the distribution of the directions, so
-a family of moves is judged only by what it connects and how fast it mixes. (Those of `Moves.looking` are drawn by looking at the
-table, and steps along them accepted or rejected.) The families:
+A direction is drawn without looking at the table, and the step along it is then drawn from its exact conditional law. That leaves
+every law on the fiber invariant whatever the distribution of the directions, so a family of moves is judged only by what it connects
+and how fast it mixes. (Steps along those of `Moves.looking` are accepted or rejected.) The families:
 
 product
     a product of differences: pair moves ``e_a - e_b`` of totals, 2x2 moves of two-way margins, and so on (`bayesdp._nested`).
@@ -12,9 +11,8 @@ cycle
 listed
     vectors of an explicit list: single cells, or a reduced lattice basis with short combinations (`basis`).
 sums
-    signed sums of 1 + Geometric(1/2) moves of the other families. As the others generate the whole lattice,
-    every integer direction that the kernel has room for (64 moves without common cells, and more) has
-    positive probability.
+    signed sums of 1 + Geometric(1/2) moves of the other families, which generate the whole lattice: every integer direction that the
+    kernel has room for (64 moves without common cells, and more) has positive probability.
 
 Noisy answers that are precise beside the others are kept by a share of the directions (`Preserved`), all of them or some: a direction
 that changes one has next to no room, and two tables that agree in it may be joined by no others. These families come
@@ -64,8 +62,7 @@ UNPROVED = (
 )
 
 _LISTED_CELLS = 64
-"""Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes
-better."""
+"""Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes better."""
 
 PRESERVING_CELLS = 100
 """Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form: a reduced basis
@@ -297,12 +294,11 @@ def moves_for(
 
     Notes
     -----
-    Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have
-    Markov bases of product moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple
-    cycles of the graph of free cells, proved (the matrix is totally unimodular, so they are its Graver
-    basis). Everything else: basic moves, and a computed Markov basis (the Graver basis where every cell has a bound) if that is
-    found (`markov_basis`; up to about 30 cells, or kinds of cells that are in the same sums, 15 where all are bounded, and
-    more where there are few directions), which is a proof; else random sums of them.
+    Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have Markov bases of product
+    moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple cycles of the graph of free cells, proved (the
+    matrix is totally unimodular, so they are its Graver basis). Everything else: basic moves, and a computed Markov basis (the Graver
+    basis where every cell has a bound) if that is found (`markov_basis`; up to about 30 kinds of cells that are in the same sums, 15
+    where all are bounded, and more where there are few directions), which is a proof; else random sums of them.
 
     Examples
     --------
