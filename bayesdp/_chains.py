@@ -2,10 +2,15 @@
 
 Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization, folding, and localization: an improved R-hat",
 Bayesian Analysis 16(2). The same estimators as ArviZ's, to rounding; ArviZ computes them one quantity after the other.
+
+Of many draws of integers they are worked out in compiled code: ranks come from a table of how often each value occurs, R-hat from
+such tables of each chain, and autocovariances lag by lag until Geyer's rule stops, which most often is after a few lags. Whether draws
+are in a tail is a bit each, 64 of them in a word.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,10 +22,11 @@ from scipy.fft import next_fast_len
 from scipy.special import ndtri
 from scipy.stats import f as f_distribution
 
-from bayesdp._integer_chains import LEAST_LENGTH, LONGEST, statistics_of_integers
-from bayesdp._lag_sums import effective_sizes
+from bayesdp._numba import nb
 
 type Floats = npt.NDArray[np.float64]
+type Words = npt.NDArray[np.uint64]
+type Ints = npt.NDArray[np.int64]
 type Numbers = npt.NDArray[Any]
 
 FEWEST_DRAWS = 4
@@ -33,8 +39,330 @@ _MANY = 2**21
 """From so many draws of integers on, in all, compiled code is used: it is worth its compilation then."""
 
 _TAILS = (0.05, 0.95)
+
 _RESOLUTION = 1e-15
 """A quantity whose range is below this is constant, as in ArviZ."""
+
+WIDEST = 4096
+"""Quantities with a larger range of values are not worked on by compiled code."""
+
+LEAST_LENGTH, LONGEST = 8, 2**24
+"""Draws of a chain at least, and of a quantity at most, for compiled code."""
+
+_TILE = 8
+"""Quantities that are copied out of the draws at a time: a line of cache."""
+
+MOST_LAGS = 512
+"""A sequence that Geyer's rule does not stop before this lag is left to a Fourier transform."""
+
+GAP = 4
+"""Zeros behind each chain: lags are worked on four at a time, and so reach three places beyond the end."""
+
+WORD = 64
+"""Draws in a word, a bit each."""
+
+_ODD_BITS, _PAIRS, _FOURS, _BYTES = (
+    np.uint64(bits) for bits in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
+)
+
+_UNSURE = 1e-12
+"""A sum of autocorrelations this close to zero: its sign is a matter of rounding, and is left to the order of operations of ArviZ."""
+
+_REASSOCIATE = {"reassoc", "nsz", "contract"}
+"""Sums may be taken in any order, so that several terms are added at once."""
+
+
+@nb.njit(cache=True, fastmath=_REASSOCIATE, error_model="numpy")
+def _products(z: Floats, chains: int, length: int, lag: int, out: Floats) -> None:
+    """Sums of products of centred chains with themselves, 0 .. 3 places beyond `lag`; behind each chain there are zeros."""
+    a = b = c = d = 0.0
+    for chain in range(chains):
+        # Slices, since an index that might be negative keeps the loop from being vectorised.
+        here = z[chain * (length + GAP) :]
+        one, two, three, four = here[lag:], here[lag + 1 :], here[lag + 2 :], here[lag + 3 :]
+        for i in range(length - lag):
+            a += here[i] * one[i]
+            b += here[i] * two[i]
+            c += here[i] * three[i]
+            d += here[i] * four[i]
+    out[lag], out[lag + 1], out[lag + 2], out[lag + 3] = a, b, c, d
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _bits_set(word: np.uint64) -> np.uint64:
+    """How many bits of a word are set: those of pairs, of fours and of bytes are added side by side."""
+    word = word - ((word >> np.uint64(1)) & _ODD_BITS)
+    word = (word & _PAIRS) + ((word >> np.uint64(2)) & _PAIRS)
+    word = (word + (word >> np.uint64(4))) & _FOURS
+    return (word * _BYTES) >> np.uint64(56)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _joint(bits: Words, chains: int, length: int, lag: int, mean: Floats, ends: Floats, out: Floats) -> None:
+    """What `_products` writes, for chains of zeros and ones that are packed into words: at how many places both are one.
+
+    Sums of products of x - m with itself are those of x, less m times the sums of all but the last `lag` and of all but the first,
+    and m * m for each of them. `ends` has these two sums together for each chain, for the lag that comes next, and is changed.
+    """
+    words = bits.shape[1] - 1
+    for place in range(lag, lag + 4):
+        out[place] = 0.0
+        whole, rest = place // WORD, np.uint64(place % WORD)
+        for chain in range(chains if place < length else 0):
+            line = bits[chain]
+            both = np.uint64(0)
+            for w in range(words - whole):
+                shifted = line[w + whole] >> rest
+                if rest > np.uint64(0):
+                    shifted |= line[w + whole + 1] << (np.uint64(WORD) - rest)
+                both += _bits_set(line[w] & shifted)
+            m = mean[chain]
+            out[place] += float(both) - m * ends[chain] + (length - place) * m * m
+            last = length - 1 - place
+            ends[chain] -= float((line[place // WORD] >> np.uint64(place % WORD)) & np.uint64(1))
+            ends[chain] -= float((line[last // WORD] >> np.uint64(last % WORD)) & np.uint64(1))
+
+
+@nb.njit(cache=True, error_model="numpy")
+def effective(z: Floats, bits: Words, packed: bool, chains: int, length: int, mean: Floats, ends: Floats, between: float,
+              covariance: Floats) -> float:  # fmt: skip
+    """Effective sample size of chains; NaN where it is left to a Fourier transform. See `_ess` for the rule."""
+    # The chains are `z`, centred, each followed by zeros; or, where they are packed, `bits`, with their means and the sums of both
+    # ends. `between` is the variance of the means of chains.
+    scale = 1.0 / (chains * length)
+    first = variance = total = 0.0
+    smallest = np.inf
+    added = 0.0
+    pairs = 1 + (length - 3) // 2
+    for pair in range(min(pairs, MOST_LAGS // 2)):
+        lag = 2 * pair
+        if lag % 4 == 0:
+            if packed:
+                _joint(bits, chains, length, lag, mean, ends, covariance)
+            else:
+                _products(z, chains, length, lag, covariance)
+        if lag == 0:
+            first = covariance[0] * scale
+            variance = first * length / (length - 1.0)
+            total = variance * (length - 1.0) / length + between
+        even = 1.0 - (variance - covariance[lag] * scale) / total if lag > 0 else 1.0
+        odd = 1.0 - (variance - covariance[lag + 1] * scale) / total
+        here = even + odd
+        if not abs(here) > _UNSURE:
+            return np.nan
+        if here < 0.0 or pair == pairs - 1:
+            once = even if pair == 0 or here > 0.0 or even > 0.0 else 0.0
+            return chains * length / max(-1.0 + 2.0 * added + once, 1.0 / math.log10(chains * length))
+        smallest = min(smallest, here)
+        added += smallest
+    return np.nan
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def effective_sizes(halves: Floats, found: Floats) -> None:
+    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform."""
+    # `halves` are draws of split chains, shape (quantities, chains, draws).
+    quantities, chains, length = halves.shape
+    z = np.zeros(chains * (length + GAP) + GAP)
+    mean, ends, covariance = np.zeros(chains), np.zeros(chains), np.zeros(MOST_LAGS + 4)
+    bits = np.zeros((1, 1), dtype=np.uint64)
+    for k in range(quantities):
+        centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
+        for c in range(chains):
+            draws, out = halves[k, c], z[c * (length + GAP) :]
+            mean[c] = draws.mean()
+            centre += mean[c] / chains
+            for i in range(length):
+                low, high = min(low, draws[i]), max(high, draws[i])
+                out[i] = draws[i] - mean[c]
+        between = 0.0
+        for c in range(chains):
+            between += (mean[c] - centre) ** 2 / (chains - 1.0)
+        found[k] = chains * length
+        if not high - low < _RESOLUTION:
+            found[k] = effective(z, bits, False, chains, length, mean, ends, between, covariance)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _ratio(often: Ints, values: Floats, width: int, chains: int, length: int, mean: Floats) -> tuple[float, float]:
+    """R-hat of what a table says of how often each value occurs in each chain, and the variance of the means, which are written."""
+    within = centre = 0.0
+    for c in range(chains):
+        total = 0.0
+        for v in range(width):
+            total += often[c, v] * values[v]
+        mean[c] = total / length
+        centre += mean[c] / chains
+        squares = 0.0
+        for v in range(width):
+            squares += often[c, v] * (values[v] - mean[c]) ** 2
+        within += squares / (length - 1.0) / chains
+    between = 0.0
+    for c in range(chains):
+        between += (mean[c] - centre) ** 2 / (chains - 1.0)
+    return math.sqrt((length * between / within + length - 1.0) / length), between
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _scores(often: Ints, width: int, table: Floats, values: Floats) -> None:
+    """Normal scores of the values 0 .. width - 1: the entry of the table for twice the mean rank."""
+    before = 0
+    for v in range(width):
+        if often[v] > 0:
+            values[v] = table[2 * before + often[v] - 1]
+        before += often[v]
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _value_at(often: Ints, place: int) -> int:
+    """The value at a place, from 0, of the draws in order."""
+    v, before = 0, often[0]
+    while before <= place:
+        v += 1
+        before += often[v]
+    return v
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _last_below(often: Ints, size: int, share: float, smallest: int) -> int:
+    """The largest value, counted from the smallest, that is not above the quantile, by NumPy's interpolation and rounding."""
+    place = (size - 1) * share
+    whole = math.floor(place)
+    part = place - whole
+    low = float(smallest + _value_at(often, int(whole)))
+    high = float(smallest + _value_at(often, min(int(whole) + 1, size - 1)))
+    cut = low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
+    return math.floor(cut) - smallest
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _fill_scores(
+    z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
+) -> None:
+    for c in range(len(places)):
+        out, mine, centre = z[c * (length + GAP) :], codes[places[c] :], mean[c]
+        for i in range(length):
+            out[i] = values[mine[i]] - centre
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length: int, last: int) -> None:
+    """Pack which draws are at most `last`, the first in the lowest bit; the words behind them are 0."""
+    cut = np.uint16(last)
+    for c in range(len(places)):
+        mine = codes[places[c] :]
+        for w in range(bits.shape[1] - 1):
+            word = np.uint64(0)
+            for i in range(min(WORD, length - w * WORD)):
+                word |= np.uint64(mine[w * WORD + i] <= cut) << np.uint64(i)
+            bits[c, w] = word
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def statistics_of_integers(
+    draws: Ints, table: Floats, shares: Floats, found: Floats, slow: npt.NDArray[np.bool_]
+) -> None:
+    """Write bulk ESS, ESS of the lower and of the upper tail, and R-hat of every quantity into `found`, shape (4, quantities)."""
+    # Of int64 `draws`, shape (chains, draws, quantities). `table` has normal scores by twice the mean rank, from 2 on, of all draws
+    # of split chains; `shares` the two quantiles that cut off the tails. `slow` is set where the range of values is too large:
+    # those are not written. An ESS that is left to a Fourier transform is NaN.
+    chains, draws_of, quantities = draws.shape
+    length = draws_of // 2
+    split = 2 * chains
+    places = np.empty(split, dtype=np.int64)
+    for c in range(chains):
+        places[2 * c], places[2 * c + 1] = c * draws_of, (c + 1) * draws_of - length
+    codes = np.empty((_TILE, chains * draws_of), dtype=np.uint16)
+    low, high = np.empty(_TILE, dtype=np.int64), np.empty(_TILE, dtype=np.int64)
+    often = np.zeros((split, WIDEST), dtype=np.int64)
+    in_all, in_split = np.zeros(WIDEST, dtype=np.int64), np.zeros(WIDEST, dtype=np.int64)
+    folded = np.zeros(WIDEST, dtype=np.int64)
+    far = np.zeros((split, WIDEST), dtype=np.int64)
+    values, mean = np.zeros(WIDEST), np.zeros(split)
+    z = np.zeros(split * (length + GAP) + GAP)
+    # One more word, so that there is one behind the last.
+    bits, ends = np.zeros((split, (length - 1) // WORD + 2), dtype=np.uint64), np.zeros(split)
+    covariance = np.zeros(MOST_LAGS + 4)
+    for first in range(0, quantities, _TILE):
+        tile = min(_TILE, quantities - first)
+        for b in range(tile):
+            low[b] = high[b] = draws[0, 0, first + b]
+        for c in range(chains):
+            for i in range(draws_of):
+                for b in range(tile):
+                    low[b], high[b] = min(low[b], draws[c, i, first + b]), max(high[b], draws[c, i, first + b])
+        for c in range(chains):
+            for i in range(draws_of):
+                for b in range(tile):
+                    codes[b, c * draws_of + i] = np.uint16(draws[c, i, first + b] - low[b])
+        for b in range(tile):
+            k = first + b
+            if float(high[b]) - float(low[b]) >= WIDEST:  # a difference of integers may be beyond 64 bits
+                slow[k] = True
+                continue
+            width = int(high[b] - low[b]) + 1
+            if width == 1:
+                found[0, k] = found[1, k] = found[2, k] = chains * length * 2.0
+                found[3, k] = np.nan
+                continue
+            own_codes = codes[b]
+            often[:, :width] = 0
+            for i in range(length):
+                for c in range(split):
+                    often[c, own_codes[places[c] + i]] += 1
+            for v in range(width):
+                count = 0
+                for c in range(split):
+                    count += often[c, v]
+                in_split[v] = in_all[v] = count
+            if draws_of % 2:
+                for c in range(chains):
+                    in_all[own_codes[c * draws_of + length]] += 1
+            _scores(in_split, width, table, values)
+            rhat, between = _ratio(often, values, width, split, length, mean)
+            _fill_scores(z, own_codes, places, length, values, mean)
+            found[0, k] = effective(z, bits, False, split, length, mean, ends, between, covariance)
+            before = -1
+            for tail in range(2):
+                last = _last_below(in_all, chains * draws_of, shares[tail], low[b])
+                if last == before:
+                    found[1 + tail, k] = found[tail, k]
+                    continue
+                before = last
+                inside, centre = 0.0, 0.0
+                for c in range(split):
+                    mean[c] = 0.0
+                    for v in range(last + 1):
+                        mean[c] += often[c, v]
+                    inside += mean[c]
+                    ends[c] = 2.0 * mean[c]
+                    mean[c] /= length
+                    centre += mean[c] / split
+                if inside == split * length or inside == 0.0:
+                    found[1 + tail, k] = split * length
+                    continue
+                between = 0.0
+                for c in range(split):
+                    between += (mean[c] - centre) ** 2 / (split - 1.0)
+                _fill_tail(bits, own_codes, places, length, last)
+                found[1 + tail, k] = effective(z, bits, True, split, length, mean, ends, between, covariance)
+            # Twice the distance from the median is a whole number.
+            half = split * length // 2
+            twice = _value_at(in_split, half - 1) + _value_at(in_split, half)
+            reach = max(twice, 2 * (width - 1) - twice) + 1
+            # The distances are all even or all odd.
+            odd = twice % 2
+            wide = (reach - 1 - odd) // 2 + 1
+            folded[:wide] = 0
+            far[:, :wide] = 0
+            for v in range(width):
+                away = (abs(2 * v - twice) - odd) // 2
+                folded[away] += in_split[v]
+                for c in range(split):
+                    far[c, away] += often[c, v]
+            _scores(folded, wide, table, values)
+            fold, _ = _ratio(far, values, wide, split, length, mean)
+            found[3, k] = rhat if np.isnan(fold) else max(rhat, fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +378,14 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
     """ESS and R-hat of every quantity of draws of shape `(chains, draws, *quantities)`; integers are exact below 2**53, as float64."""
     # A quantity that never moved has the ESS of all draws and no R-hat (NaN); one with draws that are not finite has NaN only, and
     # so has everything with fewer than four draws a chain. R-hat is NaN for one chain, and infinite, or as large as rounding leaves
-    # it, where chains stand still at different values. `progress` is called with the number of quantities that are done, and with
-    # their number in all.
+    # it, where chains stand still at different values. `progress` hears how many quantities are done, of how many.
     chains, length, *shape = draws.shape
     flat = draws.reshape(chains, length, -1)
     total = flat.shape[2]
     found = np.full((3, total), np.nan)
     if length >= FEWEST_DRAWS:
-        whole = (
-            np.issubdtype(flat.dtype, np.integer) and flat.size >= _MANY and LEAST_LENGTH <= length <= LONGEST // chains
-        )
+        fits = LEAST_LENGTH <= length <= LONGEST // chains
+        whole = np.issubdtype(flat.dtype, np.integer) and flat.size >= _MANY and fits
         for part in _parts(flat):
             with np.errstate(all="ignore"):
                 found[:, part] = _of_integers(flat[..., part]) if whole else _of_block(_moved(flat[..., part]))
@@ -105,13 +431,13 @@ def rhat_by_chance(draws: Numbers, rate: float, least: float, most: float) -> Fl
 
 def ess_bulk(draws: Numbers) -> Floats:
     """Effective sample size of the rank-normalised draws, shape ``(*quantities)``; see `chain_statistics`."""
-    return _alone(draws, lambda own: _ess(_normal_scores(_halves(own))))
+    return _alone(draws, lambda draws: _ess(_normal_scores(_halves(draws))))
 
 
 def ess_mean(draws: Numbers) -> Floats:
     """Effective sample size for the mean, shape ``(*quantities)``; see `chain_statistics`."""
     quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
-    return _alone(draws, lambda own: _ess_quickly(_halves(own)) if quick else _ess(_halves(own)))
+    return _alone(draws, lambda draws: _ess_quickly(_halves(draws)) if quick else _ess(_halves(draws)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -121,9 +447,9 @@ def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
     found = np.full(flat.shape[2], np.nan)
     if length >= FEWEST_DRAWS:
         for part in _parts(flat):
-            own = _moved(flat[..., part])
+            moved = _moved(flat[..., part])
             with np.errstate(all="ignore"):
-                found[part] = np.where(np.isfinite(own).all(axis=(1, 2)), statistic(own), np.nan)
+                found[part] = np.where(np.isfinite(moved).all(axis=(1, 2)), statistic(moved), np.nan)
     return found.reshape(shape)
 
 
@@ -145,8 +471,7 @@ def _of_integers(draws: Numbers) -> Floats:
     chains, length, quantities = draws.shape
     found, wide = np.empty((4, quantities)), np.zeros(quantities, dtype=np.bool_)
     table = _score_table(2 * chains * (length // 2))
-    own = np.ascontiguousarray(draws, dtype=np.int64)
-    statistics_of_integers(own, table, np.array(_TAILS), found, wide)
+    statistics_of_integers(np.ascontiguousarray(draws, dtype=np.int64), table, np.array(_TAILS), found, wide)
     left = np.isnan(found[:3]) & ~wide
     if left[0].any():
         found[0, left[0]] = _ess(_normal_scores(_halves(_moved(draws[..., left[0]]))))
@@ -170,18 +495,14 @@ def _of_block(draws: Floats) -> Floats:
     rhat = np.full(len(draws), np.nan)
     if draws.shape[1] > 1:
         folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
-        rhat = _larger(_rhat(scores), _rhat(_normal_scores(folded)))
+        # That of the draws where the distances from the median are all equal, and so have none (two values).
+        rhat = np.fmax(_rhat(scores), _rhat(_normal_scores(folded)))
     return np.where(np.isfinite(draws).all(axis=(1, 2)), np.stack([_ess(scores), tail, rhat]), np.nan)
 
 
 def _ess_below(halves: Floats, cut: Floats) -> Floats:
     """Effective sample size of being at most the cut of each quantity."""
     return _ess((halves <= cut[:, None, None]).astype(np.float64))
-
-
-def _larger(bulk: Floats, folded: Floats) -> Floats:
-    """The larger R-hat; that of the draws where the distances from the median are all equal, and so have none (two values)."""
-    return np.where(np.isnan(folded), bulk, np.maximum(bulk, folded))
 
 
 def _halves(draws: Floats) -> Floats:

@@ -1,23 +1,42 @@
-"""Interrupts: the signals that mean one, and what they do just now.
+"""What must not end a run, or end it in good order: interrupts, a closed terminal, workers, freed memory, a full disk.
 
-Ctrl-C (SIGINT) means one where Python's own handler is in place, as it is in a script or a notebook. The command line adds
+Ctrl-C (SIGINT) means an interrupt where Python's own handler is in place, as it is in a script or a notebook. The command line adds
 SIGTERM, which batch schedulers send, and SIGHUP, for a terminal or connection that was closed (`bayesdp.cli.errors`). The
 library never does: in a user's process these signals are the user's.
+
+Compiled code on disk saves time, and work goes on without it. Numba writes what it has compiled to a folder, and an error there (a
+full disk, a quota) or in what is read from there (a file that lost its end in a power cut) is an error of whatever function was
+called first: of a fit that has nothing to do with it.
 """
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import wraps
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from pathlib import Path
 from types import FrameType
+from typing import Any
+
+from bayesdp._text import printable
 
 _MEANT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that may mean an interrupt; Windows has no SIGHUP."""
+
+SHARED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
+"""Signals that a terminal sends to all processes at once; Windows has no SIGHUP."""
+
+_SECONDS = 1.0
+"""How often a process looks whether it has another parent."""
+
+_log = logging.getLogger(__name__)
 
 
 class Received:
@@ -72,7 +91,7 @@ def handled(note: Callable[[int], None], *, own_too: bool = False) -> Iterator[b
     before = {}
     if threading.current_thread() is threading.main_thread():  # signals reach the main thread only
         before = {number: signal.getsignal(number) for number in _MEANT}
-    ours = [number for number, own in before.items() if own in (signal.default_int_handler, interrupt)]
+    ours = [number for number, current in before.items() if current in (signal.default_int_handler, interrupt)]
     if own_too and signal.SIGINT not in ours and callable(before.get(signal.SIGINT)):
         ours.append(signal.SIGINT)
     try:
@@ -100,8 +119,8 @@ def uninterrupted[**P, T](manager: Callable[P, AbstractContextManager[T]]) -> Ca
     @wraps(manager)
     @contextmanager
     def waited_for(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        with deferred(), manager(*args, **kwargs) as own:
-            yield own
+        with deferred(), manager(*args, **kwargs) as value:
+            yield value
 
     return waited_for
 
@@ -112,3 +131,199 @@ def tell(text: str) -> None:
         return
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+class _Dispensable:
+    """A text stream on a terminal; what cannot be written to it any more is left out. In all else it is that stream."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._gone = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._try(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, work: Callable[..., object], *args: str) -> None:
+        if self._gone:
+            return
+        try:
+            work(*args)
+        except OSError:
+            self._gone = True
+            received.close_off()
+
+
+@contextmanager
+def dispensable_progress() -> Iterator[None]:
+    """A context in which a progress bar on a terminal that is gone is left out, and does not end what it tells of."""
+    # A closed terminal sends SIGHUP; where that is ignored, as under nohup, a process learns of it by errors when it writes. Files
+    # and pipes are left as they are: what cannot be written there is an error.
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_Dispensable(stream) if _is_terminal(stream) else stream for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and bool(stream.isatty())
+    except ValueError:  # it is closed
+        return False
+
+
+def leave_signals_to_the_main_process(*more: int) -> None:
+    """In a worker: ignore Ctrl-C and a closed terminal, which reach all processes at once; the main one decides."""
+    for number in (*SHARED_SIGNALS, *more):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def helpers_outlive_hangup() -> None:
+    """Start multiprocessing's tracker of shared things so that a closed terminal does not end it."""
+    # It ignores Ctrl-C and SIGTERM by itself, but SIGHUP ends it, and the next one then complains, with a traceback, of things that
+    # it has never heard of. A signal that is ignored stays ignored in a process that is started.
+    number = getattr(signal, "SIGHUP", None)  # Windows has neither
+    if number is None or threading.current_thread() is not threading.main_thread():
+        return
+    from multiprocessing import resource_tracker  # which `bayesdp --help` does without
+
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.signal(number, before)
+
+
+def end_with_parent() -> None:
+    """In a worker: end this process within seconds of the end of the one that started it, however that one ends."""
+    # A process that is killed cannot tell its workers, and they do not notice by themselves: they wait at a pipe whose other end
+    # they hold too, or a sibling that was forked later does, with standard output open. multiprocessing gives each worker a
+    # sentinel of the process that asked for it, by whatever method it was started. A sibling that was forked later holds a copy of
+    # its other end; but that one is told by its own sentinel, and the last one has no such sibling. On POSIX a forked process also
+    # sees that it has another parent. A thread looks, which needs no more than a moment of the interpreter.
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is None:
+        return
+    sentinel, pid = parent.sentinel, parent.pid
+    forked = os.getppid() == pid  # from a fork server it is the server's
+
+    def watch() -> None:
+        while not (connection.wait([sentinel], _SECONDS) or (forked and os.getppid() != pid)):
+            pass
+        os._exit(1)  # nobody is there for whom to clean up, and the main thread may be in a kernel
+
+    threading.Thread(target=watch, name="end with parent", daemon=True).start()
+
+
+def give_back() -> bool:
+    """Give pages of freed memory back to the system, where its allocator keeps them, as that of glibc does; whether any were."""
+    # It serves arrays of up to 32 MB from heaps, one a thread, once arrays of that size have been freed, and what is free in the
+    # midst of a heap is not given back by itself: of a state of 1,500 tracts that was half a gigabyte.
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # none with other C libraries
+    return trim is not None and bool(trim(0))
+
+
+@dataclass
+class _State:
+    """State of this process: how many `dispensable_caches` are open, and which folders they warned of."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    inside: int = 0
+    warned: set[str] = field(default_factory=set)
+
+
+_state = _State()
+
+
+@contextmanager
+def dispensable_caches() -> Iterator[None]:
+    """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning."""
+    # The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
+    # the code that it names, and would take an older file of that name for the code. Outside of the context numba does as it always
+    # does.
+    with _state.lock:
+        _replace()
+        _state.inside += 1
+    try:
+        yield
+    finally:
+        with _state.lock:
+            _state.inside -= 1
+            if not _state.inside:
+                _state.warned.clear()
+
+
+@cache
+def _replace() -> None:
+    """Wrap numba's two methods that touch the disk, and add a last resort to its choice of folders."""
+    caching: Any = importlib.import_module("numba.core.caching")
+
+    class Nowhere:
+        """The last locator that numba tries: no folder can be written to, so nothing is stored. Without it numba raises an error."""
+
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> Any:
+            if not _state.inside:
+                return None
+            from numba import config
+
+            _tell(str(vars(config)["CACHE_DIR"] or Path(py_file).parent), "cannot be written to")
+            return cls()
+
+        def get_cache_path(self) -> str:
+            return ""
+
+        def get_source_stamp(self) -> int:
+            return 0
+
+        def get_disambiguator(self) -> str:
+            return ""
+
+    def sparing(whole: Callable[..., Any], done: str) -> Callable[..., Any]:
+        @wraps(whole)
+        def spared(self: Any, *args: Any) -> Any:
+            if isinstance(self._impl.locator, Nowhere):
+                return None
+            try:
+                return whole(self, *args)
+            except Warning:  # where a user makes errors of warnings
+                raise
+            except Exception as error:  # what is wrong with a pickle can be anything
+                if not _state.inside:
+                    raise
+                with suppress(OSError):
+                    Path(self._cache_file._index_path).unlink(missing_ok=True)
+                why = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
+                _tell(str(self.cache_path), f"cannot be {done} ({printable(why)})")
+                return None
+
+        return spared
+
+    caching.Cache.save_overload = sparing(caching.Cache.save_overload, "written to")
+    caching.Cache.load_overload = sparing(caching.Cache.load_overload, "read")
+    caching.CacheImpl._locator_classes.append(Nowhere)
+
+
+def _tell(folder: str, what: str) -> None:
+    with _state.lock:
+        if folder in _state.warned:
+            return
+        _state.warned.add(folder)
+    _log.warning(
+        "%s, the folder of compiled code, %s. Work goes on; what is not there is compiled again, now and in later runs",
+        printable(folder), what,
+    )  # fmt: skip

@@ -25,7 +25,7 @@ are only left out where another one generates their moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise, product
@@ -107,16 +107,16 @@ class NestedAxis:
         for level in range(1, len(self.codes)):
             _, ratio, scale, parent, used = self.contrasts(level)
             count = int(used.sum())
-            own = np.zeros((*coordinates.shape[:-1], len(used)))
-            own[..., used] = coordinates[..., taken : taken + count]
+            part = np.zeros((*coordinates.shape[:-1], len(used)))
+            part[..., used] = coordinates[..., taken : taken + count]
             taken += count
-            own = own * scale
+            part = part * scale
             # Class k receives the contrasts of the later classes of its parent, and minus its own ratio times its own.
-            running = np.cumsum(own, axis=-1)
+            running = np.cumsum(part, axis=-1)
             last = np.searchsorted(parent, np.arange(self.classes[level - 1]), side="right") - 1
             later = np.take(running, last, axis=-1)[..., parent] - running
             members = np.diff(self.starts[level], append=self.size)
-            ordered = ordered + np.repeat(later - ratio * own, members, axis=-1)
+            ordered = ordered + np.repeat(later - ratio * part, members, axis=-1)
         values = np.empty_like(ordered)
         values[..., self._order] = ordered
         return values
@@ -151,8 +151,8 @@ class NestedSums:
     def level_of(self, part: SumPart) -> tuple[int, ...]:
         """The level of each dimension that a part keeps."""
         return tuple(
-            next(i for i, code in enumerate(axis.codes) if np.array_equal(code, own))
-            for axis, own in zip(self.axes, part.codes, strict=True)
+            next(i for i, code in enumerate(axis.codes) if np.array_equal(code, labels))
+            for axis, labels in zip(self.axes, part.codes, strict=True)
         )
 
     @cached_property
@@ -316,9 +316,7 @@ def rules(partition: Partition, generators: Sequence[Levels], dims: int) -> list
 
 
 def _every_block_counts(partition: Partition, rule: Levels, generators: Sequence[Levels]) -> bool:
-    """Whether each block takes care of a sum that no other block does."""
-    # If one does not, its difference can be written out: the move is a difference of two product moves of fewer blocks, which
-    # another family has.
+    """Whether each block takes care of a sum that no other block does: else the moves are differences of another family's."""
 
     def cares(block: list[int], generator: Levels) -> bool:
         return all(rule[dim] >= generator[dim] for dim in block)
@@ -356,13 +354,10 @@ def row_of_cell(nested: NestedSums, levels: Levels) -> Ints:
     return codes[np.argsort(offsets)]
 
 
-def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:
-    """The families of product moves that generate every integer vector that changes no sum."""
-    # `nested`: the sums. `allowed`, shape (cells,): cells that may move. Pair moves keep to them. Products of more blocks do not
-    # look at them: the bounds of the cells that must not move block such a direction. For each family, for each block, the classes
-    # of offsets; those of fewer blocks first.
+def _families[T](nested: NestedSums, family: Callable[[Partition, Levels], T | None]) -> list[T]:
+    """What `family` makes of the partitions and rules that are needed, those of fewer blocks first; None: it has no moves."""
     kept: list[tuple[Partition, Levels]] = []
-    families: list[list[Classes]] = []
+    found: list[T] = []
     for partition in sorted(set_partitions(range(len(nested.axes))), key=len):
         if len(partition) > len(nested.generators):
             break  # a block for each sum is enough
@@ -371,16 +366,29 @@ def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list
                 continue
             if any(_generated(partition, rule, coarse, lax) for coarse, lax in kept):
                 continue
-            factors = []
-            for block in partition:
-                codes, offsets = block_classes(nested, block, rule)
-                if len(partition) == 1:
-                    codes, offsets = codes[allowed[offsets]], offsets[allowed[offsets]]
-                factors.append(classes_of(codes, offsets))
-            if all(any(len(own) > 1 for own in classes) for classes in factors):
+            made = family(partition, rule)
+            if made is not None:
                 kept.append((partition, rule))
-                families.append(factors)
-    return families
+                found.append(made)
+    return found
+
+
+def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:
+    """The families of product moves that generate every integer vector that changes no sum: for each block the classes of offsets."""
+    # `allowed`, shape (cells,): cells that may move. Pair moves keep to them. Products of more blocks do not look at them: the bounds
+    # of the cells that must not move block such a direction.
+
+    def family(partition: Partition, rule: Levels) -> list[Classes] | None:
+        factors = []
+        for block in partition:
+            codes, offsets = block_classes(nested, block, rule)
+            if len(partition) == 1:
+                codes, offsets = codes[allowed[offsets]], offsets[allowed[offsets]]
+            factors.append(classes_of(codes, offsets))
+        several = all(any(len(members) > 1 for members in classes) for classes in factors)
+        return factors if several else None
+
+    return _families(nested, family)
 
 
 def family_sizes(nested: NestedSums) -> list[list[int]]:
@@ -388,47 +396,18 @@ def family_sizes(nested: NestedSums) -> list[list[int]]:
 
     The families of `product_families` where every cell may move, without writing any of them out: a class of a block is a
     product of classes of its dimensions.
-
-    Examples
-    --------
-    >>> from bayesdp.invariants import Invariants
-    >>> from bayesdp.queries import Margins
-    >>> table = {"a": range(1000), "b": range(500)}
-    >>> family_sizes(Invariants(Margins(table, ["a"], ["b"])).nested)
-    [[1000, 500]]
     """
-    kept: list[tuple[Partition, Levels]] = []
-    sizes: list[list[int]] = []
     largest = [[int(np.bincount(code).max()) for code in axis.codes] for axis in nested.axes]
-    for partition in sorted(set_partitions(range(len(nested.axes))), key=len):
-        if len(partition) > len(nested.generators):
-            break  # as in product_families
-        for rule in rules(partition, nested.generators, len(nested.axes)):
-            block_sizes = [math.prod(largest[dim][rule[dim]] for dim in block) for block in partition]
-            if min(block_sizes) < 2 or not _every_block_counts(partition, rule, nested.generators):
-                continue
-            if not any(_generated(partition, rule, coarse, lax) for coarse, lax in kept):
-                kept.append((partition, rule))
-                sizes.append(block_sizes)
-    return sizes
+
+    def family(partition: Partition, rule: Levels) -> list[int] | None:
+        sizes = [math.prod(largest[dim][rule[dim]] for dim in block) for block in partition]
+        return sizes if min(sizes) > 1 else None
+
+    return _families(nested, family)
 
 
 def is_decomposable(nested: NestedSums) -> bool:
-    """Whether the sums are margins (no group totals) that form a decomposable set.
-
-    Graham's reduction (`is_junction_tree`): drop what only one margin keeps and drop margins inside others, as long as that is
-    possible; the set is decomposable if nothing is left.
-
-    Examples
-    --------
-    >>> from bayesdp.invariants import Invariants
-    >>> from bayesdp.queries import Margins
-    >>> table = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
-    >>> is_decomposable(Invariants(Margins(table, ["a", "b"], ["b", "c"])).nested)
-    True
-    >>> is_decomposable(Invariants(Margins(table, ["a", "b"], ["b", "c"], ["a", "c"])).nested)
-    False
-    """
+    """Whether the sums are margins (no group totals) that form a decomposable set."""
     tops = tuple(len(axis.codes) - 1 for axis in nested.axes)
     if not all(level in (0, top) for g in nested.generators for level, top in zip(g, tops, strict=True)):
         return False
@@ -436,7 +415,8 @@ def is_decomposable(nested: NestedSums) -> bool:
 
 
 def is_junction_tree(sets: Sequence[set[int]]) -> bool:
-    """Whether sets of dimensions can be put into a junction tree, by Graham's reduction."""
+    """Whether sets of dimensions can be put into a junction tree."""
+    # Graham's reduction: what only one set has is dropped, and sets inside others, as long as that is possible.
     while sets:
         alone = {v for dims in sets for v in dims if sum(v in other for other in sets) == 1}
         smaller = [dims - alone for dims in sets]

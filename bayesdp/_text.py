@@ -25,18 +25,22 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
 """Letters and marks by their category, which are drawn as nothing."""
 
-_SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
+"""How a cell begins that a spreadsheet may take for a formula (some take wide signs too), and what says that it is none."""
+
+_ESCAPES = re.compile(r"\\(?:[\\tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+
+_DIGITS = 308
+"""Integers of at most this many characters are below the largest float64."""
+
+_LONG = re.compile(rf"\d{{{_DIGITS + 1}}}")
+
+_SHOWN = 40
+"""Most characters of a number that a message shows."""
 
 
 def _unsafe(character: str) -> bool:
     return character in _BLANK or unicodedata.category(character) in _HIDDEN
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return _SHORT.get(character) or (
-        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-    )
 
 
 def printable(value: Any) -> str:
@@ -44,28 +48,22 @@ def printable(value: Any) -> str:
     text = str(value)
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(own) if _unsafe(own) else own for own in text)
+    return "".join(c.encode("unicode_escape").decode() if _unsafe(c) else c for c in text)
 
 
 def printable_lines(text: str) -> str:
     """Several lines as they may be shown: ends of lines and tabs stay, whatever else is unsafe does not."""
-    return "".join(own if own in "\n\t" else printable(own) for own in re.split(r"([\n\t])", text))
+    return "".join(piece if piece in "\n\t" else printable(piece) for piece in re.split(r"([\n\t])", text))
 
 
 def json_escaped(text: str) -> str:
     """A JSON text that says the same, with escapes in its strings for what `printable` would not show."""
 
     def escaped(found: re.Match[str]) -> str:
-        own = found.group()
-        if not _unsafe(own):
-            return own
-        code = ord(own)
-        units = [code] if code < 0x10000 else [0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)]
-        return "".join(f"\\u{unit:04x}" for unit in units)
+        return json.dumps(found.group())[1:-1] if _unsafe(found.group()) else found.group()
 
-    return re.sub(
-        r"[^\x00-\x7e]", escaped, text
-    )  # below, JSON has escapes itself; ends of lines are between its strings
+    # Below, JSON has escapes itself; ends of lines are between its strings.
+    return re.sub(r"[^\x00-\x7e]", escaped, text)
 
 
 def width(text: str) -> int:
@@ -73,8 +71,8 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.category(own) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(own) in "WF" else 1
-        for own in text
+        0 if unicodedata.category(c) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
     )
 
 
@@ -82,10 +80,6 @@ def aligned(text: str, columns: int, *, right: bool = False) -> str:
     """A text with blanks that fill it up to a number of columns of a terminal."""
     blanks = " " * max(columns - width(text), 0)
     return blanks + text if right else text + blanks
-
-
-_FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
-"""How a cell begins that a spreadsheet may take for a formula (some take wide signs too), and what says that it is none."""
 
 
 def csv_label(value: Any) -> str:
@@ -115,9 +109,6 @@ def csv_label(value: Any) -> str:
     return "'" + printable(value.replace("\\", "\\\\"))
 
 
-_ESCAPES = re.compile(r"\\(?:([\\tnr])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
-
-
 def label_of_csv(text: str) -> str:
     r"""The label that `csv_label` has written.
 
@@ -141,13 +132,7 @@ def label_of_csv(text: str) -> str:
     if "\\" in _ESCAPES.sub("", text):
         raise ValueError(f"a cell holds a backslash that begins no escape: {text!r}")
 
-    def meant(found: re.Match[str]) -> str:
-        plain, *codes = found.groups()
-        if plain:
-            return {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}[plain]
-        return chr(int(next(code for code in codes if code), 16))
-
-    return _ESCAPES.sub(meant, text[1:])
+    return _ESCAPES.sub(lambda escape: escape.group().encode().decode("unicode_escape"), text[1:])
 
 
 def shown(items: Iterable[Any], limit: int = 5) -> str:
@@ -159,9 +144,9 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
 
 def meant(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
     """The end of an error message about an unknown name: the known ones that are near to it, if any are."""
-    plain = {str(own).casefold().replace("_", "-"): own for own in known}
+    plain = {str(each).casefold().replace("_", "-"): each for each in known}
     found = get_close_matches(str(name).casefold().replace("_", "-"), plain, cutoff=0.7)
-    return f"; did you mean {' or '.join(show([plain[own]]) for own in found)}?" if found else ""
+    return f"; did you mean {' or '.join(show([plain[key]]) for key in found)}?" if found else ""
 
 
 def nearest(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
@@ -208,15 +193,6 @@ def _integer(text: str) -> int:
 
 def _number_text(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... of {len(text)} characters"
-
-
-_DIGITS = 308
-"""Integers of at most this many characters are below the largest float64."""
-
-_LONG = re.compile(rf"\d{{{_DIGITS + 1}}}")
-
-_SHOWN = 40
-"""Most characters of a number that a message shows."""
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

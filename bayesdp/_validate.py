@@ -134,7 +134,7 @@ def name_list(given: Any, argument: str) -> tuple[str, ...]:
     if (
         isinstance(given, (str, Mapping))
         or not isinstance(given, Iterable)
-        or not all(isinstance(own, str) for own in given)
+        or not all(isinstance(name, str) for name in given)
     ):
         raise TypeError(f"{argument} must be a list of names, got {given!r}")
     found = tuple(given)

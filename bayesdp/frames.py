@@ -13,13 +13,41 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayesdp._pandas_tables import as_data_array
 from bayesdp._text import printable
 from bayesdp._validate import both_lists, nearest, shown
 
 __all__ = ["Frame", "Label"]
 
 type Label = str | int | float
+
+
+def as_data_array(table: pd.DataFrame | pd.Series, argument: str) -> xr.DataArray:
+    """A pandas Series (one- or multi-index) or two-way DataFrame as a DataArray; axis names are required."""
+    if isinstance(table, pd.DataFrame):
+        names: list[Any] = [table.index.name, table.columns.name]
+        if any(not isinstance(name, str) for name in names):
+            raise ValueError(
+                f"{argument} is a DataFrame whose index and columns need names, got {names!r}; "
+                "set them with .rename_axis(index='county', columns='education')"
+            )
+        levels = [list(table.index), list(table.columns)]
+    else:
+        names, levels = list(table.index.names), [list(table.index)]
+        if any(not isinstance(name, str) for name in names):
+            raise ValueError(f"{argument} is a Series whose index levels need names, got {names!r}")
+        if len(names) > 1:
+            if not table.index.is_unique:
+                repeated = table.index[table.index.duplicated()].unique()
+                raise ValueError(f"{argument} has repeated cells: {shown(repeated)}")
+            levels = [list(dict.fromkeys(table.index.get_level_values(level))) for level in range(len(names))]
+            full = pd.MultiIndex.from_product(levels, names=names)
+            if missing := [cell for cell in full if cell not in table.index]:
+                raise ValueError(
+                    f"{argument} lacks {len(missing)} cells: {shown(missing)}; state them, or mark them as unmeasured"
+                )
+            table = table.reindex(full)
+    values = table.to_numpy().reshape([len(level) for level in levels])
+    return xr.DataArray(values, dims=tuple(names), coords=dict(zip(names, levels, strict=True)))
 
 
 def _label(value: Any, dim: str) -> Label:
@@ -87,17 +115,17 @@ class Frame:
             raise ValueError(f"dimension names must be distinct, got {shown(self.dims)}")
         if len(self.labels) != len(self.dims):
             raise ValueError(f"labels are needed for each of the {len(self.dims)} dimensions, got {len(self.labels)}")
-        cleaned = tuple(_labels(own, dim, unique=True) for dim, own in zip(self.dims, self.labels, strict=True))
+        cleaned = tuple(_labels(labels, dim, unique=True) for dim, labels in zip(self.dims, self.labels, strict=True))
         object.__setattr__(self, "labels", cleaned)
         groups: list[tuple[str, str, tuple[Label, ...]]] = []
-        for name, dim, own in self.groups:
+        for name, dim, labels in self.groups:
             if dim not in self.dims:
                 raise ValueError(
                     f"group {name!r} belongs to {dim!r}, which is not among the dimensions {shown(self.dims)}"
                 )
             if name in self.dims or name in [other for other, _, _ in groups]:
                 raise ValueError(f"group name {name!r} is already taken by a dimension or by another group")
-            cleaned_group = _labels(own, name, unique=False)
+            cleaned_group = _labels(labels, name, unique=False)
             expected = len(cleaned[self.dims.index(dim)])
             if len(cleaned_group) != expected:
                 raise ValueError(
@@ -173,7 +201,7 @@ class Frame:
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of labels along each dimension."""
-        return tuple(len(own) for own in self.labels)
+        return tuple(len(labels) for labels in self.labels)
 
     @property
     def size(self) -> int:
@@ -183,19 +211,19 @@ class Frame:
     @property
     def coords(self) -> dict[str, Any]:
         """Coordinates for `xarray` and for ``pm.Model(coords=...)``: dimension -> labels (groups left out)."""
-        return {dim: list(own) for dim, own in zip(self.dims, self.labels, strict=True)}
+        return {dim: list(labels) for dim, labels in zip(self.dims, self.labels, strict=True)}
 
     @property
     def xarray_coords(self) -> dict[str, Any]:
         """Coordinates with the group labels, for a DataArray."""
-        return {**self.coords, **{name: (dim, list(own)) for name, dim, own in self.groups}}
+        return {**self.coords, **{name: (dim, list(labels)) for name, dim, labels in self.groups}}
 
     def group(self, name: str) -> tuple[str, tuple[Label, ...]]:
         """The dimension and the labels of a group."""
-        for own, dim, labels in self.groups:
-            if own == name:
+        for group, dim, labels in self.groups:
+            if group == name:
                 return dim, labels
-        known = [*self.dims, *(own for own, _, _ in self.groups)]
+        known = [*self.dims, *(group for group, _, _ in self.groups)]
         raise ValueError(f"{name!r} is neither a dimension nor a group label; those are {nearest(name, known)}")
 
     def labels_of(self, dim: str) -> tuple[Label, ...]:
@@ -211,11 +239,11 @@ class Frame:
     def exact_cell_name(self, position: int) -> str:
         """The labels of one cell, character for character: what names it in arguments and in files."""
         index = np.unravel_index(position, self.shape)
-        return ", ".join(f"{dim}={own[int(i)]}" for dim, own, i in zip(self.dims, self.labels, index, strict=True))
+        return ", ".join(f"{dim}={names[int(i)]}" for dim, names, i in zip(self.dims, self.labels, index, strict=True))
 
     def cell_names(self) -> list[str]:
         """The labels of every cell, in C order, character for character."""
-        along = [[f"{dim}={label}" for label in own] for dim, own in zip(self.dims, self.labels, strict=True)]
+        along = [[f"{dim}={label}" for label in labels] for dim, labels in zip(self.dims, self.labels, strict=True)]
         return [", ".join(pieces) for pieces in itertools.product(*along)]
 
     def same_cells(self, other: Frame) -> bool:
@@ -257,15 +285,15 @@ class Frame:
             raise ValueError(f"{argument} must have the dimensions {shown(self.dims)}, got {shown(values.dims)}")
         given = Frame.of(values)
         positions = []
-        for dim, own in zip(self.dims, self.labels, strict=True):
+        for dim, labels in zip(self.dims, self.labels, strict=True):
             theirs = given.labels_of(dim)
             where = {label: i for i, label in enumerate(theirs)}
-            missing = [label for label in own if label not in where]
-            extra = sorted(set(theirs) - set(own), key=str)
+            missing = [label for label in labels if label not in where]
+            extra = sorted(set(theirs) - set(labels), key=str)
             if missing or extra:
                 odd = both_lists(missing=missing, unknown=extra)
                 raise ValueError(f"labels of {dim!r} in {argument} do not match the frame ({odd})")
-            positions.append([where[label] for label in own])
+            positions.append([where[label] for label in labels])
         array = values.transpose(*self.dims).values
         if all(np.array_equal(order, np.arange(len(order))) for order in positions):
             return np.asarray(array)
@@ -275,8 +303,8 @@ class Frame:
         """The frame as plain lists and strings, for a file."""
         return {
             "dims": list(self.dims),
-            "labels": [list(own) for own in self.labels],
-            "groups": [[name, dim, list(own)] for name, dim, own in self.groups],
+            "labels": [list(labels) for labels in self.labels],
+            "groups": [[name, dim, list(labels)] for name, dim, labels in self.groups],
         }
 
     @classmethod
@@ -285,5 +313,5 @@ class Frame:
         unknown = set(description) - {"dims", "labels", "groups"}
         if unknown or not {"dims", "labels"} <= set(description):
             raise ValueError(f"a frame description has the keys dims, labels, groups; got {shown(sorted(description))}")
-        groups = tuple((name, dim, tuple(own)) for name, dim, own in description.get("groups", []))
-        return cls(tuple(description["dims"]), tuple(tuple(own) for own in description["labels"]), groups)
+        groups = tuple((name, dim, tuple(labels)) for name, dim, labels in description.get("groups", []))
+        return cls(tuple(description["dims"]), tuple(tuple(labels) for labels in description["labels"]), groups)

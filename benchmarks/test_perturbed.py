@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.fibers import precise
+from bayesdp.fibers import target as precise
 from bayesdp.fibers import target as targets
 from benchmarks.country import LAW
 from benchmarks.perturbed_runs import large
@@ -134,7 +134,7 @@ def test_all_margins_with_and_without_families(name, benchmark, enter):
     moves = 1_000 * 10 * chains[True].target.fiber.invariants.dimension
     runs = [(tables, cost, "families"), (before, cost_before, "without")]
     if chains[True].looks:
-        with mock.patch("bayesdp.fibers.chain.DONOR_SHARE", 0.0):
+        with mock.patch("bayesdp.fibers.chain.OCCUPIED_SHARE", 0.0):
             runs.append(
                 (*_drawn(_tuned(found[True].chain, start), 1_000, 10), "families that do not look at the table")
             )

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from bayesdp import _chains, _integer_chains, _lag_sums
+from bayesdp import _chains
 from bayesdp._chains import chain_statistics, ess_bulk, ess_mean
 
 # Warnings: of constant quantities ArviZ divides by zero.
@@ -157,11 +157,11 @@ def test_lags_are_worked_out_at_every_place_of_a_word():
     for length in (63, 64, 65, 127, 128, 130):
         draws = (rng.random((3, length)) < 0.3).astype(np.int64)
         bits = np.zeros((3, (length - 1) // 64 + 2), dtype=np.uint64)
-        _integer_chains._fill_tail(bits, (1 - draws).astype(np.uint16).reshape(-1), np.arange(3) * length, length, 0)
+        _chains._fill_tail(bits, (1 - draws).astype(np.uint16).reshape(-1), np.arange(3) * length, length, 0)
         mean, found = draws.mean(axis=1), np.full(length + 8, np.nan)
         ends = 2.0 * draws.sum(axis=1)
         for lag in range(0, length + 4, 4):
-            _lag_sums._joint(bits, 3, length, lag, mean, ends, found)
+            _chains._joint(bits, 3, length, lag, mean, ends, found)
         centred = draws - mean[:, None]
         expected = [np.sum(centred[:, : length - lag] * centred[:, lag:]) for lag in range(length)]
         np.testing.assert_allclose(found[:length], expected, atol=1e-12)

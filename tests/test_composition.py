@@ -14,7 +14,7 @@ import scipy.linalg
 from bayesdp import Exact, Margins, Measured, Release, compose, is_nested
 from bayesdp.composition import as_one, joint_release
 from bayesdp.composition._total import Part
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import (

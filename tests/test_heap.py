@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from bayesdp._heap import give_back
+from bayesdp._interrupts import give_back
 
 pytestmark = pytest.mark.system
 
 HOLES = """
 import numpy as np
-from bayesdp._heap import give_back
+from bayesdp._interrupts import give_back
 
 def resident():
     with open("/proc/self/statm") as file:

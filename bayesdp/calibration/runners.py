@@ -16,8 +16,12 @@ from typing import Any
 import cloudpickle
 
 from bayesdp import _validate
-from bayesdp._caches import dispensable_caches
-from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
+from bayesdp._interrupts import (
+    dispensable_caches,
+    end_with_parent,
+    helpers_outlive_hangup,
+    leave_signals_to_the_main_process,
+)
 
 type Task = Callable[[int], Mapping[str, Any]]
 type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]

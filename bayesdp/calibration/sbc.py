@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayesdp import _validate
-from bayesdp._terminals import dispensable_progress
+from bayesdp._interrupts import dispensable_progress
 from bayesdp.calibration.journal import Check, Journal, by_name, number, rank, unit
 from bayesdp.calibration.journal import count as whole_number
 from bayesdp.calibration.quantities import Quantities, Quantity, checked_functions

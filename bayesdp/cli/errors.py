@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Never
 
-from bayesdp._caches import dispensable_caches
-from bayesdp._interrupts import handled, interrupt, received, tell
+from bayesdp._interrupts import dispensable_caches, handled, interrupt, received, tell
 from bayesdp._text import printable, printable_lines
 
 _FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from bayesdp.fibers.chain import Chain
-from bayesdp.fibers.enumeration import enumerate_fiber
-from bayesdp.fibers.fiber import ExactAnswers, Fiber
-from bayesdp.fibers.nearest import nearest_table
-from bayesdp.fibers.noise_term import NoiseTerm
+from bayesdp.fibers.fiber import ExactAnswers, Fiber, enumerate_fiber, nearest_table
 from bayesdp.fibers.target import Target
-from bayesdp.fibers.windows import LogMassWindows
+from bayesdp.fibers.windows import LogMassWindows, NoiseTerm
 
 __all__ = [
     "Chain",

@@ -1,31 +1,206 @@
-"""A chain of tables: a target, and its state in the kernel."""
+"""A chain of tables: a target, and its state in the kernel.
+
+And a price on answers that laws forbid: starts where laws end or have gaps, and ways between tables that no line joins.
+
+Starts: the price is raised until no forbidden answer is left. Neither the table that such a run begins with nor the walls between
+possible tables matter much: chains end far apart. What is found is possible by the tabulated laws; that nothing is found does not
+say that there is nothing.
+
+Ways: from a possible table the price falls, from one that keeps nearly all tables possible to one that keeps few, and rises again.
+The table at the end is taken or left so that the law of the table stays as it is (tempered transitions; Neal, Statistics and
+Computing 6, 1996): lines are drawn without looking at the table, and steps along them from their law, which is reversible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._random import seed_state
-from bayesdp.fibers.kernel.donors import move_donors
-from bayesdp.fibers.kernel.occupied import donors_of
-from bayesdp.fibers.kernel.state import FAMILIES, IMPOSSIBLE, NOISY, WINDOW_ABOVE, WINDOW_BELOW, WINDOW_LENGTH
+from bayesdp._numba import compiled, inside
+from bayesdp._random import exponential, seed_state
+from bayesdp.fibers.kernel.classes import apart
+from bayesdp.fibers.kernel.occupied_moves import occupied_moves_of, take_occupied_moves
+from bayesdp.fibers.kernel.state import (
+    FAMILIES,
+    IMPOSSIBLE,
+    NOISY,
+    ROW_LOWER,
+    ROW_UPPER,
+    VALUE,
+    WINDOW_ABOVE,
+    WINDOW_BELOW,
+    WINDOW_BENT,
+    WINDOW_LENGTH,
+    WINDOW_LOW,
+    WINDOW_START,
+    WINDOW_WEIGHT,
+    State,
+)
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
-from bayesdp.fibers.price import fall_and_rise, raise_the_price
 from bayesdp.fibers.target import Target
 
-__all__ = ["Chain"]
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+_FIRST, _LAST, _TIMES, _GAP, _DIFFERING = 0.1, 12.0, 120, 3.0, 0.25
+"""The first and the last price, after how many steps this is reached, how many of it an answer costs that is in a gap, and one
+with another number than others about the same records, at least. The last is less than one: an answer that must not be empty gets a
+first record although it then is about the same one as some other answer, until a second comes."""
+
+_MORE = 0.05
+"""From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
+answers in 100,000 are forbidden; one that rises for these moves what is wrong about until it meets its like."""
+
+LONGEST_START = 4_000
+"""Steps after which no more are taken."""
+
+_ROOM = 12
+"""How far beyond its law an answer may go: longer lines take longer to draw from."""
+
+_FALLING = np.geomspace(6.0, 1.0, 25)
+"""The prices of a way. Of the small tables of the tests that no lines join, a way changed one in 2 to one in 20."""
+
+STAGES = 2 * len(_FALLING)
+"""How often a way moves the table."""
+
+_ENDS = (WINDOW_BELOW, WINDOW_ABOVE, WINDOW_BENT, ROW_LOWER, ROW_UPPER, WINDOW_WEIGHT)
+
+
+class _Laws(NamedTuple):
+    """What forbids answers: rows and weights of their windows, as arrays for compiled code."""
+
+    rows: Ints  # with windows; others, and limits of single cells, have no price
+    below: npt.NDArray[np.bool_]  # whether a law ends below, and above, shape (rows,)
+    above: npt.NDArray[np.bool_]
+    forbidden: npt.NDArray[np.bool_]  # of each weight of the windows whether it is in a gap, shape (weights,)
+    least: float  # the least weight that is in none
+
+
+@contextmanager
+def _priced(state: State) -> Iterator[_Laws]:
+    """The laws of a state, within which forbidden answers have a price; afterwards they are as they were."""
+    windows, differing = state.windows.copy(), state.differing.copy()
+    rows = np.flatnonzero(state.rows[:, WINDOW_LENGTH] > 0.0)  # measured, by a law that is tabulated
+    places = np.ix_(rows, _ENDS)
+    ends = state.rows[places]
+    forbidden = windows <= IMPOSSIBLE / 2.0
+    below, above = np.isneginf(ends[:, :2]).T.copy()
+    state.rows[places[0], _ENDS[2:5]] = [1.0, -np.inf, np.inf]
+    try:
+        yield _Laws(rows, below, above, forbidden, float(windows[~forbidden].min(initial=0.0)))
+    finally:
+        state.windows[:], state.differing[:] = windows, differing
+        state.rows[places] = ends
+
+
+def price_at(step: int) -> tuple[float, float]:
+    """The price of a unit beyond the end of a law at a step, and how much more answers that stay forbidden cost after it."""
+    return _FIRST * (_LAST / _FIRST) ** min(step / _TIMES, 1.0), _MORE if step >= _TIMES else 0.0
+
+
+def raise_the_price(state: State, move: Callable[[], object]) -> Ints | None:
+    """Move a table while the price rises; the rows that stay forbidden, dearest first; None if the laws allow the table at the end."""
+    # `move`: a tenth of a sweep or so. At the end the state has its laws again.
+    with _priced(state) as laws:
+        for step in range(LONGEST_START):
+            price, more = price_at(step)
+            _set_price(price, laws, state)
+            _set_room(laws, state)
+            move()
+            if _charge_more(more, laws, state) == 0.0:
+                return None
+        weights = state.rows[laws.rows, WINDOW_WEIGHT]
+        return np.asarray(laws.rows[np.argsort(-weights, kind="stable")][: np.count_nonzero(weights > 1.0)])
+
+
+def fall_and_rise(state: State, moves: int, family: int, concave: bool) -> bool:
+    """Move a possible table, `moves` lines at each price, while it falls and rises again; whether to take the last table."""
+    # If it is not to be taken, the caller puts the first one back. `family`, `concave`: see `sweep`.
+    with _priced(state) as laws:
+        none = np.empty((0, len(state.counts)), dtype=np.int64)
+        log_ratio = _way(none, _FALLING, moves, family, concave, laws, state)
+    return bool(-exponential(state.generator) < log_ratio)
+
+
+@compiled
+def _way(none: Ints, prices: Floats, moves: int, family: int, concave: bool, laws: _Laws, state: State) -> float:
+    """Lines at each price, down and up; the logarithm of the ratio by which the last table is taken."""
+    # At every change of the price the ratio of what the table weighs after and before. To the first price, from walls, it is 1.
+    log_ratio, last = 0.0, prices[0]
+    for stage in range(2 * len(prices)):
+        price = prices[min(stage, 2 * len(prices) - 1 - stage)]
+        log_ratio += (last - price) * _charge_more(0.0, laws, state)
+        _set_price(price, laws, state)
+        if sweep(none, moves, family, concave, state) < 0:
+            return -np.inf
+        last = price
+    return log_ratio if _charge_more(0.0, laws, state) == 0.0 else -np.inf
+
+
+@compiled
+def _set_price(price: float, laws: _Laws, state: State) -> None:
+    """Put a price on each unit beyond the end of a law, and on gaps."""
+    state.differing[:] = -_DIFFERING * price
+    for place in range(len(laws.forbidden)):
+        if laws.forbidden[place]:
+            state.windows[place] = laws.least - _GAP * price
+    for i in range(len(laws.rows)):
+        if laws.below[i]:
+            state.rows[laws.rows[i], WINDOW_BELOW] = -price
+        if laws.above[i]:
+            state.rows[laws.rows[i], WINDOW_ABOVE] = -price
+
+
+@compiled
+def _set_room(laws: _Laws, state: State) -> None:
+    """Limit how far beyond its law an answer may go, from where it is."""
+    for i in range(len(laws.rows)):
+        row = state.rows[laws.rows[i]]
+        if laws.below[i]:
+            row[ROW_LOWER] = min(row[WINDOW_LOW] - _ROOM, row[VALUE])
+        if laws.above[i]:
+            row[ROW_UPPER] = max(row[WINDOW_LOW] + row[WINDOW_LENGTH] - 1.0 + _ROOM, row[VALUE])
+
+
+@compiled
+def _charge_more(more: float, laws: _Laws, state: State) -> float:
+    """Add to the weight of answers that are forbidden; how many units the table costs."""
+    total = 0.0
+    for i in range(len(laws.rows)):
+        units = _units_of(i, laws, state)
+        if units > 0.0:
+            state.rows[laws.rows[i], WINDOW_WEIGHT] += more
+        total += units
+    return total
+
+
+@inside
+def _units_of(i: int, laws: _Laws, state: State) -> float:
+    """How many times the price an answer costs."""
+    j = laws.rows[i]
+    at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
+    units = 0.0
+    if at < 0.0 and laws.below[i]:
+        units = -at
+    elif at > last and laws.above[i]:
+        units = at - last
+    if len(state.laws) > 0:
+        units += _DIFFERING * apart(state.classes[j], state.rows[j, NOISY], state.slots)
+    if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
+        units += _GAP
+    return units
+
 
 _IMPROPER = (
     "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
 )
 
-DONOR_SHARE = 0.5
+OCCUPIED_SHARE = 0.5
 """Share of the steps along directions drawn by looking at which cells are not 0, where noisy answers are precise."""
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 class Chain:
@@ -44,9 +219,10 @@ class Chain:
         self.concave = True
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._values: Sequence[Floats] = [term.values for term in target.terms]
-        self._real_rows = target.has_real_rows
+        # Rows with real entries: their values gather rounding errors, and are worked out anew at every sweep.
+        self._real_rows = any(term.coordinates is not None for term in target.terms)
         self._family = FAMILIES[target.family]
-        self._donors = donors_of(target.moves, target.fiber.frame.size)
+        self._occupied_moves = occupied_moves_of(target.moves, target.fiber.frame.size)
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
         self.forbidden: Ints = np.zeros(0, dtype=np.int64)
         """Rows of answers that laws forbade all along where `disperse` failed last, the longest first."""
@@ -89,15 +265,14 @@ class Chain:
     def sweep(self, moves: int) -> int:
         """Take `moves` steps; returns how many changed the table.
 
-        Steps along random directions are exact-conditional. Where noisy answers are precise, a share of the steps
-        (`DONOR_SHARE`) looks at the table and is accepted or rejected (`kernel.donors`).
+        Where noisy answers are precise, a share of them (`OCCUPIED_SHARE`) looks at the table (`kernel.occupied_moves`).
         """
         if self._real_rows:
             self.load(self.counts.copy())
-        looking = self._looking(moves)
+        looking = int(moves * OCCUPIED_SHARE) if self.looks else 0
         changed = int(sweep(self._none, moves - looking, self._family, self.concave, self.state))
         if changed >= 0 and looking:
-            more = int(move_donors(looking, self._family, self.concave, self.state, self._donors))
+            more = int(take_occupied_moves(looking, self._family, self.concave, self.state, self._occupied_moves))
             changed = changed + more if more >= 0 else more
         if changed < 0:
             raise ValueError(_IMPROPER)
@@ -113,31 +288,10 @@ class Chain:
     @property
     def looks(self) -> bool:
         """Whether some steps look at the table: if a family of them keeps precise answers (`Moves.whole`)."""
-        return bool(self._donors.whole[0])
-
-    def _looking(self, moves: int) -> int:
-        """How many of some moves look at the table."""
-        return int(moves * DONOR_SHARE) if self.looks else 0
+        return bool(self._occupied_moves.whole[0])
 
     def draw(self, draws: int, moves: int) -> Ints:
-        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call.
-
-        Parameters
-        ----------
-        draws : int
-            Number of tables.
-        moves : int
-            Steps between one table and the next.
-
-        Returns
-        -------
-        int64 array, shape (draws, cells)
-
-        Raises
-        ------
-        ValueError
-            If the posterior is improper along a direction.
-        """
+        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call: shape ``(draws, cells)``."""
         tables = np.empty((draws, len(self.counts)), dtype=np.int64)
         if self.looks:
             for table in tables:
@@ -166,7 +320,7 @@ class Chain:
         return not len(state.laws) and len(rows) > 0 and (ends or bool((state.windows <= IMPOSSIBLE / 2.0).any()))
 
     def temper(self, moves: int) -> bool:
-        """Look for a table behind walls, by lines within softer ones (`bayesdp.fibers.price`); whether one was taken."""
+        """Look for a table behind walls, by lines within softer ones (`fall_and_rise`); whether one was taken."""
         start = self.counts.copy()
         taken = fall_and_rise(self.state, moves, self._family, self.concave)
         if not taken:
@@ -176,8 +330,8 @@ class Chain:
     def disperse(self, sweeps: int = 5) -> bool:
         """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.
 
-        Where they forbid answers, these cost a price, which rises (`bayesdp.fibers.price`); so do answers about the same records with
-        different numbers. Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
+        Where they forbid answers, these cost a price, which rises; so do answers about the same records with different numbers.
+        Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
         """
         moves = max(self.target.fiber.invariants.dimension, 1)
         walls = any(term.windows is not None for term in self.target.terms)

@@ -1,8 +1,8 @@
-"""The fiber: all tables of whole numbers >= 0 with the published exact answers; what each cell can be, and a table near by."""
+"""The fiber: all tables of whole numbers >= 0 with the published exact answers; one of them near by, the nearest, or all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,141 +13,25 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdp._validate import exact_total
-from bayesdp.fibers.conflict import conflict
-from bayesdp.fibers.determined import determined_cells
-from bayesdp.fibers.gaps import Gaps
+from bayesdp._validate import exact_total, finite_array
+from bayesdp.fibers.determined import cell_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.fibers.system import System, cells_of, is_two_way, two_way_margins
+from bayesdp.fibers.system import System, cells_of, conflict, is_two_way, two_way_margins
+from bayesdp.fibers.windows import Gaps
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.moves.choosing import moves_for
-from bayesdp.moves.moves import Kept, Moves
+from bayesdp.moves.moves import Moves, Preserved, moves_for
 from bayesdp.queries import LinearQuery, MatrixPart, Query, cell_list
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
-EXACT_CELLS = 150
-"""Up to this many cells, limits without a closed form are found by two integer programs a cell."""
-
-_PROGRAM_ENTRIES = 250_000
-"""Entries of sums with limits up to which linear programs look for determined cells: with 3 million one took more than minutes."""
-
-
-def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool, bool]:
-    """Limits of every cell over the fiber (flat arrays; -1 above where unbounded)."""
-    # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a
-    # two-way table: Fréchet's bounds. Sums with limits that nest or are disjoint: limits from the top down (`Laminar`). Other small
-    # tables: integer programs. Other large tables: what propagation gives, and one limit for cells that are determined (see
-    # `determined_cells`), unless limits are of too many sums. Returns `lower, upper`, shape (cells,); `exact`, whether they are
-    # attained; `complete`, whether no other cell than those with `lower == upper` has one possible count only.
-    if system.laminar is not None and system.laminar.empty < 0:
-        least, most = system.laminar.bounds()
-        return least, np.where(most >= UNBOUNDED, -1, most), True, True
-    lower, upper = propagated_bounds(system)
-    exact = complete = False
-    simple = not len(system.limit_names)
-    if simple and invariants.blocks is not None:
-        exact = True
-    elif simple and not system.fixed.any() and is_two_way(invariants):
-        lower = np.maximum(lower, _frechet(system))
-        exact = True
-    elif system.frame.size <= EXACT_CELLS:
-        lower, upper, exact = _programs(system, lower, upper)
-    elif system.limit_matrix.nnz <= _PROGRAM_ENTRIES:
-        determined, values, complete = determined_cells(system, lower, upper)
-        lower, upper = np.where(determined, values, lower), np.where(determined, values, upper)
-    return (lower.astype(np.int64), np.where(np.isinf(upper), -1, upper).astype(np.int64), exact, exact or complete)
-
-
-def propagated_bounds(system: System) -> tuple[Floats, Floats]:
-    """Shrink limits of cells through every row until nothing changes; infinite where there is none.
-
-    Floats hold these integers exactly, and sums of them below 2**53; what larger sums may be rounded by is left to the cells.
-    """
-    lower = system.lower.astype(np.float64)
-    upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
-    rows, low, high = system.limited_rows()
-    if not rows.shape[0]:
-        return lower, upper
-    entries = rows.tocoo()
-    row, cell, a = entries.row, entries.col, entries.data
-    for _ in range(100):
-        least = np.where(a > 0, a * lower[cell], a * upper[cell])
-        most = np.where(a > 0, a * upper[cell], a * lower[cell])
-        # What the other cells of the row contribute at least and at most (infinite if one of them is unbounded).
-        others_least = _others(least, row, rows.shape[0])
-        others_most = _others(most, row, rows.shape[0])
-        room_high, room_low = high[row] - others_least, low[row] - others_most
-        slack = 1e-9 + _rounding(least, most, np.maximum(*_sizes(low, high)), row) / np.abs(a)
-        with np.errstate(invalid="ignore"):
-            new_upper = np.floor(np.where(a > 0, room_high, room_low) / a + slack)
-            new_lower = np.ceil(np.where(a > 0, room_low, room_high) / a - slack)
-        before = (lower.copy(), upper.copy())
-        np.minimum.at(upper, cell, np.where(np.isnan(new_upper), np.inf, new_upper))
-        np.maximum.at(lower, cell, np.where(np.isnan(new_lower), -np.inf, new_lower))
-        if np.array_equal(before[0], lower) and np.array_equal(before[1], upper):
-            break
-    return lower, upper
-
-
-def _sizes(*limits: Floats) -> list[Floats]:
-    """Absolute values, 0 for infinite ones."""
-    return [np.where(np.isinf(limit), 0.0, np.abs(limit)) for limit in limits]
-
-
-def _rounding(least: Floats, most: Floats, totals: Floats, row: Ints) -> Floats:
-    """For each entry, what float64 may have rounded the room in its row by: nothing, as long as all sums are below 2**53."""
-    terms = np.bincount(row, minlength=len(totals))
-    size = totals + np.bincount(row, weights=np.maximum(*_sizes(least, most)), minlength=len(totals))
-    return np.asarray(np.where(size < UNBOUNDED, 0.0, size * (terms + 2) * 2.0**-52)[row])
-
-
-def _others(values: Floats, row: Ints, rows: int) -> Floats:
-    """For each entry, the sum of the other entries of its row, with infinities counted rather than added."""
-    finite = np.where(np.isinf(values), 0.0, values)
-    infinite = np.isinf(values).astype(np.int64)
-    sums = np.bincount(row, weights=finite, minlength=rows)
-    counts = np.bincount(row, weights=infinite, minlength=rows)
-    sign = np.sign(np.bincount(row, weights=np.where(np.isinf(values), np.sign(values), 0.0), minlength=rows))
-    unbounded = counts[row] - infinite > 0
-    return np.where(unbounded, np.where(sign[row] > 0, np.inf, -np.inf), sums[row] - finite)
-
-
-def _frechet(system: System) -> Floats:
-    """max(0, row total + column total - grand total)."""
-    rows, columns = two_way_margins(system)  # int64: sums of two totals may be 2**53 or more, which float64 rounds
-    return np.asarray(np.maximum(rows[:, None] + columns - rows.sum(), 0).reshape(-1), dtype=np.float64)
-
-
-def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats, bool]:
-    """Limits by two integer programs a cell, and whether all of these were solved."""
-    cells = system.frame.size
-    rows, low, high = system.limited_rows()
-    constraints = [LinearConstraint(rows, low, high)] if rows.shape[0] else []
-    lower, upper = lower.copy(), upper.copy()
-    box, solved = Bounds(lower.copy(), upper.copy()), True
-    for cell in np.flatnonzero(lower < upper):
-        cost = np.zeros(cells)
-        cost[cell] = 1.0
-        least = milp(cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
-        if least.status == 0:
-            lower[cell] = np.rint(least.fun)
-        most = milp(-cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
-        if most.status == 0:
-            upper[cell] = np.rint(-most.fun)
-        solved = solved and 1 not in (least.status, most.status)  # 1: given up at a limit of the solver
-    return lower, upper, solved
-
-
 _IN_USE: WeakValueDictionary[tuple[Any, ...], Fiber] = WeakValueDictionary()
-"""The fibers that are referred to, by their frame and exact answers. A release keeps its fiber, so that the model, the step
-methods and the posterior, which read the same answers again from the model, neither work it out nor hold it a second time."""
+"""The fibers that are referred to, by their frame and exact answers, so that none is worked out or held a second time."""
 
 
 class ExactAnswers(Protocol):
-    """What a fiber needs of an exact part: a query, its answers, and whether they are equal or bounds."""
+    """What a fiber needs of an exact part: a query, its answers of shape ``query.shape``, and ``=``, ``>=`` or ``<=``."""
 
     @property
     def query(self) -> Query:
@@ -155,11 +39,11 @@ class ExactAnswers(Protocol):
 
     @property
     def values(self) -> Ints:
-        """The answers, of shape ``query.shape``."""
+        """The answers."""
 
     @property
     def sign(self) -> str:
-        """``=``, ``>=`` or ``<=``."""
+        """How the values relate to the answers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,15 +51,6 @@ class Fiber:
     """All tables ``x >= 0`` of whole numbers with the published exact answers.
 
     Build one with `Fiber.of`.
-
-    Parameters
-    ----------
-    frame : Frame
-        Labels of the table.
-    equalities : tuple of (Query, int64 array)
-        Exact answers.
-    bounds_below, bounds_above : tuple of (Query, int64 array)
-        Answers that are at least, at most, the given values.
 
     Examples
     --------
@@ -193,7 +68,7 @@ class Fiber:
 
     frame: Frame
     equalities: tuple[tuple[Query, Ints], ...]
-    bounds_below: tuple[tuple[Query, Ints], ...] = ()
+    bounds_below: tuple[tuple[Query, Ints], ...] = ()  # answers that are at least, at most, the given values
     bounds_above: tuple[tuple[Query, Ints], ...] = ()
 
     @classmethod
@@ -215,7 +90,8 @@ class Fiber:
             by_sign[part.sign].append((part.query, values))
         stated = ((sign, query, v.tobytes()) for sign, parts in by_sign.items() for query, v in parts)
         # Labels as text besides, since 1 == 1.0: names of cells are made from them.
-        key = (frame, *stated, *(repr(own.labels) for own in (frame, *(part.query.frame for part in listed))))
+        frames = (frame, *(part.query.frame for part in listed))
+        key = (frame, *stated, *(repr(each.labels) for each in frames))
         fiber = _IN_USE.get(key)
         if fiber is None:
             fiber = _IN_USE[key] = cls(frame, *(tuple(parts) for parts in by_sign.values()))
@@ -233,10 +109,7 @@ class Fiber:
 
     @cached_property
     def moving_invariants(self) -> Invariants:
-        """The equalities without those that only say what a single cell is: these cells do not move at all.
-
-        Structural zeros stated beside margins leave the structure of the margins intact this way.
-        """
+        """The equalities without those of single cells, which do not move: beside zeros, margins keep their structure this way."""
         queries: list[Query] = []
         for query, _ in self.equalities:
             for part in query.parts:
@@ -276,18 +149,10 @@ class Fiber:
         simple = not moving.rank or moving.blocks is not None or is_two_way(moving)
         return simple and not len(self.system.limit_names)
 
-    def moves_beside(self, kept: Sequence[Kept], *, bounded: bool, unknown: bool) -> Moves:
-        """Random directions, of which a share keeps noisy answers besides.
-
-        Parameters
-        ----------
-        kept : sequence of Kept
-            What these directions keep, the exact answers included.
-        bounded : bool
-            Whether cells have upper bounds beside those of the fiber.
-        unknown : bool
-            Whether tables of the fiber are forbidden in ways that are not known.
-        """
+    def moves_beside(self, kept: Sequence[Preserved], *, bounded: bool, unknown: bool) -> Moves:
+        """Random directions, of which a share keeps noisy answers besides, those of `kept`."""
+        # `bounded`: whether cells have upper bounds beside those of the fiber; `unknown`: whether tables of it are forbidden in ways
+        # that are not known.
         system = self.system
         limits = ~system.fixed & (system.upper < UNBOUNDED)
         fixed = system.fixed if system.fixed.any() else None
@@ -301,25 +166,21 @@ class Fiber:
         )
 
     def with_cells_at_most(self, upper: Ints) -> Fiber:
-        """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``; zeros become structural zeros."""
+        """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``."""
         return self.with_cells_between(np.zeros_like(upper), upper)
 
     def with_cells_between(self, lower: Ints, upper: Ints) -> Fiber:
-        """The part of the fiber whose cells are between `lower` and `upper`, shape ``(cells,)`` each."""
-        extra: dict[str, list[tuple[Query, Ints]]] = {"zero": [], "least": [], "limit": []}
-        for kind, which, values in (
-            ("zero", upper == 0, upper),
-            ("least", lower > 0, lower),
-            ("limit", (upper > 0) & (upper < UNBOUNDED), upper),
-        ):
+        """The part whose cells are between `lower` and `upper`, shape ``(cells,)`` each; zeros become structural zeros."""
+
+        def stated(which: npt.NDArray[np.bool_], values: Ints) -> list[tuple[Query, Ints]]:
             cells = np.flatnonzero(which)
-            if cells.size:
-                extra[kind].append((cell_list(self.frame, cells), values[cells]))
+            return [(cell_list(self.frame, cells), values[cells])] if cells.size else []
+
         return Fiber(
             self.frame,
-            (*self.equalities, *extra["zero"]),
-            (*self.bounds_below, *extra["least"]),
-            (*self.bounds_above, *extra["limit"]),
+            (*self.equalities, *stated(upper == 0, upper)),
+            (*self.bounds_below, *stated(lower > 0, lower)),
+            (*self.bounds_above, *stated((upper > 0) & (upper < UNBOUNDED), upper)),
         )
 
     @property
@@ -333,19 +194,7 @@ class Fiber:
         return self.moves.claim
 
     def find_point(self, near: npt.ArrayLike | None = None, gaps: Gaps | None = None) -> Ints:
-        """A table of the fiber.
-
-        Parameters
-        ----------
-        near : array_like, shape ``(*table)``, optional
-            Real numbers, for example a noisy table: the point is chosen close to them.
-        gaps : Gaps, optional
-            Answers that must not be in the gaps of their laws (`Target.gaps`).
-
-        Returns
-        -------
-        int64 array, shape ``(*table)``
-        """
+        """A table of the fiber, close to real numbers `near` (a noisy table), outside of the gaps of laws (`Target.gaps`)."""
         guide = np.zeros(self.frame.size) if near is None else np.asarray(near, dtype=np.float64).reshape(-1)
         return find_point(self.system, self.moving_invariants, guide, gaps).reshape(self.frame.shape)
 
@@ -358,9 +207,7 @@ class Fiber:
     def bounds(self) -> tuple[Ints, Ints]:
         """The smallest and largest value of each cell over the fiber, shape ``(*table)``; -1 where unbounded.
 
-        Exact for disjoint totals, two-way margins and tables of up to `EXACT_CELLS` cells; elsewhere limits that
-        every table satisfies, but that need not be attained (see `bounds_are_exact`). They are equal for cells that are
-        shown to be determined.
+        Every table satisfies them, but they need not be attained (see `bounds_are_exact`); equal for determined cells.
         """
         lower, upper, _, _ = self._bounds
         return lower.reshape(self.frame.shape), upper.reshape(self.frame.shape)
@@ -371,10 +218,7 @@ class Fiber:
         return self._bounds[2]
 
     def determined(self) -> npt.NDArray[np.bool_]:
-        """Which cells have one possible value only, shape ``(*table)``: nothing protects them.
-
-        Each of them is proved to; `determined_is_complete` says whether these are all.
-        """
+        """Which cells are proved to have one possible value only, shape ``(*table)``: nothing protects them."""
         lower, upper = self.bounds()
         return np.asarray(lower == upper)
 
@@ -394,9 +238,10 @@ class Fiber:
 
     def members(self, tables: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Which integer tables are members: shape ``(..., *table)`` to ``(...)``. Counts of 2**53 or more are no counts."""
-        good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=self._cell_axes)
+        axes = tuple(range(-len(self.frame.shape), 0))
+        good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=axes)
         if not np.all(good):  # others are not added up: int64 might not hold their sums
-            tables = np.where(np.expand_dims(good, self._cell_axes), tables, 0)
+            tables = np.where(np.expand_dims(good, axes), tables, 0)
         compare: tuple[tuple[Any, tuple[tuple[Query, Ints], ...]], ...] = (
             (np.equal, self.equalities),
             (np.greater_equal, self.bounds_below),
@@ -407,14 +252,6 @@ class Fiber:
                 fits = holds(query.apply(tables), values)
                 good &= np.all(fits, axis=tuple(range(-len(query.shape), 0)))
         return np.asarray(good)
-
-    @property
-    def _cell_axes(self) -> tuple[int, ...]:
-        return tuple(range(-len(self.frame.shape), 0))
-
-    def limit_rows(self) -> tuple[sp.csr_array, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Inequality rows over several cells, with their lower and upper limits."""
-        return self.system.limit_matrix, self.system.limit_lower, self.system.limit_upper
 
 
 LONGEST = 300.0
@@ -434,15 +271,12 @@ _ROUNDED = 2**40
 
 
 def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps | None = None) -> Ints:
-    """A table of the fiber close to `guide` (flat arrays), outside of all gaps.
-
-    Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted
-    to the margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are
-    disjoint, with zeros: from the top down (`Laminar`). Everything else: an integer program (HiGHS) that minimises the sum of
-    absolute differences to the guide; of a large table first without asking for integers, since most have a solution of whole
-    numbers even so, which is found ten times as fast. Of each gap the program chooses a side, and then ends near its optimum;
-    it is solved again while answers about the same records have different numbers.
-    """
+    """A table of the fiber close to `guide` (flat arrays), outside of all gaps."""
+    # Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted to the
+    # margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are disjoint: from the
+    # top down (`Laminar`). Else an integer program that minimises the sum of absolute differences to the guide; of a large table first
+    # without asking for integers, which is ten times as fast. Of each gap the program chooses a side, and then ends near its optimum;
+    # it is solved again while answers about the same records have different numbers.
     point = _directly(system, invariants, guide)
     if point is None or (gaps is not None and gaps.met(point).size):
         point = _integer_program(system, guide, gaps)
@@ -586,3 +420,141 @@ def _checked(system: System, point: Ints) -> Ints:
     if not _allowed(system, point):
         raise ValueError(conflict(system))
     return point
+
+
+def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = None) -> Ints:
+    """All tables of a fiber.
+
+    Independent of moves and lattice bases, so it can judge them.
+
+    Parameters
+    ----------
+    fiber : Fiber
+        Every cell must be bounded.
+    limit : int
+        Largest number of tables.
+    work : int, optional
+        Largest number of partial tables looked at, many of which may lead nowhere; no limit if left out.
+
+    Returns
+    -------
+    int64 array, shape ``(tables, *table)``
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Totals
+    >>> fiber = Fiber.of([Exact(Totals({"county": ["Alpha", "Beta"]}), 2)])
+    >>> enumerate_fiber(fiber).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    lower, upper = (bound.reshape(-1) for bound in fiber.bounds())
+    if np.any(upper < 0):
+        cell = int(np.argmax(upper < 0))
+        raise ValueError(f"cell {fiber.frame.cell_name(cell)} is unbounded: the fiber is infinite")
+    rows, low, high = fiber.system.limited_rows()
+    matrix = rows.toarray()
+    least = np.where(matrix > 0, matrix * lower, matrix * upper)
+    most = np.where(matrix > 0, matrix * upper, matrix * lower)
+    # What the cells from position i on can still contribute to each row.
+    rest_least = np.concatenate([np.cumsum(least[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
+    rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
+    looked_at = 0
+
+    def fill(position: int, partial: npt.NDArray[np.float64], table: list[int]) -> Iterator[list[int]]:
+        nonlocal looked_at
+        looked_at += 1
+        if work is not None and looked_at > work:
+            raise ValueError(f"listing the fiber takes more than {work} partial tables")
+        if np.any(partial + rest_least[:, position] > high + 1e-9) or np.any(
+            partial + rest_most[:, position] < low - 1e-9
+        ):
+            return
+        if position == len(lower):
+            yield table
+            return
+        for value in range(int(lower[position]), int(upper[position]) + 1):
+            yield from fill(position + 1, partial + matrix[:, position] * value, [*table, value])
+
+    tables = []
+    for table in fill(0, np.zeros(len(matrix)), []):
+        tables.append(table)
+        if len(tables) > limit:
+            raise ValueError(f"the fiber has more than {limit} tables")
+    return np.array(tables, dtype=np.int64).reshape(len(tables), *fiber.frame.shape)
+
+
+_NODES = 10_000
+
+
+def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
+    """The table of nonnegative whole numbers with the exact answers that is nearest to noisy counts (Remark 33).
+
+    Uses the release and the published answers only: it is post-processing, and what the release guarantees stays as it
+    is. It is for tables that are to look like tables. Give a model the noisy counts and not these: they no longer
+    follow the law of the noise.
+
+    Parameters
+    ----------
+    fiber : Fiber
+        The published exact answers: any, with bounds and structural zeros.
+    values : array_like, shape ``(*table)``
+        Noisy counts, whole or real, which may be negative.
+
+    Returns
+    -------
+    int64 array, shape ``(*table)``
+        A member of the fiber with the least sum of distances ``|x - values|``. Of several such tables, the one that the
+        program meets first.
+
+    References
+    ----------
+    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Remark 33.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Margins
+    >>> margins = Margins({"row": ["a", "b"], "column": ["c", "d"]}, ["row"], ["column"])
+    >>> fiber = Fiber.of([Exact(margins, [5, 3, 2, 6])])
+    >>> nearest_table(fiber, [[-1.4, 6.4], [3.4, -0.4]])
+    array([[0, 5],
+           [2, 1]])
+    """
+    if not isinstance(fiber, Fiber):
+        raise TypeError(f"fiber must be a Fiber, got {type(fiber).__name__}")
+    noisy = np.asarray(finite_array(values, "values", fiber.frame.exact_cell_name), dtype=np.float64)
+    if noisy.shape != fiber.frame.shape:
+        raise ValueError(f"values must have shape {fiber.frame.shape}, got {noisy.shape}")
+    # An integer program. Each count is written as what lies below ``floor(values)``, up to one between the two neighbouring whole
+    # numbers, and what lies above; the cost is linear in each, so that for two-way margins and disjoint or nested totals the linear
+    # program has a solution of whole numbers already.
+    fiber.find_point()  # an empty fiber is an error that names the answers
+    flat = noisy.reshape(-1)
+    system = fiber.system
+    lower = system.lower.astype(np.float64)
+    upper = np.where(system.upper < UNBOUNDED, system.upper, np.inf)
+    # x = base - down + middle + up, base the floor of the number, or the limit of the cell that is nearest to it.
+    base = np.clip(np.floor(flat), lower, upper)
+    part = np.where((base == np.floor(flat)) & (base < upper), flat - base, 0.0)
+    above = np.where(flat < base, 1.0, 1.0 - 2.0 * part)  # cost of the first step up
+    size = len(flat)
+    rows, low, high = system.limited_rows()
+    signed = sp.csr_array(sp.hstack([-rows, rows, rows], format="csr"))
+    start = rows @ base
+    cost = np.concatenate([np.ones(size), above, np.ones(size)])
+    room = np.concatenate([base - lower, np.minimum(upper - base, 1.0), np.maximum(upper - base - 1.0, 0.0)])
+    found = milp(
+        cost,
+        integrality=np.ones(3 * size),
+        bounds=Bounds(np.zeros(3 * size), room),
+        constraints=[LinearConstraint(signed, low - start, high - start)] if rows.shape[0] else [],
+        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+    )
+    if found.status != 0:
+        raise ArithmeticError(f"the nearest table was not found: {found.message}")
+    down, middle, up = np.rint(found.x).reshape(3, size)
+    table: Ints = (base - down + middle + up).astype(np.int64).reshape(fiber.frame.shape)
+    if not fiber.contains(table):
+        raise ArithmeticError("the nearest table was not found: the program's solution does not have the exact answers")
+    return table

@@ -5,6 +5,8 @@ that are added up are disjoint, or one holds the other (a laminar family), so th
 to is an interval of whole numbers, found from the cells up: at least what its parts add up to at least, at most what they add up
 to at most, within its own limits. Every number of the interval is attained, and numbers of the parts can be chosen one by one
 from the top down.
+
+And which exact values cannot all hold: a short list of them, each with its number, for the error of an empty fiber.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
@@ -26,9 +29,6 @@ from bayesdp.queries.parts import exact_product, largest_size
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
-
-_OPEN = 2**53
-"""Stands for no upper limit; counts are less."""
 
 _MOST = 2.0**61
 """Sums stay below, so that int64 holds them."""
@@ -41,7 +41,7 @@ class Laminar:
     parent: Ints  # the smallest set that holds each node; ``sets + cells`` for none, shape (sets + cells,)
     # Nodes by the number of sets that hold them, those that are in none first, in the order of their parents.
     layers: tuple[Ints, ...]
-    # `lower`, `upper`: what each node can be, given the nodes below it; `_OPEN` above where there is no limit, shape (sets +
+    # `lower`, `upper`: what each node can be, given the nodes below it; `UNBOUNDED` above where there is no limit, shape (sets +
     # cells,).
     lower: Ints
     upper: Ints
@@ -50,16 +50,7 @@ class Laminar:
 
     @classmethod
     def of(cls, rows: sp.csr_array, low: Floats, high: Floats, lower: Ints, upper: Ints) -> Laminar | None:
-        """The forest of sums with limits; None where the rows have weights, or overlap without one holding the other.
-
-        Parameters
-        ----------
-        rows : sparse array, shape (sets, cells)
-        low, high : float64 arrays, shape (sets,)
-            Limits of the sums; infinite where there is none.
-        lower, upper : int64 arrays, shape (cells,)
-            Limits of the cells; ``2**53`` above where there is none.
-        """
+        """The forest of sums with limits (infinite where there is none); None for weights, and sets that overlap without nesting."""
         cells = rows.shape[1]
         if np.any(rows.data != 1) or not _adds_up(low, high, lower, upper):
             return None
@@ -68,7 +59,7 @@ class Laminar:
             return None
         parent, layers = found
         least = np.concatenate([np.maximum(low, 0), lower]).astype(np.int64)
-        most = np.concatenate([np.minimum(high, _OPEN), upper]).astype(np.int64)
+        most = np.concatenate([np.minimum(high, UNBOUNDED), upper]).astype(np.int64)
         for nodes in layers[:0:-1]:
             above, starts = _families(parent, nodes)
             least[above] = np.maximum(least[above], np.add.reduceat(least[nodes], starts))
@@ -77,12 +68,10 @@ class Laminar:
         return cls(parent, layers, least, most, cells, int(wrong[0]) if wrong.size else -1)
 
     def point(self, guide: Floats) -> Ints:
-        """A table near `guide`, shape (cells,): its sums are as near as limits allow, from the top down.
-
-        What the parts of a set have too much or too little is taken from or given to them alike, as far as each can go.
-        """
+        """A table near `guide`, shape (cells,): its sums are as near as limits allow, from the top down."""
+        # What the parts of a set have too much or too little is taken from or given to them alike, as far as each can go.
         wanted = np.zeros(len(self.parent), dtype=np.int64)
-        largest = min(float(_OPEN), _MOST / self.cells)
+        largest = min(float(UNBOUNDED), _MOST / self.cells)
         near = np.rint(np.clip(guide, -largest, largest)).astype(np.int64)
         wanted[-self.cells :] = np.clip(near, self.lower[-self.cells :], self.upper[-self.cells :])
         for nodes in self.layers[:0:-1]:
@@ -95,20 +84,20 @@ class Laminar:
         return wanted[-self.cells :].copy()
 
     def bounds(self) -> tuple[Ints, Ints]:
-        """The least and the most that each cell can be, shape (cells,); ``2**53`` where there is no limit. All are attained."""
+        """The least and the most that each cell can be, `UNBOUNDED` where there is no limit. All are attained."""
         least, most = self.lower.copy(), self.upper.copy()
         for nodes in self.layers[1:]:
             above, starts = _families(self.parent, nodes)
             sizes = np.diff(np.append(starts, len(nodes)))
             low, high = self.lower[nodes], self.upper[nodes]
             # What is left for a node when the others are as large, or as small, as they can be.
-            open_ = high >= _OPEN
+            open_ = high >= UNBOUNDED
             others_open = np.repeat(np.add.reduceat(open_.astype(np.int64), starts), sizes) - open_
             finite = np.where(open_, 0, high)
             others_high = np.repeat(np.add.reduceat(finite, starts), sizes) - finite
             others_low = np.repeat(np.add.reduceat(low, starts), sizes) - low
             top, bottom = np.repeat(most[above], sizes), np.repeat(least[above], sizes)
-            most[nodes] = np.where(top >= _OPEN, high, np.minimum(high, top - others_low))
+            most[nodes] = np.where(top >= UNBOUNDED, high, np.minimum(high, top - others_low))
             least[nodes] = np.where(others_open > 0, low, np.maximum(low, bottom - others_high))
         return least[-self.cells :], most[-self.cells :]
 
@@ -116,17 +105,17 @@ class Laminar:
 def _adds_up(*limits: Floats | Ints) -> bool:
     """Whether int64 holds all sums of finite limits, and float64 each of them."""
     largest = 0.0
-    for own in limits:
-        finite = np.abs(own[np.isfinite(own) & (np.abs(own) != _OPEN)])
+    for limit in limits:
+        finite = np.abs(limit[np.isfinite(limit) & (np.abs(limit) != UNBOUNDED)])
         largest = max(largest, float(finite.max(initial=0)))
-    return largest < _OPEN and largest * len(limits[-1]) < _MOST
+    return largest < UNBOUNDED and largest * len(limits[-1]) < _MOST
 
 
 def _most_of(most: Ints, starts: Ints) -> Ints:
-    """What parts add up to at most, `_OPEN` where one of them has no limit."""
-    open_ = most >= _OPEN
+    """What parts add up to at most, `UNBOUNDED` where one of them has no limit."""
+    open_ = most >= UNBOUNDED
     sums = np.add.reduceat(np.where(open_, 0, most), starts)
-    return np.where(np.logical_or.reduceat(open_, starts), _OPEN, np.minimum(sums, _OPEN))
+    return np.where(np.logical_or.reduceat(open_, starts), UNBOUNDED, np.minimum(sums, UNBOUNDED))
 
 
 def _forest(rows: sp.csr_array) -> tuple[Ints, tuple[Ints, ...]] | None:
@@ -193,46 +182,28 @@ def _shared(wanted: Ints, lower: Ints, upper: Ints, starts: Ints, totals: Ints) 
 
 type Answers = Sequence[tuple[Query, Ints]]
 
+_SIGNS = ("=", ">=", "<=")
+
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """Exact answers as linear equalities ``matrix @ x = totals``, limits of sums of cells, and limits of single cells.
-
-    Parameters
-    ----------
-    frame : Frame
-    matrix : sparse int array, shape (rows, cells)
-        Equality rows over two or more cells.
-    totals : int64 array, shape (rows,)
-    names : list of str
-        Names of the equality rows.
-    limit_matrix : sparse int array, shape (limits, cells)
-        Rows over two or more cells with limits.
-    limit_lower, limit_upper : float64 arrays, shape (limits,)
-        Infinite where there is none.
-    limit_names : list of str
-    lower, upper : int64 arrays, shape (cells,)
-        Limits that are stated of single cells; `UNBOUNDED` above where there is none.
-    """
+    """Exact answers as linear equalities ``matrix @ x = totals``, limits of sums of cells, and limits of single cells."""
 
     frame: Frame
-    matrix: sp.csr_array
+    matrix: sp.csr_array  # equality rows over two or more cells, their totals and names
     totals: Ints
     names: list[str]
-    limit_matrix: sp.csr_array
+    limit_matrix: sp.csr_array  # rows over two or more cells with limits, infinite where there is none
     limit_lower: Floats
     limit_upper: Floats
     limit_names: list[str]
-    lower: Ints
+    lower: Ints  # limits that are stated of single cells, `UNBOUNDED` above where there is none
     upper: Ints
 
     @cached_property
     def laminar(self) -> Laminar | None:
         """The rows as sets that nest or are disjoint, where they are."""
-        rows = sp.csr_array(sp.vstack([self.matrix, self.limit_matrix], format="csr"))
-        totals = self.totals.astype(np.float64)
-        low, high = np.concatenate([totals, self.limit_lower]), np.concatenate([totals, self.limit_upper])
-        return Laminar.of(rows, low, high, self.lower, self.upper)
+        return Laminar.of(*self.limited_rows(), self.lower, self.upper)
 
     @property
     def fixed(self) -> npt.NDArray[np.bool_]:
@@ -247,17 +218,13 @@ class System:
 
     @classmethod
     def of(cls, frame: Frame, equal: Answers, below: Answers, above: Answers) -> System:
-        """Gather rows; rows over a single cell become limits of that cell.
-
-        Raises
-        ------
-        ValueError
-            If statements about one cell contradict each other or allow no whole number >= 0.
-        """
+        """Gather rows; rows over a single cell become limits of that cell, which must allow a whole number >= 0."""
         lower = np.zeros(frame.size, dtype=np.int64)
         upper = np.full(frame.size, UNBOUNDED, dtype=np.int64)
-        kept: dict[str, list[tuple[sp.csr_array, Ints, list[str]]]] = {"=": [], ">=": [], "<=": []}
-        by_sign = (("=", equal), (">=", below), ("<=", above))
+        none = sp.csr_array((0, frame.size), dtype=np.int64)
+        matrices, totals = {sign: [none] for sign in _SIGNS}, {sign: [np.zeros(0, dtype=np.int64)] for sign in _SIGNS}
+        names: dict[str, list[str]] = {sign: [] for sign in _SIGNS}
+        by_sign = list(zip(_SIGNS, (equal, below, above), strict=True))
         for sign, answers in by_sign:
             for query, values in answers:
                 # Not `query.matrix`, which the query would keep: an entry a cell, of a table that is large as a rule here.
@@ -270,31 +237,19 @@ class System:
                     stated = ((s, query, values) for s, listed in by_sign for query, values in listed)
                     raise ValueError(no_table(_about(empty, stated)))
                 several = np.flatnonzero(counts > 1)
-                if several.size:
-                    kept[sign].append((matrix[several], flat[several], [query.answer_name(int(i)) for i in several]))
-
-        def stack(sign: str) -> tuple[sp.csr_array, Ints, list[str]]:
-            if not kept[sign]:
-                return sp.csr_array((0, frame.size), dtype=np.int64), np.zeros(0, dtype=np.int64), []
-            matrices, totals, names = zip(*kept[sign], strict=True)
-            return (
-                sp.csr_array(sp.vstack(matrices, format="csr")),
-                np.concatenate(totals),
-                [n for own in names for n in own],
-            )
-
-        matrix, totals, names = stack("=")
-        low_matrix, low, low_names = stack(">=")
-        high_matrix, high, high_names = stack("<=")
+                matrices[sign].append(matrix[several])
+                totals[sign].append(flat[several])
+                names[sign] += [query.answer_name(int(i)) for i in several]
+        low, high = (np.concatenate(totals[sign]).astype(np.float64) for sign in _SIGNS[1:])
         return cls(
             frame,
-            matrix,
-            totals,
-            names,
-            sp.csr_array(sp.vstack([low_matrix, high_matrix], format="csr")),
-            np.concatenate([low.astype(np.float64), np.full(len(high), -np.inf)]),
-            np.concatenate([np.full(len(low), np.inf), high.astype(np.float64)]),
-            low_names + high_names,
+            sp.csr_array(sp.vstack(matrices["="], format="csr")),
+            np.concatenate(totals["="]),
+            names["="],
+            sp.csr_array(sp.vstack(matrices[">="] + matrices["<="], format="csr")),
+            np.concatenate([low, np.full(len(high), -np.inf)]),
+            np.concatenate([np.full(len(low), np.inf), high]),
+            names[">="] + names["<="],
             lower,
             upper,
         )
@@ -305,13 +260,7 @@ class System:
         return np.asarray(self.totals - self.sums(fixed), dtype=np.int64)
 
     def sums(self, table: Ints) -> Ints:
-        """What the equality rows are for a table of shape ``(cells,)``, exactly.
-
-        Raises
-        ------
-        ValueError
-            If int64 might not hold a sum.
-        """
+        """What the equality rows are for a table of shape ``(cells,)``, exactly; an error where int64 might not hold a sum."""
         return _sums(self.matrix, table, self.names)
 
     def limit_sums(self, table: Ints) -> Ints:
@@ -326,11 +275,11 @@ def _sums(matrix: sp.csr_array, table: Ints, names: list[str]) -> Ints:
 
 def _check_no_cell(query: Query, values: Ints, rows: Ints, sign: str) -> None:
     """Rows that add up no cell are 0."""
-    own = values[rows]
-    wrong = np.flatnonzero(own != 0 if sign == "=" else own > 0 if sign == ">=" else own < 0)
+    stated = values[rows]
+    wrong = np.flatnonzero(stated != 0 if sign == "=" else stated > 0 if sign == ">=" else stated < 0)
     if wrong.size:
-        stated = f"{query.answer_name(int(rows[wrong[0]]))} {sign} {own[wrong[0]]}"
-        raise ValueError(no_table([stated]) + " (the answer adds up no cell, so it is 0)")
+        message = f"{query.answer_name(int(rows[wrong[0]]))} {sign} {stated[wrong[0]]}"
+        raise ValueError(no_table([message]) + " (the answer adds up no cell, so it is 0)")
 
 
 def _single(
@@ -394,3 +343,90 @@ def two_way_margins(system: System) -> tuple[Ints, Ints]:
         elif len(in_columns) == 1 and len(cells) == rows:
             column_total[in_columns[0]] = total
     return row_total, column_total
+
+
+_LARGEST = 400_000
+"""Statements times cells: beyond that the list is of those that an elastic program relaxes, and need not be complete."""
+
+_MOST_STATEMENTS = 300
+"""Each statement is left out once, which takes one linear program."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Statements:
+    """All statements of a system as rows ``low <= row @ x <= high``."""
+
+    rows: sp.csr_array
+    low: Floats
+    high: Floats
+    names: list[str]
+
+    @classmethod
+    def of(cls, system: System) -> _Statements:
+        stated = np.flatnonzero((system.lower > 0) | (system.upper < UNBOUNDED))
+        ones = np.ones(stated.size)
+        cells = sp.csr_array((ones, (np.arange(stated.size), stated)), shape=(stated.size, system.frame.size))
+        lower, upper = system.lower[stated], system.upper[stated]
+        names = [f"{name} = {total}" for name, total in zip(system.names, system.totals.tolist(), strict=True)]
+        limits = zip(system.limit_names, system.limit_lower.tolist(), system.limit_upper.tolist(), strict=True)
+        names += [f"{name} >= {low:.0f}" if np.isfinite(low) else f"{name} <= {high:.0f}" for name, low, high in limits]
+        for cell, low, high in zip(stated.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            name = system.frame.cell_name(cell)
+            if low == high:
+                names.append(f"{name} = {low}")
+            else:
+                ends = [f"{name} >= {low}"] * (low > 0) + [f"{name} <= {high}"] * (high < UNBOUNDED)
+                names.append(" and ".join(ends))
+        rows, least, most = system.limited_rows()
+        every = sp.csr_array(sp.vstack([rows, cells], format="csr"))
+        open_upper = np.where(upper == UNBOUNDED, np.inf, upper)
+        return cls(every, np.concatenate([least, lower]), np.concatenate([most, open_upper]), names)
+
+    def possible(self, kept: npt.NDArray[np.int64], *, whole: bool) -> bool:
+        """Whether some ``x >= 0`` fits the kept statements; an unfinished search counts as yes."""
+        if not kept.size:
+            return True
+        result = milp(
+            np.zeros(self.rows.shape[1]),
+            integrality=np.full(self.rows.shape[1], int(whole)),
+            bounds=Bounds(0, np.inf),
+            constraints=LinearConstraint(self.rows[kept], self.low[kept], self.high[kept]),
+            options={"time_limit": 5.0},
+        )
+        return bool(result.status != 2)
+
+    def needed(self, order: npt.NDArray[np.int64], *, whole: bool) -> list[int]:
+        """Statements without any one of which there is a table, found by leaving out one after the other."""
+        kept = np.sort(order)
+        for row in order:
+            rest = kept[kept != row]
+            if not self.possible(rest, whole=whole):
+                kept = rest
+        return [int(row) for row in kept]
+
+    def relaxed(self) -> list[str]:
+        """Statements that have to give way: those that an elastic linear program relaxes."""
+        cells, rows = self.rows.shape[1], len(self.names)
+        eye = sp.eye_array(rows, format="csr")
+        result = milp(
+            np.concatenate([np.zeros(cells), np.ones(2 * rows)]),
+            bounds=Bounds(0, np.inf),
+            constraints=LinearConstraint(sp.hstack([self.rows, eye, -eye], format="csr"), self.low, self.high),
+        )
+        if result.x is None:
+            return []
+        slack = result.x[cells : cells + rows] + result.x[cells + rows :]
+        return [name for name, s in zip(self.names, slack, strict=True) if s > 1e-6]
+
+
+def conflict(system: System) -> str:
+    """The error message of a system without a solution: the statements that contradict one another."""
+    # Of a system of moderate size these are all needed: without any one of them there is a table (a deletion filter, Chinneck and
+    # Dravnieks 1991, ORSA Journal on Computing 3(2)). Of a larger one they are some that would have to give way.
+    statements = _Statements.of(system)
+    every = np.arange(len(statements.names))
+    if len(every) > _MOST_STATEMENTS or len(every) * system.frame.size > _LARGEST:
+        return no_table(statements.relaxed() or statements.names, complete=False)
+    whole = statements.possible(every, whole=False)  # real numbers would fit: only whole ones do not
+    found = [statements.needed(order, whole=whole) for order in (every, every[::-1])]  # one may be the shorter
+    return no_table([statements.names[row] for row in min(found, key=len)])

@@ -1,7 +1,24 @@
-"""The posterior of a table on its fiber, packed for the kernel.
+"""The posterior of a table on its fiber, packed for the kernel; and with which noisy answers are precise, which moves it has.
 
 A target is the fiber, the noisy terms (query, noisy answers, law) and a prior family. Its parameters (prior weights,
 noise scales) may change from step to step; its structure does not.
+
+Precise answers. A direction that changes an answer moves about as far as the noise of the answer is wide. Where an answer is much
+more precise than what else is known of the cells, such directions creep; those that keep it go the whole way, and may be the only
+ones that lead from one mode to another (two cells whose sum is known to +-1, one of them 20 and the other 0). So the variances of all
+noisy answers, and the spread of a cell, are sorted into levels: a level begins with the smallest variance that is left and takes all
+below four times that. The last level, which holds the spread of a cell, is dropped. For each of the others there is a set of
+directions that keep the exact answers, those of the level and all more precise ones, if that leaves any.
+
+Where three or more sums of a level nest or cross, a step has the room that the narrowest leaves. Products of differences of labels
+along several dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in
+them (published groups), there is a set of directions that keep the sums which such differences leave alone. How often each is taken is
+learnt (`bayesdp.steps.count_chains`).
+
+Some directions besides are drawn by looking at which cells are not 0 (`kernel.occupied_moves`), where a level as a whole leaves
+directions: those of each set, of the sets of some of its sums, and of the exact answers. The last two change a few precise
+sums by a little, which the next may change back. The rule looks at the release, and at the parameters with which a chain starts, and
+never at the table.
 """
 
 from __future__ import annotations
@@ -9,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +34,6 @@ import scipy.sparse as sp
 
 from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
-from bayesdp.fibers.gaps import Gaps
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.classes import gather_classes
 from bayesdp.fibers.kernel.state import (
@@ -30,54 +46,182 @@ from bayesdp.fibers.kernel.state import (
     set_laplace,
     set_prior,
 )
-from bayesdp.fibers.noise_term import NoiseTerm
-from bayesdp.fibers.precise import LARGEST, precise_sets
-from bayesdp.fibers.windows import bent, without_infinities
-from bayesdp.moves.choosing import has_families, moves_keeping
-from bayesdp.moves.moves import Kept, Moves
+from bayesdp.fibers.windows import Gaps, NoiseTerm, bent, without_infinities
+from bayesdp.invariants import Invariants, row_keys
+from bayesdp.moves.moves import Moves, Preserved, has_families, moves_keeping
+from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
 type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+type Part = SumPart | MatrixPart
+
+APART = 4.0
+"""A level ends where the variance is this many times that of its most precise answer."""
+
+_OVERLAPPING = 3
+"""Of fewer sums none are kept without the others: a cell that moves on its own changes no more answers than that."""
+
+LARGEST = 200_000
+"""Tables of more cells get no directions for precise answers: their lists would be as long as the table, for each family."""
+
+
+def spread_of(family: str, theta: Floats, shape: Floats, terms: Sequence[NoiseTerm]) -> float:
+    """How widely a cell varies: its variance under the prior, or the mean count that the noisy answers show, if larger."""
+    # `theta`, `shape`: log weights and shapes with which a chain starts. The variance averaged over cells; infinite for a flat prior.
+    # Prior weights may be far from the posterior's where they are variables of the model, and have no scale where a total is exact. So
+    # the variance of a cell with the mean count of the answers counts too: that of a Poisson cell, or a negative binomial one with the
+    # shape of the prior.
+    weight = np.exp(np.minimum(theta, 700.0))
+    mean = max((_mean_count(term) for term in terms), default=0.0)
+    if family == "flat":
+        proper = weight < 1.0
+        return float(np.mean(_geometric(weight))) if proper.all() else np.inf
+    if family == "poisson":
+        return max(float(np.mean(weight)), mean)
+    if family == "binomial":
+        return max(float(np.mean(shape * weight / np.square(1.0 + weight))), mean)
+    proper_part = np.where(weight < 1.0, shape * _geometric(np.minimum(weight, np.nextafter(1.0, 0.0))), 0.0)
+    return max(float(np.mean(proper_part)), mean + mean * mean * float(np.mean(1.0 / shape)))
+
+
+def _geometric(weight: Floats) -> Floats:
+    """Variance of a geometric count whose weights fall by the factor `weight`, below 1."""
+    return weight / np.square(1.0 - weight)
+
+
+def _mean_count(term: NoiseTerm) -> float:
+    """The sum of the answers by the number of cells that are added up in them."""
+    added = np.abs(term.matrix).sum(axis=1)[term.measured].sum()
+    return float(term.values[term.measured].sum() / added) if added > 0.0 else 0.0
+
+
+def precise_sets(fiber: Fiber, terms: Sequence[NoiseTerm], spread: float = np.inf) -> tuple[Preserved, ...]:
+    """What directions for precise noisy answers keep, the most precise answers first."""
+    # All sets keep the exact answers. Terms in real coordinates are left out. `spread` is the variance of a cell by anything but the
+    # noisy answers. Empty where no answer is precise beside the others, and for tables of more than `LARGEST` cells.
+    if fiber.frame.size > LARGEST:
+        return ()
+    exact, variances = fiber.moving_invariants, _variances(terms)
+    kept: list[Preserved] = []
+    before: list[Query] = []
+    for end in _levels(variances, spread):
+        fixed, sums, rows = _precise(fiber, variances, end)
+        if np.all(fixed | fiber.system.fixed):
+            break
+        new = [query for query in sums if query not in before]
+        for chosen in (new + rows, new, *_left_alone(new)):
+            invariants = Invariants([exact.query, *before, *chosen], fiber.frame)
+            if not has_families(invariants) or invariants.rank == exact.rank or not invariants.dimension:
+                continue
+            if not any(_spans(other.invariants, invariants) for other in kept):
+                kept.append(Preserved(invariants, fixed, whole=len(chosen) >= len(new)))
+        before = sums
+    return tuple(kept)
+
+
+def _spans(invariants: Invariants, others: Invariants) -> bool:
+    """Whether some sums determine others, all of which are among them or sums of them."""
+    both = Invariants([invariants.query, others.query], invariants.frame)
+    return invariants.rank == others.rank == both.rank
+
+
+def _left_alone(sums: Sequence[Query]) -> list[list[Query]]:
+    """Some of the sums that differences along some dimensions leave alone, for every set of dimensions and levels of these."""
+    # A rule gives each dimension a level: labels that agree at that level are exchanged, at the top none. It leaves alone
+    # the sums that are no finer than that in a dimension where labels are exchanged.
+    nested = Invariants(sums).nested if len(sums) >= _OVERLAPPING else None
+    if nested is None:
+        return []
+    levels = [nested.level_of(part) for part in nested.parts]
+    tops = [len(axis.codes) - 1 for axis in nested.axes]
+    found: dict[tuple[int, ...], list[Query]] = {}
+    for rule in product(*(range(top + 1) for top in tops)):
+        moved = [axis for axis, top in enumerate(tops) if rule[axis] < top]
+        alone = tuple(i for i, level in enumerate(levels) if any(level[axis] <= rule[axis] for axis in moved))
+        if 0 < len(alone) < len(sums):
+            found.setdefault(alone, [sums[i] for i in alone])
+    return list(found.values())
+
+
+def _variances(terms: Sequence[NoiseTerm]) -> dict[Part, Floats]:
+    """Variances of the answers of each part, infinite where nothing was published; of answers published twice, the joint one."""
+    found: dict[Part, Floats] = {}
+    for term in terms:
+        if term.coordinates is not None:
+            continue
+        scale = np.broadcast_to(term.scale, term.measured.shape).astype(np.float64)
+        if term.kind in ("gaussian", "windows"):
+            precision = 1.0 / np.square(scale)
+        elif term.kind == "l1":
+            precision = np.square(scale) / 2.0
+        else:
+            # The length of d residuals with density exp(-rate r) is Gamma(d) distributed: d (d + 1) / rate^2 on average.
+            precision = np.square(scale) / (int(term.measured.sum()) + 1)
+        precision = np.where(term.measured, precision, 0.0)
+        for part, rows in term.query.placed_parts:
+            found[part] = found.get(part, 0.0) + precision[rows]
+    with np.errstate(divide="ignore"):
+        return {part: 1.0 / precision for part, precision in found.items()}
+
+
+def _levels(variances: dict[Part, Floats], spread: float) -> list[float]:
+    """Where each level ends but the last."""
+    values = np.concatenate([np.zeros(0), *variances.values()])
+    left = np.unique(values[np.isfinite(values)])
+    ends: list[float] = []
+    while len(left) and APART * left[0] <= spread:
+        ends.append(APART * float(left[0]))
+        left = left[left >= ends[-1]]
+    return ends
+
+
+def _precise(fiber: Fiber, variances: dict[Part, Floats], end: float) -> tuple[Mask, list[Query], list[Query]]:
+    """All noisy answers with variances below `end`: single cells, which are held fixed, sums, and other rows."""
+    # Sums are kept whole where all of them that were published are that precise, and at least half were; other rows are a matrix.
+    frame = fiber.frame
+    fixed = np.zeros(frame.size, dtype=np.bool_)
+    sums: list[Query] = []
+    rows: list[Query] = []
+    for part, variance in variances.items():
+        precise = variance < end
+        if not precise.any():
+            continue
+        whole = np.array_equal(precise, np.isfinite(variance)) and 2 * precise.sum() >= len(precise)
+        if isinstance(part, SumPart) and whole:
+            sums.append(Query(frame, (part,)))
+            continue
+        matrix = part.matrix[np.flatnonzero(precise)]
+        alone = np.diff(matrix.indptr) == 1
+        fixed[matrix[alone].indices] = True
+        if not alone.all():
+            rows.append(LinearQuery(frame, matrix[~alone], [str(i) for i in range(np.count_nonzero(~alone))]))
+    return fixed, sums, rows
+
+
 type Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Prior family, noisy terms and fiber.
-
-    Parameters
-    ----------
-    fiber : Fiber
-    terms : tuple of NoiseTerm
-    family : {"flat", "poisson", "negbin", "binomial"}
-        Prior of a cell (see `bayesdp.fibers.kernel.state.FAMILIES`); multinomial cells are Poisson cells and
-        Dirichlet-multinomial cells negative binomial cells, given the totals.
-    bounded : bool
-        Whether the prior bounds cells from above (weights of zero); binomial cells have bounds in any case. Markov
-        bases need not connect tables with such bounds, so other moves are taken.
-    open : bool
-        Whether other parts of the posterior may forbid tables in ways that are not known: random sums of moves are mixed
-        in, so that every table can be reached from every other.
-    spread : float
-        Variance of a cell under the prior, as far as it is known; decides with the scales of the terms which noisy answers
-        are precise (see `bayesdp.fibers.precise`).
-    """
+    """Prior family, noisy terms and fiber."""
 
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
-    family: str
-    bounded: bool = False
-    open: bool = False
-    spread: float = np.inf
+    family: str  # one of `FAMILIES`, of a cell; given the totals, multinomial cells are Poisson, Dirichlet-multinomial ones negbin
+    bounded: bool = (
+        False  # whether the prior bounds cells from above (weights of zero), with which Markov bases need not connect
+    )
+    open: bool = False  # whether other parts of the posterior may forbid tables in unknown ways: random sums of moves are mixed in
+    spread: float = (
+        np.inf
+    )  # variance of a cell under the prior, as far as it is known, beside which answers are precise
 
     def __post_init__(self) -> None:
         choice(self.family, tuple(FAMILIES), "family")
 
     @property
     def fiber_moves(self) -> Moves:
-        """Directions that the exact answers ask for: upper bounds of cells need more moves to connect.
-
-        What is proved of `moves` is what is proved of these, since none is taken away.
-        """
+        """Directions that the exact answers ask for; what is proved of them is proved of `moves`, since none is taken away."""
         if self.open:
             return self.fiber.open_moves
         return self.fiber.bounded_moves if self._bounded else self.fiber.moves
@@ -103,15 +247,13 @@ class Target:
 
     @cached_property
     def moves_keeping(self) -> Moves | None:
-        """Directions that keep the exact answers and precise ones, all or some, for a table that has other moves; None if too large.
-
-        Chosen once, as `moves` are, but without regard to how widely cells vary: it costs little to keep too much.
-        """
+        """Directions that keep the exact answers and (some) precise ones, for a table that has other moves; None if too large."""
+        # Without regard to how widely cells vary: it costs little to keep too much.
         exact = self.fiber.moving_invariants
         if self.fiber.frame.size > LARGEST or not has_families(exact):
             return None
         allowed = ~self.fiber.system.fixed
-        return moves_keeping((Kept(exact, ~allowed), *precise_sets(self.fiber, self.terms)), allowed)
+        return moves_keeping((Preserved(exact, ~allowed), *precise_sets(self.fiber, self.terms)), allowed)
 
     @cached_property
     def cell_terms(self) -> tuple[bool, ...]:
@@ -137,46 +279,29 @@ class Target:
         stacked = [*noisy, *([limits] if limits.shape[0] else [])]
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
 
-    @property
-    def has_real_rows(self) -> bool:
-        """Whether rows have real entries: their values gather rounding errors, and are worked out anew at every sweep."""
-        return any(term.coordinates is not None for term in self.terms)
-
     def new_state(self) -> State:
         """A state with bounds, rows and noise filled in; counts zero, prior weights one."""
+        system, (limits, *ends), start = self.fiber.system, self._limits, self._row_starts[-1]
+        sharing = any(term.laws is not None for term in self.terms)
+        laws = np.zeros(start + limits.shape[0], dtype=np.int64) if sharing else columns.NO_LAWS
+        masses = [without_infinities(term.windows.log_mass) for term in self.terms if term.windows is not None]
         groups = sum(term.kind == "l2" for term in self.terms)
-        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, self._windows.copy(), self._laws)
-        state.cells_int[:, columns.LOWER] = self.fiber.system.lower
-        state.cells_int[:, columns.UPPER] = self.fiber.system.upper
-        start = self._row_starts[-1]
-        _, state.rows[start:, columns.ROW_LOWER], state.rows[start:, columns.ROW_UPPER] = self._limits
-        self._set_windows(state)
+        windows = np.concatenate([columns.NO_WINDOWS, *masses])
+        state = new_state(self.fiber.frame.size, self.moves, self.matrix, groups, windows, laws)
+        state.cells_int[:, columns.LOWER], state.cells_int[:, columns.UPPER] = system.lower, system.upper
+        state.rows[start:, columns.ROW_LOWER], state.rows[start:, columns.ROW_UPPER] = ends
+        self._place_windows(state)
         scales = [term.windows.log_mass if term.windows and term.changing else term.scale for term in self.terms]
         self.set_noise(state, scales, [term.values for term in self.terms])
         return state
 
-    @cached_property
-    def _windows(self) -> Floats:
-        """The tabulated log-masses of all terms, one after the other."""
-        parts = [without_infinities(term.windows.log_mass) for term in self.terms if term.windows is not None]
-        return np.concatenate(parts) if parts else columns.NO_WINDOWS
-
-    @cached_property
-    def _laws(self) -> Ints:
-        """By which law each row shares its perturbation; nothing where none does."""
-        if self.matrix is None or all(term.laws is None for term in self.terms):
-            return columns.NO_LAWS
-        found = np.zeros(self.matrix.shape[0], dtype=np.int64)
-        for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
-            if term.laws is not None:
-                found[start : start + term.rows] = term.laws
-        return found
-
-    def _set_windows(self, state: State) -> None:
-        """Write where the tabulated log-mass of each row stands, which nothing changes."""
+    def _place_windows(self, state: State) -> None:
+        """Write where the tabulated log-mass of each row stands, and its law, which nothing changes."""
         before = 0
         for start, term in zip(self._row_starts[:-1], self.terms, strict=True):
             windows = term.windows
+            if term.laws is not None:
+                state.laws[start : start + term.rows] = term.laws
             if windows is None:
                 continue
             rows = start + np.flatnonzero(term.measured)
@@ -186,9 +311,7 @@ class Target:
             state.rows[rows, columns.WINDOW_BELOW] = windows.below
             state.rows[rows, columns.WINDOW_ABOVE] = windows.above
             state.rows[rows, columns.WINDOW_BENT] = term.changing | bent(windows)
-            ends_below, ends_above = np.isneginf(windows.below), np.isneginf(windows.above)
-            state.rows[rows, columns.ROW_LOWER] = np.where(ends_below, windows.low, -np.inf)
-            state.rows[rows, columns.ROW_UPPER] = np.where(ends_above, windows.low + windows.length - 1, np.inf)
+            state.rows[rows, columns.ROW_LOWER], state.rows[rows, columns.ROW_UPPER] = windows.ends
             before += len(windows.log_mass)
 
     @cached_property
@@ -210,32 +333,27 @@ class Target:
         for term in self.terms:
             if term.windows is None or not matrix.shape[0]:
                 continue
-            own = term.matrix[np.flatnonzero(term.measured)]
-            least = np.where(np.isneginf(term.windows.below), term.windows.low, -np.inf)
-            most = np.where(np.isneginf(term.windows.above), term.windows.low + term.windows.length - 1, np.inf)
-            for key, low, high in zip(_row_keys(own), least, most, strict=True):
-                known = ends.setdefault(key, [-np.inf, np.inf])
-                known[0], known[1] = max(known[0], low), min(known[1], high)
+            published = term.matrix[np.flatnonzero(term.measured)]
+            for key, low, high in zip(row_keys(published), *term.windows.ends, strict=True):
+                before = ends.setdefault(key, [-np.inf, np.inf])
+                before[0], before[1] = max(before[0], low), min(before[1], high)
         if not ends:
             return matrix, lower, upper
-        found = [ends.get(key, [-np.inf, np.inf]) for key in _row_keys(matrix)]
+        found = [ends.get(key, [-np.inf, np.inf]) for key in row_keys(matrix)]
         keep = np.flatnonzero((lower > [low for low, _ in found]) | (upper < [high for _, high in found]))
         return matrix[keep], lower[keep], upper[keep]
 
     def set_noise(self, state: State, scales: Sequence[Floats], values: Sequence[Floats], temper: float = 1.0) -> None:
-        """Write the noise of every term with the given scales and noisy answers; ``temper`` below 1 flattens it.
-
-        A term with windows that change (`NoiseTerm.changing`) has their log-masses as its scale.
-        """
+        """Write the noise of every term; changing windows have log-masses as their scale; ``temper`` below 1 flattens it."""
         clear_noise(state)
         group = before = 0
         for simple, start, term, scale, noisy in zip(
             self.cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
         ):
-            measured = term.measured
+            measured, rows = term.measured, state.rows[start : start + len(noisy)]
+            published = np.where(measured, noisy, 0.0)
             if term.windows is not None:
-                rows = state.rows[start : start + len(noisy)]
-                rows[:, columns.NOISY] = np.where(measured, noisy, 0.0)
+                rows[:, columns.NOISY] = published
                 rows[:, columns.WINDOW_WEIGHT] = np.where(measured, temper, 0.0)
                 entries = len(term.windows.log_mass)
                 if term.changing:
@@ -244,13 +362,11 @@ class Target:
                 continue
             weight = np.broadcast_to(np.asarray(scale, dtype=np.float64), measured.shape)
             weight = np.where(measured, 1.0 / np.square(weight) if term.kind == "gaussian" else weight, 0.0) * temper
-            published = np.where(measured, noisy, 0.0)
             if simple and term.kind == "l1":
                 set_laplace(state, weight, published)
             elif simple:
                 add_gaussian(state, weight, published)
             else:
-                rows = state.rows[start : start + len(published)]
                 rows[:, columns.NOISY] = published
                 rows[:, columns.ROW_RATE] = weight if term.kind == "l1" else 0.0
                 rows[:, columns.ROW_PRECISION] = weight if term.kind == "gaussian" else 0.0
@@ -295,11 +411,3 @@ class Target:
             if term.on_cells and term.measured.any():
                 return np.where(term.measured, term.values, 0.0)
         return np.zeros(self.fiber.frame.size)
-
-
-def _row_keys(matrix: sp.csr_array) -> list[bytes]:
-    """A key for each row, the same for the same row."""
-    rows = sp.csr_array(matrix, copy=True)
-    rows.sort_indices()
-    indices, data, ends = rows.indices.astype(np.int64), rows.data.astype(np.float64), rows.indptr
-    return [indices[first:last].tobytes() + data[first:last].tobytes() for first, last in pairwise(ends)]

@@ -13,7 +13,7 @@ import xarray as xr
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import NoiseTerm, Target
-from bayesdp.fibers.fiber import EXACT_CELLS
+from bayesdp.fibers.determined import EXACT_CELLS
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.steps.movement import kernel_target
 from bayesdp.steps.terms import read_model

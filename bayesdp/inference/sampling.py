@@ -10,7 +10,7 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
-from bayesdp._caches import dispensable_caches
+from bayesdp._interrupts import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.annotating import annotate

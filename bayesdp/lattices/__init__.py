@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from bayesdp.lattices.samplers import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 from bayesdp.moves.basis import integer_kernel, kernel_basis
-from bayesdp.moves.choosing import moves_for
-from bayesdp.moves.moves import Moves
+from bayesdp.moves.moves import Moves, moves_for
 
 __all__ = [
     "DEFAULT_SWEEPS",

@@ -37,7 +37,7 @@ from scipy.special import gammaln, logsumexp
 
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
-from bayesdp.invariants.general import echelon_pivots
+from bayesdp.invariants import echelon_pivots
 from bayesdp.lattices.integers import Words, discrete_laplace, geometric, spare_bits, uniform_below
 from bayesdp.lattices.parts import General
 from bayesdp.moves.basis import leading_signs

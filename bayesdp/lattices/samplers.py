@@ -44,8 +44,7 @@ from bayesdp.lattices.integers import Words, discrete_gaussian
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.two_way import draw_three_way, draw_two_way, three_way_acceptance, two_way, two_way_acceptance
 from bayesdp.moves.basis import kernel_basis
-from bayesdp.moves.choosing import moves_for
-from bayesdp.moves.moves import Moves
+from bayesdp.moves.moves import Moves, moves_for
 
 type Ints = npt.NDArray[np.int64]
 type Draw = Callable[[np.random.Generator, int], Ints]

@@ -54,8 +54,7 @@ import numpy.typing as npt
 from flint import fmpq_mat, fmpz_mat, fmpz_poly
 
 from bayesdp._numba import nb
-from bayesdp.invariants import Invariants
-from bayesdp.invariants.general import echelon_pivots
+from bayesdp.invariants import Invariants, echelon_pivots
 from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel, leading_signs

@@ -17,9 +17,8 @@ import pandas as pd
 import scipy.sparse as sp
 import xarray as xr
 
-from bayesdp._pandas_tables import as_data_array
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, shown
-from bayesdp.frames import Frame
+from bayesdp.frames import Frame, as_data_array
 from bayesdp.measurements.parts import Exact, Mask, Measured, answers_stated, places_of
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.perturbed.base import PerturbedLaw

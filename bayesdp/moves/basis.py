@@ -1,8 +1,11 @@
-"""Bases of the integer null space ``{z integer : A z = 0}``."""
+"""The integer null space ``{z integer : A z = 0}``: bases, lists of directions, and all of its vectors up to a given norm."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from functools import reduce
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +15,24 @@ from flint import fmpz_mat
 from bayesdp._nested import NestedAxis
 from bayesdp.invariants import Invariants
 
+type Ints = npt.NDArray[np.int64]
+type Words = npt.NDArray[np.uint64]
+
 _FLINT_CELLS = 2000
 """General matrices: above this many cells the dense Hermite form is refused."""
 
+_ALL_SIGNED_SUMS = 9
+"""Up to this many basis vectors, all their combinations with weights -1, 0, 1 are looked at (3**9 = 19683)."""
 
-def integer_kernel(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+_LONGER = 1.5
+"""Combinations may be this much longer (l1) than the longest vector of a small basis; longer ones are rarely needed."""
+
+_MOST_MULTISETS = 3_000_000
+_MOST_PAIRS = 20_000_000
+_BATCH = 1 << 20
+
+
+def integer_kernel(matrix: Ints) -> Ints:
     """LLL-reduced basis of the integer vectors that a matrix sends to zero.
 
     The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second
@@ -52,14 +68,8 @@ def integer_kernel(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return basis * leading_signs(basis)[:, None]
 
 
-def leading_signs(vectors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The sign of the first entry of each row that is not zero; 0 for a row of zeros.
-
-    Examples
-    --------
-    >>> leading_signs(np.array([[0, -2, 1], [3, 0, -1], [0, 0, 0]]))
-    array([-1,  1,  0])
-    """
+def leading_signs(vectors: Ints) -> Ints:
+    """The sign of the first entry of each row that is not zero; 0 for a row of zeros."""
     first = np.argmax(vectors != 0, axis=1)
     return np.asarray(np.sign(vectors[np.arange(len(vectors)), first]), dtype=np.int64)
 
@@ -111,3 +121,158 @@ def kernel_basis(invariants: Invariants) -> sp.csr_array:
     factors = [_difference_rows(axis) for axis in invariants.nested.axes]
     full = sp.csr_array(reduce(lambda a, b: sp.kron(a, b, format="csr"), factors))
     return sp.csr_array(full[np.flatnonzero(invariants.nested.free)])
+
+
+def single_cells(free: Ints, cells: int) -> sp.csr_array:
+    """One direction for each of the cells in `free`."""
+    ones = np.ones(len(free), dtype=np.int64)
+    return sp.csr_array((ones, (np.arange(len(free)), free)), shape=(len(free), cells))
+
+
+def directions_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.csr_array:
+    """A redundant list of directions that change no invariant and leave the cells outside `allowed` alone; generates all such."""
+    free = np.flatnonzero(allowed)
+    short = short_combinations(integer_kernel(invariants.matrix[:, free].toarray()))
+    wide = np.zeros((len(short), len(allowed)), dtype=np.int64)
+    wide[:, free] = short
+    return sp.csr_array(wide)
+
+
+def short_combinations(basis: Ints) -> Ints:
+    """A reduced basis with short combinations of its vectors."""
+    # A basis alone mixes slowly and gets stuck at zeros. Small kernels: short combinations with weights -1, 0, 1 that are primitive
+    # among themselves (no other one lies inside, sign by sign); for 3x3x3 tables with all two-way margins these are the 27 + 54
+    # moves of the Markov basis. Larger ones: sums and differences of pairs that share a cell. Distinct up to sign, with the basis.
+    n, cells = basis.shape
+    if n > _ALL_SIGNED_SUMS:
+        pairs = [
+            basis[i] + s * basis[j] for i in range(n) for j in range(i) for s in (1, -1) if np.any(basis[i] * basis[j])
+        ]
+        combined = np.array(pairs, dtype=np.int64).reshape(-1, cells)
+        limit = 2 * int(np.abs(basis).sum(axis=1).max())
+        return distinct_up_to_sign(np.concatenate([basis, combined[np.abs(combined).sum(axis=1) <= limit]]))
+    weights = np.array(list(product((-1, 0, 1), repeat=n)), dtype=np.int64).reshape(3**n, n)
+    vectors = distinct_up_to_sign(weights[len(weights) // 2 + 1 :] @ basis)  # one of each pair of opposite combinations
+    lengths = np.abs(vectors).sum(axis=1)
+    order = np.argsort(lengths, kind="stable")
+    vectors = vectors[order[lengths[order] <= _LONGER * np.abs(basis).sum(axis=1).max(initial=0)]]
+    kept: list[Ints] = []
+    # Positive and negative parts side by side: "inside, sign by sign" is then "smaller in every entry".
+    parts = np.zeros((0, 2 * cells), dtype=np.int64)
+    for v in vectors:
+        up, down = np.maximum(v, 0), np.maximum(-v, 0)
+        if not np.any(np.all(parts <= np.concatenate([up, down]), axis=1)):
+            kept.append(v)
+            parts = np.concatenate([parts, [np.concatenate([up, down])], [np.concatenate([down, up])]])
+    return distinct_up_to_sign(np.concatenate([basis, np.array(kept, dtype=np.int64).reshape(-1, cells)]))
+
+
+def distinct_up_to_sign(vectors: Ints) -> Ints:
+    """The different vectors, one of each pair u, -u (the first entry other than zero is positive), without zero."""
+    moving = vectors[np.any(vectors != 0, axis=1)]
+    return np.asarray(np.unique(moving * leading_signs(moving)[:, None], axis=0)) if len(moving) else moving
+
+
+def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: int = 25_000_000) -> Ints:
+    """All ``z`` with ``A z = 0`` whose positive and negative entries are few.
+
+    The balanced ones, whose entries add up to zero, have a positive part that adds up to at most the radius; else it is the l1
+    norm. One of each pair z, -z (the first entry other than zero is positive), without zero, in ascending order; `most` is the
+    largest number of entries of the answer.
+
+    Examples
+    --------
+    >>> bounded_kernel(sp.csr_array([[1, 1, 0], [0, 0, 1]]), 2, balanced=True)
+    array([[ 1, -1,  0],
+           [ 2, -2,  0]])
+    """
+    # Each z is the difference of its positive and negative parts: two multisets of cells without a common cell, which the matrix
+    # sends to the same vector. All multisets up to the size in question are listed and sorted by that vector.
+    cells = matrix.shape[1]
+    count = sum(math.comb(cells + size - 1, size) for size in range(radius + 1))
+    if count > _MOST_MULTISETS:
+        raise ValueError(
+            f"{count} choices of up to {radius} of {cells} cells are more than {_MOST_MULTISETS}: too many to list the "
+            "differences of tables"
+        )
+    weights = _weights(matrix)
+    found: list[Ints] = []
+    entries = 0
+    for up, down in _pairs(weights, cells, radius, balanced):
+        differences = _difference(up, down, cells)
+        if matrix.shape[0]:
+            # Equal hashes need not be equal images.
+            differences = differences[~np.any(np.asarray((matrix @ differences.T) != 0), axis=0)]
+        entries += differences.size
+        if entries > most:
+            raise ValueError(f"more than {most // cells} differences of tables of {cells} cells: too many to list")
+        found.append(differences)
+    vectors = np.concatenate(found) if found else np.zeros((0, cells), dtype=np.int64)
+    if not len(vectors):
+        return vectors
+    vectors *= leading_signs(vectors)[:, None]
+    return np.asarray(vectors[np.lexsort(vectors.T[::-1])])
+
+
+def _weights(matrix: sp.csr_array) -> Words:
+    """A 64-bit hash for each cell, so that multisets of cells with equal images have equal sums of hashes (modulo 2**64)."""
+    # Two multisets with different images have equal sums with probability 2**-64: the caller compares the images.
+    entries = matrix.tocoo()
+    random = np.random.default_rng(0).integers(1, 2**63, size=matrix.shape[0], dtype=np.uint64)
+    words = np.zeros(matrix.shape[1], dtype=np.uint64)
+    np.add.at(words, entries.col, random[entries.row] * entries.data.astype(np.int64).astype(np.uint64))
+    return words
+
+
+def _pairs(weights: Words, cells: int, radius: int, balanced: bool) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of multisets with equal hashes and no common cell, padded with `cells`, each pair once."""
+    chosen = np.zeros((1, 0), dtype=np.int64)
+    words = np.zeros(1, dtype=np.uint64)
+    levels = [(chosen, words)]
+    for _ in range(radius):
+        # Multisets as ascending lists: append every cell that is not smaller than the last.
+        last = chosen[:, -1] if chosen.shape[1] else np.zeros(len(chosen), dtype=np.int64)
+        room = cells - last
+        rows = np.repeat(np.arange(len(chosen)), room)
+        added = np.arange(len(rows)) - np.repeat(np.cumsum(room) - room, room) + last[rows]
+        chosen = np.column_stack([chosen[rows], added])
+        words = words[rows] + weights[added]
+        levels.append((chosen, words))
+    if balanced:
+        for chosen, words in levels[1:]:
+            yield from _equal(chosen, words, np.zeros(len(chosen), dtype=np.int64), radius)
+        return
+    padded = [np.pad(chosen, ((0, 0), (0, radius - chosen.shape[1])), constant_values=cells) for chosen, _ in levels]
+    sizes = np.repeat(np.arange(len(padded)), [len(chosen) for chosen in padded])
+    yield from _equal(np.concatenate(padded), np.concatenate([word for _, word in levels]), sizes, radius, cells)
+
+
+def _equal(chosen: Ints, words: Words, sizes: Ints, radius: int, empty: int = -1) -> Iterator[tuple[Ints, Ints]]:
+    order = np.argsort(words, kind="stable")
+    chosen, words, sizes = chosen[order], words[order], sizes[order]
+    runs = np.diff(np.flatnonzero(np.diff(words, prepend=words[:1] + np.uint64(1))), append=len(words))
+    pairs = int(np.sum(runs * (runs - 1) // 2))
+    if pairs > _MOST_PAIRS:
+        raise ValueError(
+            f"{pairs} pairs of choices of cells have the same exact answers, more than {_MOST_PAIRS}: too many to list the "
+            "differences of tables"
+        )
+    for shift in range(1, len(words)):
+        low = np.flatnonzero(words[shift:] == words[:-shift])
+        if not low.size:
+            return
+        for start in range(0, low.size, _BATCH):
+            a = low[start : start + _BATCH]
+            a = a[sizes[a] + sizes[a + shift] <= radius] if empty >= 0 else a
+            up, down = chosen[a], chosen[a + shift]
+            same = (up[:, :, None] == down[:, None, :]) & (up[:, :, None] != empty)
+            apart = ~np.any(same, axis=(1, 2))
+            yield up[apart], down[apart]
+
+
+def _difference(up: Ints, down: Ints, cells: int) -> Ints:
+    rows = np.arange(len(up))[:, None]
+    z = np.zeros((len(up), cells + 1), dtype=np.int64)  # the last column takes the padding
+    np.add.at(z, (rows, up), 1)
+    np.subtract.at(z, (rows, down), 1)
+    return z[:, :cells]

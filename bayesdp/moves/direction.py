@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inlined, inside
+from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
@@ -48,12 +48,9 @@ def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], 
 
 @inside
 def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
-    """A random simple cycle of a bipartite graph whose edges are cells.
-
-    Walk from row to column to row along random free cells, never straight back; the first node met twice closes a
-    simple cycle, and the tail before it is dropped. Every simple cycle has positive probability. The walk gives up
-    at a node with a single cell (no cycle passes through it) and returns nothing.
-    """
+    """A random simple cycle of a bipartite graph whose edges are cells; every one of them has positive probability."""
+    # Walk from row to column to row along random free cells, never straight back; the first node met twice closes a simple cycle, and
+    # the tail before it is dropped. The walk gives up at a node with a single cell (no cycle passes through it).
     rows = meta[which, 2]
     row = below(state, rows)
     # nodes: rows 0 .. rows-1, columns rows .. rows+columns-1; the path is kept in `steps`, the cells in `cells`
@@ -63,9 +60,9 @@ def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], ce
     arrived = np.int64(-1)
     while True:
         side = 0 if node < rows else 1
-        own = node if side == 0 else node - rows
+        number = node if side == 0 else node - rows
         at = 2 + 4 * side
-        start, end = pool[meta[which, at + 2] + own], pool[meta[which, at + 2] + own + 1]
+        start, end = pool[meta[which, at + 2] + number], pool[meta[which, at + 2] + number + 1]
         degree = end - start
         if degree < 2:
             return 0
@@ -90,15 +87,8 @@ def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], ce
 
 
 @inlined
-def _one(
-    meta: Ints,
-    cumulative: npt.NDArray[np.float64],
-    pool: Ints,
-    families: int,
-    state: npt.NDArray[np.uint64],
-    cells: Ints,
-    steps: Ints,
-) -> int:
+def _one(meta: Ints, cumulative: npt.NDArray[np.float64], pool: Ints, families: int, state: npt.NDArray[np.uint64], cells: Ints,
+         steps: Ints) -> int:  # fmt: skip
     """A move of one of the first `families` families."""
     which = 0
     if families > 1:
@@ -116,20 +106,11 @@ def _one(
 
 
 @compiled
-def draw_direction(
-    meta: Ints,
-    cumulative: npt.NDArray[np.float64],
-    pool: Ints,
-    state: npt.NDArray[np.uint64],
-    cells: Ints,
-    steps: Ints,
-    dense: Ints,
-    touched: Ints,
-) -> int:
+def draw_direction(meta: Ints, cumulative: npt.NDArray[np.float64], pool: Ints, state: npt.NDArray[np.uint64], cells: Ints,
+                   steps: Ints, dense: Ints, touched: Ints) -> int:  # fmt: skip
     """Draw a direction into ``cells`` and ``steps`` and return its number of cells (0: nothing to move)."""
-    # `state`: state of the random generator. `cells`, `steps`: filled with the cells of the direction and its entries. `dense`,
-    # shape (cells,): scratch, all zero before and after. `touched`: scratch, no longer than `cells` and `steps`, at least as long
-    # as the longest ordinary direction.
+    # `dense`, shape (cells,): scratch, all zero before and after. `touched`: scratch, no longer than `cells` and `steps`, at least as
+    # long as the longest ordinary direction.
     families = len(cumulative)
     if families == 0:
         return 0

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bayesdp._nested import NestedSums
 from bayesdp._validate import choice, integer_array, nonnegative_integer
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.differences import NEIGHBOURS
 

@@ -27,8 +27,7 @@ import scipy.sparse as sp
 
 from bayesdp._nested import Classes, NestedSums, block_classes, classes_of, family_sizes, rules
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import integer_kernel
-from bayesdp.moves.listed import short_combinations
+from bayesdp.moves.basis import integer_kernel, short_combinations
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.counted import CYCLE_SIZES, agreement, changed_answers, partitions
 from bayesdp.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength

@@ -15,9 +15,8 @@ import numpy.typing as npt
 from bayesdp._nested import is_junction_tree
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
-from bayesdp.fibers.fiber import ExactAnswers
-from bayesdp.moves.computed import COMPUTED_CELLS, largest_primitive_norm
+from bayesdp.fibers.fiber import ExactAnswers, enumerate_fiber
+from bayesdp.moves.markov import COMPUTED_CELLS, largest_primitive_norm
 from bayesdp.sensitivities.adjacency import Features, PublishedMargins
 from bayesdp.sensitivities.norms import with_total
 
@@ -196,7 +195,7 @@ def bounds_by_size(fiber: Fiber, records: int) -> SemiBounds:
     Two databases of n records differ in n records at most, and in no more than n less the counts that all tables have, nor than
     half of what the counts can vary by, two records (i itself, on both sides) apart; and, where the Graver basis can be computed, in
     no more than 1 plus half of its largest norm, whatever n: if the cell y is empty in u and not in another table of the fiber, one
-    vector g of that basis has a positive entry at y and u + g is in the fiber (`bayesdp.moves.computed.largest_primitive_norm`);
+    vector g of that basis has a positive entry at y and u + g is in the fiber (`bayesdp.moves.markov.largest_primitive_norm`);
     record i may be one more.
     """
     low, high = (bound.reshape(-1) for bound in fiber.bounds())

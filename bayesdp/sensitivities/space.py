@@ -26,13 +26,12 @@ import scipy.sparse as sp
 
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.fibers.system import is_two_way
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
-from bayesdp.moves.bounded import bounded_kernel
-from bayesdp.moves.listed import distinct_up_to_sign
+from bayesdp.moves.basis import bounded_kernel, distinct_up_to_sign
 from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart
 from bayesdp.queries.query import checked_query
@@ -120,7 +119,7 @@ def listed_answer_differences(query: Query, invariants: Invariants, radius: int,
     """All differences ``W z`` with ``A z = 0`` of tables z up to a length, one of each pair u, -u, without zero.
 
     Cells with equal columns in A and in W are one cell: records that move between them change nothing, and a sum over them
-    has at most the length of its terms. `radius` and `balanced` are as in `bayesdp.moves.bounded.bounded_kernel`.
+    has at most the length of its terms. `radius` and `balanced` are as in `bayesdp.moves.basis.bounded_kernel`.
     """
     chosen = distinct_columns(sp.csc_array(sp.vstack([invariants.matrix, query.matrix])))
     kept, asked = sp.csr_array(invariants.matrix)[:, chosen], sp.csr_array(query.matrix)[:, chosen]
@@ -156,7 +155,7 @@ class SensitivitySpace:
 
     Notes
     -----
-    The differences are listed when they are first needed, by a complete search (`bayesdp.moves.bounded`): tables of 10 x 10
+    The differences are listed when they are first needed, by a complete search (`bayesdp.moves.basis`): tables of 10 x 10
     with both margins take about a second at a = 3, 20 x 20 at a = 2. Sensitivities have a closed form, at
     any size, for disjoint totals and, for a <= 3, for both margins of a two-way table; those
     of a fiber are found by its independent parts.

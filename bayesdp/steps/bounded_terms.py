@@ -19,7 +19,7 @@ import pytensor.tensor as pt
 
 from bayesdp.distributions.registry import is_discrete
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.fibers.fiber import propagated_bounds
+from bayesdp.fibers.determined import propagated_bounds
 from bayesdp.queries import Query
 from bayesdp.steps._compiled import RemainingDensity
 from bayesdp.steps._graph import spread

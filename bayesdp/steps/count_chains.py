@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from bayesdp._random import uniform
 from bayesdp.fibers import Chain, Target
+from bayesdp.fibers.chain import STAGES
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
-from bayesdp.fibers.price import STAGES
 from bayesdp.hierarchies.apart import numbered, words_of
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import chain_number, paired, to_ends

@@ -70,7 +70,7 @@ class FiberGibbs(TableGibbs):
 
     Where laws forbid answers (bounded deviations, gaps), tables may be possible that no direction leads to. Tables of up to 128
     degrees of freedom are moved through softer walls besides, with as many moves again, and the table that this ends at is
-    accepted or rejected (tempered transitions, `bayesdp.fibers.price`); not where something else in the model depends on the counts,
+    accepted or rejected (tempered transitions, `bayesdp.fibers.chain`); not where something else in the model depends on the counts,
     nor where answers share a key.
 
     Rows of perturbation tables that are not known (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a
@@ -81,9 +81,9 @@ class FiberGibbs(TableGibbs):
     dimensions leave alone (two cells change no sum over a dimension in which they differ). How often each kind is
     taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
     point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later
-    (`bayesdp.fibers.precise`). Where these are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves
+    (`bayesdp.fibers.target`). Where these are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves
     are drawn by looking at which cells are not 0, and accepted or rejected so that the posterior stays
-    (`bayesdp.fibers.kernel.donors`); not where something else in the model depends on the counts. Tables of up to 1,000 cells
+    (`bayesdp.fibers.kernel.occupied_moves`); not where something else in the model depends on the counts. Tables of up to 1,000 cells
     are not moved as hierarchies where such sums overlap in three ways, as three two-way margins of a three-way table do, and no
     scale is a variable of the model.
 

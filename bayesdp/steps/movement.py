@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pymc as pm
 
 from bayesdp.fibers import Target
-from bayesdp.fibers.precise import spread_of
+from bayesdp.fibers.target import spread_of
 from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.steps.terms import Reading, read_model

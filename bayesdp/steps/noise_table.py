@@ -15,8 +15,7 @@ from bayesdp._random import seed_state
 from bayesdp.fibers.kernel.state import FLAT, set_counts
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.lattices.samplers import noise_state, set_law
-from bayesdp.moves.choosing import moves_for
-from bayesdp.moves.moves import Moves
+from bayesdp.moves.moves import Moves, moves_for
 from bayesdp.steps._compiled import Point, compiled, depends, log_density
 from bayesdp.steps._rest import accept_on_the_rest, moved_into_support
 from bayesdp.steps._table_gibbs import LEAST_MOVES

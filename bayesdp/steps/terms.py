@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
 from bayesdp.distributions.perturbed import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.fibers.fiber import propagated_bounds
+from bayesdp.fibers.determined import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.queries import Query

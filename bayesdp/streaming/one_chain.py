@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._heap import give_back
+from bayesdp._interrupts import give_back
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import ends_of

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
-from bayesdp._heap import give_back
+from bayesdp._interrupts import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from bayesdp._random import seed_state
 from bayesdp.fibers import Target
+from bayesdp.fibers.chain import LONGEST_START, price_at
 from bayesdp.fibers.kernel.state import FAMILIES
-from bayesdp.fibers.price import LONGEST_START, price_at
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
 from bayesdp.hierarchies.structure import Structure, sum_parts

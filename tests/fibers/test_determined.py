@@ -9,8 +9,7 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers import Fiber, determined, enumerate_fiber
-from bayesdp.fibers import fiber as fibers
-from bayesdp.fibers.fiber import propagated_bounds
+from bayesdp.fibers.determined import propagated_bounds
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import LinearQuery
@@ -78,7 +77,7 @@ def blocked() -> Fiber:
 def test_tables_beyond_the_small_ones_against_integer_programs(fiber, missed):
     lower, upper = propagated_bounds(fiber.system)
     single = (lower == upper).reshape(fiber.frame.shape)
-    assert fiber.frame.size > fibers.EXACT_CELLS
+    assert fiber.frame.size > determined.EXACT_CELLS
     assert fiber.determined_is_complete
     np.testing.assert_array_equal(fiber.determined(), single | by_programs(fiber, ~single))
     assert (fiber.determined() & ~single).sum() == missed  # what single sums do not show
@@ -89,7 +88,7 @@ def test_tables_beyond_the_small_ones_against_integer_programs(fiber, missed):
 
 @pytest.mark.parametrize("programs", [300, 0], ids=["with integer programs", "linear programs alone"])
 def test_random_fibers_against_enumeration(monkeypatch, programs):
-    monkeypatch.setattr(fibers, "EXACT_CELLS", 0)
+    monkeypatch.setattr(determined, "EXACT_CELLS", 0)
     monkeypatch.setattr(determined, "PROGRAM_CELLS", programs)
     complete, found = 0, 0
     for seed in range(40):
@@ -129,7 +128,7 @@ def test_a_list_that_may_lack_cells_says_so(monkeypatch):
 
 
 def test_limits_of_sums_determine_cells_too(monkeypatch):
-    monkeypatch.setattr(fibers, "EXACT_CELLS", 0)
+    monkeypatch.setattr(determined, "EXACT_CELLS", 0)
     frame = Frame.of({"cell": list("abcd")})
     total = Exact(LinearQuery(frame, [[1, 1, 1, 1]], ["all"]), [6])
     least = Exact(LinearQuery(frame, [[1, 1, 0, 0], [0, 0, 1, 2]], ["ab", "cdd"]), [4, 4], ">=")

@@ -113,8 +113,8 @@ def test_large_tables_need_no_program(monkeypatch):
         raise AssertionError("a program was solved")
 
     monkeypatch.setattr("bayesdp.fibers.fiber.milp", no_program)
-    monkeypatch.setattr("bayesdp.fibers.fiber.milp", no_program)
-    monkeypatch.setattr("bayesdp.fibers.fiber.determined_cells", no_program)
+    monkeypatch.setattr("bayesdp.fibers.determined.milp", no_program)
+    monkeypatch.setattr("bayesdp.fibers.determined.determined_cells", no_program)
     zeros = np.random.default_rng(1).permutation(80_000)[:40_000]
     frame, exact = tracts((40, 8, 250), zeros)
     release = bdp.Release.from_published(frame, exact=exact)

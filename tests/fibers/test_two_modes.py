@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Chain
-from bayesdp.moves.builder import KEPT_SHARE
 from bayesdp.moves.direction import draw_direction
+from bayesdp.moves.moves import PRESERVING_SHARE
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.fibers.harness import LEVEL
 from tests.fibers.precise_cases import CASES, MORE, Precise
@@ -129,9 +129,11 @@ def test_the_share_of_directions_that_keep_the_precise_answers(name):
     without = directions(case.without.moves, case.counts.size)
     assert sum(law.values()) == pytest.approx(1.0)
     # What the exact answers alone keep has kept its proportions, at the share that is left to it.
-    kept = sum(p - (1.0 - KEPT_SHARE) * without.get(u, 0.0) for u, p in law.items() if not np.any(matrix @ np.array(u)))
-    assert kept == pytest.approx(KEPT_SHARE if len(case.target.moves.meta) == 2 else kept)
-    assert all(p >= (1.0 - KEPT_SHARE) * without.get(u, 0.0) - 1e-12 for u, p in law.items())
+    kept = sum(
+        p - (1.0 - PRESERVING_SHARE) * without.get(u, 0.0) for u, p in law.items() if not np.any(matrix @ np.array(u))
+    )
+    assert kept == pytest.approx(PRESERVING_SHARE if len(case.target.moves.meta) == 2 else kept)
+    assert all(p >= (1.0 - PRESERVING_SHARE) * without.get(u, 0.0) - 1e-12 for u, p in law.items())
     assert set(without) <= set(law)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bayesdp.moves.bounded import bounded_kernel
+from bayesdp.moves.basis import bounded_kernel
 
 
 def test_the_search_by_all_vectors() -> None:

@@ -10,9 +10,8 @@ import scipy.sparse as sp
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import moves_for
-from bayesdp.moves import computed, toric
-from bayesdp.moves.computed import computed_moves
-from bayesdp.moves.toric import markov_basis
+from bayesdp.moves import markov
+from bayesdp.moves.markov import computed_moves, markov_basis
 from bayesdp.queries import LinearQuery, Margins
 from tests.lattices.oracles import (
     GENERAL,
@@ -140,11 +139,11 @@ def test_it_gives_up_by_work_and_by_size(monkeypatch):
     matrix = dense(two_way_margins(2, 3, 3))
     assert markov_basis(matrix) is not None
     for name, least in (("_WORK", 100), ("_MOST_VECTORS", 4)):
-        toric._found.cache_clear()
+        markov._found.cache_clear()
         with monkeypatch.context() as patched:
-            patched.setattr(toric, name, least)
+            patched.setattr(markov, name, least)
             assert markov_basis(matrix) is None
-    toric._found.cache_clear()
+    markov._found.cache_clear()
     assert markov_basis(matrix) is not None
     assert markov_basis(np.ones((1, 63), dtype=np.int64)) is None
     assert not moves_for(two_way_margins(3, 4, 6)).proved
@@ -153,10 +152,10 @@ def test_it_gives_up_by_work_and_by_size(monkeypatch):
 def test_what_was_found_is_kept_and_cannot_be_changed_by_its_users():
     matrix = dense(GENERAL)
     first = markov_basis(matrix)
-    hits = toric._found.cache_info().hits
+    hits = markov._found.cache_info().hits
     first[:] = 0
     assert markov_basis(matrix).any()
-    assert toric._found.cache_info().hits == hits + 1
+    assert markov._found.cache_info().hits == hits + 1
 
 
 def test_cells_in_the_same_sums_are_one(make_rng):
@@ -231,6 +230,6 @@ def differences(cells: np.ndarray, size: int) -> list[tuple[int, ...]]:
 
 def test_large_tables_are_not_looked_at(monkeypatch):
     asked = []
-    monkeypatch.setattr(computed, "markov_basis", lambda *_: asked.append(1))
+    monkeypatch.setattr(markov, "markov_basis", lambda *_: asked.append(1))
     assert not moves_for(two_way_margins(11, 10, 10)).proved
     assert not asked

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals

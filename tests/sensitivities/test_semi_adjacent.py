@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SemiAdjacency, semi_adjacency
 from bayesdp.queries import LinearQuery, Margins, Query, Totals

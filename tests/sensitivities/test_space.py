@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SensitivitySpace, inclusions

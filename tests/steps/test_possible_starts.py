@@ -17,7 +17,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm
-from bayesdp.fibers.gaps import Gaps
+from bayesdp.fibers.windows import Gaps
 from bayesdp.inference import FiberGibbs
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
@@ -336,7 +336,7 @@ def test_starts_where_answers_share_records_take_few_steps(monkeypatch):
     )
     with model_of(release, rate=60.0):
         chain = FiberGibbs(compile_kwargs={"mode": PYTHON}).tables[0]._lines
-    monkeypatch.setattr("bayesdp.fibers.price.LONGEST_START", 1_500)
+    monkeypatch.setattr("bayesdp.fibers.chain.LONGEST_START", 1_500)
     for seed in range(12):
         chain.reseed(np.random.default_rng(seed))
         assert chain.disperse()

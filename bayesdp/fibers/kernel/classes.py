@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inside
+from bayesdp._numba import compiled, inside
 from bayesdp._random import below, by_log_weight, exponential
-from bayesdp.fibers.kernel.ratios import log_ratio, windowed
 from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
-
-__all__ = ["apart", "close_classes", "count_places", "draw_joined", "gather_classes", "open_classes", "turn_cell"]
+from bayesdp.fibers.kernel.weights import log_ratio, windowed
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

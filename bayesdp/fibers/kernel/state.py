@@ -14,20 +14,6 @@ import scipy.sparse as sp
 
 from bayesdp.moves.moves import Moves
 
-__all__ = [
-    "FAMILIES",
-    "IMPOSSIBLE",
-    "Line",
-    "State",
-    "add_gaussian",
-    "cell_codes",
-    "clear_noise",
-    "new_state",
-    "set_counts",
-    "set_laplace",
-    "set_prior",
-]
-
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
@@ -48,20 +34,12 @@ PRECISION, LINEAR = 7, 8
 # exp(-theta); 1 where the Laplace location is not an integer.
 EXP_MINUS_THETA, FRACTIONAL = 9, 10
 CELL_FLOATS = 11
-# Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law
-# or -1.
+# Columns of `rows`: current value, noisy value, Laplace rate, Gaussian precision, limits, group of an l2 law or -1.
 VALUE, NOISY, ROW_RATE, ROW_PRECISION, ROW_LOWER, ROW_UPPER, GROUP = 0, 1, 2, 3, 4, 5, 6
 # A tabulated log-mass: its weight (0: there is none), the first value of its window, how many there are, where they stand in
 # `State.windows`, the slopes beyond, and whether it is not log-concave.
-WINDOW_WEIGHT, WINDOW_LOW, WINDOW_LENGTH, WINDOW_START, WINDOW_BELOW, WINDOW_ABOVE, WINDOW_BENT = (
-    7,
-    8,
-    9,
-    10,
-    11,
-    12,
-    13,
-)
+WINDOW_WEIGHT, WINDOW_LOW, WINDOW_LENGTH, WINDOW_START = 7, 8, 9, 10
+WINDOW_BELOW, WINDOW_ABOVE, WINDOW_BENT = 11, 12, 13
 ROW_FLOATS = 14
 # Columns of `groups` (l2 laws): rate, squared length of the residual, then scratch for one direction.
 GROUP_RATE, SQUARED, ALONG, ACROSS = 0, 1, 2, 3
@@ -72,7 +50,6 @@ UNBOUNDED = 2**53
 
 WINDOW = 4096
 """Steps of a direction that are tabulated; wider laws are drawn by rejection or slices."""
-
 
 ZERO: Any = np.int64(0)
 ONE: Any = np.int64(1)
@@ -160,9 +137,8 @@ def new_state(
     laws: Ints = NO_LAWS,
 ) -> State:
     """An empty state: counts zero, no bounds, flat prior, no noise."""
-    # `moves`: the directions that will be used; fixes the size of the work space. `matrix`, shape (rows, cells): general rows;
-    # integers, or real coordinates. `groups`: number of l2 laws. `windows`: tabulated log-masses of rows. `laws`, shape (rows,): by
-    # which law a row shares its perturbation with rows about the same records; 0: it does not.
+    # `moves` fixes the size of the work space. `matrix`, shape (rows, cells): general rows; integers, or real coordinates. `groups`:
+    # number of l2 laws. `laws`, shape (rows,): by which law a row shares its perturbation with rows about the same records, or 0.
     cells_int = np.zeros((cells, 3), dtype=np.int64)
     cells_int[:, LOWER], cells_int[:, UPPER] = -UNBOUNDED, UNBOUNDED
     cells_float = np.zeros((cells, CELL_FLOATS))
@@ -219,9 +195,8 @@ def set_counts(state: State, counts: npt.ArrayLike) -> None:
 
 def set_prior(state: State, family: str, theta: npt.ArrayLike, shape: npt.ArrayLike = 0.0) -> bool:
     """Write the prior of every cell (see `FAMILIES`)."""
-    # `theta`, shape () or (cells,): log weights, finite. A cell with weight zero is a cell with upper bound 0. `shape`, shape () or
-    # (cells,): shapes of negative binomial cells, numbers of trials of binomial ones. That x is at most the number of trials is for
-    # the bounds to say. Returns whether the prior is log-concave in every cell.
+    # `theta`: finite log weights; a cell of weight zero is one with upper bound 0. `shape`: shapes of negative binomial cells, numbers
+    # of trials of binomial ones, which bounds are to say besides. Returns whether the prior is log-concave in every cell.
     cells = state.cells_float
     cells[:, THETA] = theta
     with np.errstate(over="ignore"):  # the kernel takes another way where a weight overflows
@@ -238,8 +213,7 @@ def clear_noise(state: State) -> None:
 
 def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> None:
     """Write Laplace noise of the single cells, ``-rate |location - x|``."""
-    # There is room for one such term a cell. `rate`, shape () or (cells,): per count; 0 where there is no noise. `location`, shape
-    # () or (cells,): the noisy values, any finite real numbers.
+    # There is room for one such term a cell. `rate`: per count; 0 where there is no noise. `location`: any finite real numbers.
     cells = state.cells_float
     cells[:, RATE] = rate
     with np.errstate(over="ignore"):  # the kernel takes another way where a factor overflows
@@ -250,7 +224,5 @@ def set_laplace(state: State, rate: npt.ArrayLike, location: npt.ArrayLike) -> N
 
 def add_gaussian(state: State, precision: npt.ArrayLike, centre: npt.ArrayLike) -> None:
     """Add Gaussian noise of the single cells, ``-precision (centre - x)**2 / 2``; several terms add up."""
-    # `precision`, shape () or (cells,): inverse squared scales; 0 where there is no noise. `centre`, shape () or (cells,): the
-    # noisy values, any finite real numbers.
     state.cells_float[:, PRECISION] += np.asarray(precision)
     state.cells_float[:, LINEAR] += np.multiply(precision, centre)

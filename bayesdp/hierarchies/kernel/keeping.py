@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inlined, inside
+from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.moves import meeting_level
 from bayesdp.hierarchies.kernel.state import ONE, State

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import inlined
+from bayesdp._numba import inlined
 from bayesdp.hierarchies.kernel.lines import draw_many, draw_pair, draw_square
 from bayesdp.hierarchies.kernel.state import ONE, PRECISION, RESIDUAL, UNBOUNDED, State
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inlined, inside
+from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.lines import draw_many
 from bayesdp.hierarchies.kernel.moves import meeting_level

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inlined, inside
+from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.moves import move_between_leaves, move_in_leaf, move_single, move_square
 from bayesdp.hierarchies.kernel.state import State

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._jit import compiled, inlined, inside
+from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, exponential, uniform
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, NEGBIN, POISSON
 

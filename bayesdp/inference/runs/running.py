@@ -17,10 +17,14 @@ import pymc as pm
 import pytensor
 import xarray as xr
 
-from bayesdp._caches import dispensable_caches
-from bayesdp._interrupts import received
-from bayesdp._terminals import dispensable_progress
-from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
+from bayesdp._interrupts import (
+    dispensable_caches,
+    dispensable_progress,
+    end_with_parent,
+    helpers_outlive_hangup,
+    leave_signals_to_the_main_process,
+    received,
+)
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._caches import dispensable_caches
+from bayesdp._interrupts import dispensable_caches
 from bayesdp.consistency import unseen_tables
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import ends_of, paired, to_ends

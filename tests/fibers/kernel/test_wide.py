@@ -15,7 +15,7 @@ from scipy import special, stats
 
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers.kernel import state as columns
-from bayesdp.fibers.kernel.ratios import log_gamma_difference
+from bayesdp.fibers.kernel.weights import log_gamma_difference
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import Identity, LinearQuery, Totals

@@ -12,7 +12,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import Exact, Margins, Release, Totals
-from bayesdp.fibers.enumeration import enumerate_fiber
+from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.mechanisms import (
     Mechanism,
     SemiGaussian,

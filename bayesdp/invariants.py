@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
+from flint import fmpz_mat
 
 from bayesdp._nested import NestedSums
 from bayesdp.frames import Frame
-from bayesdp.invariants.general import check_dense, echelon_basis, independent_rows
-from bayesdp.invariants.relations import matrix_through, sums_through
-from bayesdp.queries import Query, SumPart
+from bayesdp.queries import LinearQuery, Query, SumPart
+
+__all__ = ["COORDINATE_RULES", "Invariants"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 COORDINATE_RULES = ("helmert-1", "echelon-1")
 """How orthonormal coordinates of a null space are chosen; see `Invariants.coordinate_rule`."""
+
+_DENSE_CELLS = 4000
+"""Above this many cells, orthonormal coordinates (a dense matrix) are refused."""
+
+type Relations = tuple[list[Query], Frame]
+"""Exact queries of the answers, none if the answers are free, and the labels of the answers."""
+
+_WRITTEN_OUT = 6
+"""Relations between more answers than this are named by a number."""
+
+_IMAGE_CELLS = 2000
+"""Stacked or general queries: above this many answers, or distinct columns, relations between answers are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +53,6 @@ class Invariants:
         What is published exactly. None (with `frame`) for no invariants.
     frame : object, optional
         Labels of the table; needed only without queries.
-
-    Raises
-    ------
-    ValueError
-        If the queries are not all about the same table.
 
     Examples
     --------
@@ -110,11 +120,17 @@ class Invariants:
 
     @cached_property
     def independent_rows(self) -> Ints:
-        """Rows of ``A`` that form a basis of its row space (general matrices; exact integer arithmetic).
-
-        The pivots of the reduced echelon form of the transpose are the first rows not spanned by earlier ones.
-        """
-        return independent_rows(self.matrix)
+        """Rows of ``A`` that form a basis of its row space (general matrices; exact integer arithmetic)."""
+        # The pivots of the reduced echelon form of the transpose are the first rows not spanned by earlier ones. Cells with equal
+        # columns add nothing to the rank: one of each is enough.
+        used = np.flatnonzero(np.diff(self.matrix.tocsc().indptr))
+        columns = (
+            np.unique(self.matrix[:, used].toarray(), axis=1) if used.size else np.zeros((self.matrix.shape[0], 0))
+        )
+        if columns.shape[1] == 0:
+            return np.zeros(0, dtype=np.int64)
+        reduced, _, rank = fmpz_mat(columns.T.astype(int).tolist()).rref()
+        return np.array(echelon_pivots(reduced, rank), dtype=np.int64)
 
     @property
     def dimension(self) -> int:
@@ -137,11 +153,6 @@ class Invariants:
         block = np.full(self.frame.size, -1, dtype=np.int64)
         block[np.repeat(np.arange(self.frame.size), np.diff(columns.indptr))] = columns.indices
         return block
-
-    @property
-    def is_disjoint_totals(self) -> bool:
-        """Whether the invariants are sums over sets of cells that do not overlap."""
-        return self.blocks is not None
 
     @cached_property
     def _gram_solver(self) -> Any:
@@ -177,8 +188,12 @@ class Invariants:
 
     @cached_property
     def _dense_basis(self) -> Floats:
-        check_dense(self.frame.size)
-        return echelon_basis(self.matrix, self.independent_rows)
+        if self.frame.size > _DENSE_CELLS:
+            raise ValueError(
+                f"orthonormal coordinates of general invariants need a dense matrix; the table has {self.frame.size} cells, "
+                f"more than {_DENSE_CELLS}. State the invariants as Margins or Totals, which need none"
+            )
+        return _echelon_basis(self.matrix, self.independent_rows)
 
     @property
     def coordinate_rule(self) -> str:
@@ -246,8 +261,6 @@ class Invariants:
 
         Raises
         ------
-        ValueError
-            If the query is about another table.
         NotImplementedError
             If stacked or general queries have too many answers for exact dense algebra.
 
@@ -265,7 +278,7 @@ class Invariants:
             raise ValueError("query must be about the table of the invariants (same dimensions and labels)")
         if query.is_identity:
             return self
-        queries, frame = sums_through(self.query, query) or matrix_through(self.matrix, query)
+        queries, frame = _sums_through(self.query, query) or _matrix_through(self.matrix, query)
         return Invariants(queries, frame)
 
     def describe(self) -> dict[str, Any]:
@@ -280,3 +293,129 @@ class Invariants:
     def __repr__(self) -> str:
         size = f"{self.matrix.shape[0]} rows, rank {self.rank}, {self.dimension} free dimensions of {self.frame.size} cells"
         return f"<Invariants: {size}>"
+
+
+def echelon_pivots(echelon: fmpz_mat, rank: int) -> list[int]:
+    """The pivots of a reduced row echelon form: the first columns that do not depend on earlier ones."""
+    pivots: list[int] = []
+    for row in range(rank):
+        start = pivots[-1] + 1 if pivots else 0
+        pivots.append(next(j for j in range(start, echelon.ncols()) if echelon[row, j] != 0))
+    return pivots
+
+
+def _echelon_basis(matrix: sp.csr_array, independent: Ints) -> Floats:
+    """Orthonormal basis of the null space by the rule ``echelon-1`` of `Invariants.coordinate_rule`, shape (cells, n)."""
+    # `matrix`, shape (rows, cells). `independent`: rows that form a basis of its row space.
+    cells = matrix.shape[1]
+    if not len(independent):
+        return np.eye(cells)
+    echelon, denominator, rank = fmpz_mat(matrix[independent].toarray().astype(int).tolist()).rref()
+    reduced = np.array([[int(v) for v in row] for row in echelon.tolist()], dtype=object) / int(denominator)
+    pivots = echelon_pivots(echelon, rank)
+    free = np.setdiff1d(np.arange(cells), pivots)
+    kernel = np.zeros((cells, len(free)))
+    kernel[free, np.arange(len(free))] = 1.0
+    kernel[pivots] = -reduced[:, free].astype(np.float64)
+    basis, triangle = np.linalg.qr(kernel)
+    # The sign that Gram and Schmidt would give: unique, whatever the linear algebra library.
+    return np.asarray(basis * np.sign(np.diag(triangle)))
+
+
+def _sums_through(invariants: Query, query: Query) -> Relations | None:
+    """A single sum under invariants that are sums nested with it: the coarser of both labels, dimension by dimension."""
+    # Tables of the row space are sums of tables that are constant on the classes of one part. Functions that are constant on nested
+    # classes form a distributive lattice, so that the answers constant on the coarser classes are all that both have in common.
+    [asked, *others] = query.parts
+    parts = [part for part in invariants.parts if isinstance(part, SumPart)]
+    if others or not isinstance(asked, SumPart) or not asked.keep or len(parts) < len(invariants.parts):
+        return None
+    if NestedSums.of([*parts, asked]) is None:
+        return None
+    groups: dict[str, tuple[str, str, tuple[Any, ...]]] = {}
+    kept: list[tuple[str, ...]] = []
+    for part in parts:
+        keep: list[str] = []
+        for ours, theirs, code, coarse in zip(asked.levels, part.levels, asked.codes, part.codes, strict=True):
+            if ours is None or theirs is None:
+                continue
+            if int(coarse.max()) >= int(code.max()):
+                keep.append(ours)
+                continue
+            first = [int(np.argmax(code == answer)) for answer in range(int(code.max()) + 1)]
+            labels = invariants.frame.group(theirs)[1]
+            groups[theirs] = (theirs, ours, tuple(labels[cell] for cell in first))
+            keep.append(theirs)
+        kept.append(tuple(keep))
+    frame = Frame(asked.keep, asked.answer_labels, tuple(groups.values()))
+    return [Query(frame, (SumPart(frame, keep),)) for keep in kept], frame
+
+
+def _matrix_through(matrix: sp.csr_array, query: Query) -> Relations:
+    """Exact integer algebra: the left kernel of ``W`` on a basis of the null space."""
+    frame = query.answer_frame or Frame(("answer",), (tuple(query.names),))
+    both = sp.csc_array(sp.vstack([matrix, query.matrix]))
+    # Cells with equal columns differ by a vector of the null space that the query does not see: the first of each will do.
+    keys = row_keys(sp.csr_array(both.T))
+    columns = sorted(dict(zip(reversed(keys), reversed(range(len(keys))), strict=True)).values())
+    if max(len(columns), frame.size) > _IMAGE_CELLS:
+        raise NotImplementedError(
+            f"relations between the answers of stacked or general queries are found by exact dense algebra, for at most "
+            f"{_IMAGE_CELLS} answers and as many distinct columns; here are {frame.size} answers and {len(columns)} columns. "
+            "Ask for one margin or total at a time, which have a closed form"
+        )
+    dense = both[:, columns].toarray()
+    asked = fmpz_mat(dense[matrix.shape[0] :].astype(int).tolist())
+    if matrix.nnz:
+        kernel, nullity = fmpz_mat(dense[: matrix.shape[0]].astype(int).tolist()).nullspace()
+        if not nullity:
+            relations = fmpz_mat(np.eye(frame.size, dtype=int).tolist())
+            return _stated(relations, frame)
+        asked = asked * fmpz_mat([row[:nullity] for row in kernel.tolist()])
+    left, count = asked.transpose().nullspace()
+    if not count:
+        return [], frame
+    relations = fmpz_mat([row[:count] for row in left.tolist()]).transpose().lll()
+    return _stated(relations, frame)
+
+
+def _stated(relations: fmpz_mat, frame: Frame) -> Relations:
+    entries = _entries(relations)
+    return [LinearQuery(frame, entries, _relation_names(entries, frame))], frame
+
+
+def row_keys(matrix: sp.csr_array) -> list[bytes]:
+    """A key for each row of a sparse matrix, the same for the same row."""
+    rows = sp.csr_array(matrix, copy=True)
+    rows.sort_indices()
+    indices, data = rows.indices.astype(np.int64), rows.data.astype(np.float64)
+    return [indices[first:last].tobytes() + data[first:last].tobytes() for first, last in pairwise(rows.indptr)]
+
+
+def _entries(relations: fmpz_mat) -> Ints:
+    """A matrix of arbitrary integers as int64, each row without a common factor."""
+    rows = [[int(v) for v in row] for row in relations.tolist()]
+    whole = [[v // (math.gcd(*row) or 1) for v in row] for row in rows]
+    if any(abs(v) >= 2**53 for row in whole for v in row):
+        raise ValueError(
+            "the invariants have relations among one another whose whole-number weights are 2**53 or more, which are not held "
+            "exactly: state invariants with smaller weights"
+        )
+    return np.array(whole, dtype=np.int64)
+
+
+def _relation_names(entries: Ints, frame: Frame) -> list[str]:
+    """Short relations written out (``county=Alpha + county=Beta - total``), long ones counted."""
+    names: list[str] = []
+    for number, row in enumerate(entries, start=1):
+        used = np.flatnonzero(row)
+        if len(used) > _WRITTEN_OUT:
+            names.append(f"relation {number}, of {len(used)} answers")
+            continue
+        terms = [
+            f"{'-' if row[i] < 0 else '+'} {abs(row[i]) if abs(row[i]) != 1 else ''}{frame.cell_name(int(i))}"
+            for i in used
+        ]
+        text = " ".join(terms).removeprefix("+ ").replace("answer=", "")
+        names.append(text if text not in names else f"{text} ({number})")
+    return names

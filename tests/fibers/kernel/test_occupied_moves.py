@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Chain
-from bayesdp.fibers.kernel.donors import move_donors
+from bayesdp.fibers.kernel.occupied_moves import take_occupied_moves
 from bayesdp.fibers.kernel.state import FAMILIES
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.fibers.harness import LEVEL
@@ -64,7 +64,9 @@ def _chain(case: Precise, seed: int = 5) -> Chain:
 
 
 def _look(chain: Chain, moves: int) -> int:
-    return int(move_donors(moves, FAMILIES[chain.target.family], chain.concave, chain.state, chain._donors))
+    return int(
+        take_occupied_moves(moves, FAMILIES[chain.target.family], chain.concave, chain.state, chain._occupied_moves)
+    )
 
 
 @pytest.mark.parametrize("name", LOOKING)
@@ -100,7 +102,7 @@ def test_layers_that_a_cube_cannot_change():
     share = [float(probability[(tables == own).all(axis=1)][0]) for own in (first, other)]
     assert min(share) > 0.001
     only = _chain(case)
-    whole = int(only._donors.whole[0])
+    whole = int(only._occupied_moves.whole[0])
     assert whole == 1
     only.load(first)
     seen = set()
@@ -134,9 +136,9 @@ def test_directions_keep_what_their_families_say(name):
 def test_without_precise_answers_nothing_looks():
     case = CASES["2x3, both margins"]
     chain = Chain(case.without, np.random.default_rng(1))
-    assert chain._looking(100) == 0
+    assert not chain.looks
     assert len(case.without.moves.looking) == 0
-    assert _chain(case)._looking(100) == 50
+    assert _chain(case).looks
 
 
 def test_a_sparse_three_way_table_moves():

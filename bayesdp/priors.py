@@ -1,0 +1,472 @@
+"""Default priors for the counts of a release: four documented models, built from published numbers only.
+
+================  ===========================================================================================
+``independent``   every cell has a rate of its own, nothing is shared
+``log-linear``    main effects of each dimension, with cells that scatter around them
+``hierarchical``  rates of a one-way table, partially pooled within groups
+``shares``        sizes of areas, and shares of the other dimensions' cells that vary by area
+================  ===========================================================================================
+
+They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``).
+
+``bayesdp --help`` reads them, so that nothing slow to import, NumPy included, is imported with this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from bayesdp.queries import Query, SumPart
+    from bayesdp.release import Release
+
+__all__ = ["PRIORS", "Hyperparameter", "Prior", "build_model", "describe_prior", "published_mean"]
+
+_SPREAD = 0.75
+"""With this spread on the log scale 95% of the prior of a scale lies within a factor 4.3 of its median.
+
+Log-normal rather than half-normal: a scale of few groups has no mode at zero then, where NUTS would meet a funnel."""
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One hyperparameter.
+
+    Parameters
+    ----------
+    name : str
+        Its name, in Python and on the command line.
+    default : float, bool, str or None
+        Its value if none is given. None: found from published numbers, as `text` says.
+    text : str
+        What it is.
+    kind : {"positive", "nonnegative", "boolean", "text"} or tuple of str
+        What values it takes; a tuple lists them.
+    default_text : str
+        Short text for a default of None, such as "published".
+    """
+
+    name: str
+    default: Any
+    text: str
+    kind: str | tuple[str, ...] = "positive"
+    default_text: str = "published"
+
+    def checked(self, value: Any) -> Any:
+        """Accept a value, or raise an error that names the hyperparameter."""
+        from bayesdp._validate import boolean, choice, nonnegative_real, positive_real
+
+        if value is None:
+            return self.default
+        if isinstance(self.kind, tuple):
+            return choice(value, self.kind, self.name)
+        if self.kind == "boolean":
+            return boolean(value, self.name)
+        if self.kind == "text":
+            if not isinstance(value, str):
+                raise TypeError(f"{self.name} must be a string, got {value!r}")
+            return value
+        return (positive_real if self.kind == "positive" else nonnegative_real)(value, self.name)
+
+    def parsed(self, text: str) -> Any:
+        """Read a value from the command line, and check it."""
+        if self.kind == "boolean":
+            if text not in ("true", "false"):
+                raise ValueError(f"{self.name} must be true or false, got {text!r}")
+            return text == "true"
+        if isinstance(self.kind, tuple) or self.kind == "text":
+            return self.checked(text)
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{self.name} must be a number, got {text!r}") from None
+        return self.checked(number)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A default prior.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    title : str
+        What it says, in a few words.
+    formula : str
+        The model, line by line.
+    hyperparameters : tuple of Hyperparameter
+        What can be set.
+    build : callable
+        Release and checked hyperparameters to a model with the counts ``x``.
+    """
+
+    name: str
+    title: str
+    formula: str
+    hyperparameters: tuple[Hyperparameter, ...]
+    build: Callable[[Release, Mapping[str, Any]], pm.Model]
+
+    def _of(self, name: str) -> Hyperparameter:
+        for hyper in self.hyperparameters:
+            if hyper.name == name:
+                return hyper
+        names = ", ".join(hyper.name for hyper in self.hyperparameters)
+        raise ValueError(f"the prior {self.name!r} has no hyperparameter {name!r}; it has {names}")
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All hyperparameters: those given, checked, and defaults for the others."""
+        for name in given:
+            self._of(name)
+        return {hyper.name: hyper.checked(given.get(hyper.name)) for hyper in self.hyperparameters}
+
+    def parsed(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """Hyperparameters written as text, as on the command line."""
+        return {name: self._of(name).parsed(text) for name, text in given.items()}
+
+    def described(self, values: Mapping[str, Any]) -> str:
+        """The prior with the values of its hyperparameters, for a report."""
+        texts = [
+            f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in values.items()
+        ]
+        return "\n".join([f"{self.name}: {self.title}", *self.formula.splitlines(), f"with {', '.join(texts)}"])
+
+    def help(self) -> str:
+        """The prior as the command line describes it."""
+        lines = [f"{self.name}: {self.title}", *(f"    {line}" for line in self.formula.splitlines())]
+        for hyper in self.hyperparameters:
+            values = f" ({' or '.join(hyper.kind)})" if isinstance(hyper.kind, tuple) else ""
+            default = hyper.default_text if hyper.default is None else str(hyper.default).lower()
+            lines.append(f"      {hyper.name:<16} {hyper.text}{values} [default: {default}]")
+        return "\n".join(lines)
+
+
+def published_mean(release: Release) -> float:
+    """The average count of a cell, as far as published numbers tell.
+
+    The exact grand total, or the sum of exact values that cover the whole table, over the number of cells.
+    Without one, the average of a noisy measurement that covers the table. At least 1, so that it can be the
+    mean of a prior; 1 if nothing covers the table.
+
+    Parameters
+    ----------
+    release : Release
+        What was published.
+
+    Returns
+    -------
+    float
+        In counts.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> table = {"county": ["Alpha", "Beta"]}
+    >>> published_mean(bdp.Release.from_published(table, exact=[bdp.Exact(bdp.Totals(table), 135)]))
+    67.5
+    """
+    for part in release.exact:
+        if part.sign == "=" and (first := _covering(part.query)) is not None:
+            return max(float(part.values.reshape(-1)[: first.rows].sum()) / release.frame.size, 1.0)
+    for measured in release.measurements:
+        first = _covering(measured.query)
+        if first is not None:
+            values, hidden = measured.values.reshape(-1)[: first.rows], measured.unmeasured.reshape(-1)[: first.rows]
+            if not hidden.all():
+                # Unpublished answers are taken to be like the others.
+                return max(float(values[~hidden].mean()) * first.rows / release.frame.size, 1.0)
+    return 1.0
+
+
+def _covering(query: Query) -> SumPart | None:
+    """The first part of a query if it is a sum: its answers then add up to the total."""
+    from bayesdp.queries import SumPart
+
+    first = query.parts[0]
+    return first if isinstance(first, SumPart) else None
+
+
+def _model_of(law: Callable[[Release, Mapping[str, Any]], Any]) -> Callable[[Release, Mapping[str, Any]], pm.Model]:
+    """What builds the model: a law of the counts, made within it of a release and its hyperparameters, and what was published."""
+
+    def build(release: Release, hyper: Mapping[str, Any]) -> pm.Model:
+        import pymc as pm
+
+        from bayesdp.inference import ConfidentialCounts, observe
+
+        mean = published_mean(release) if hyper["mean"] is None else hyper["mean"]
+        with pm.Model(coords=release.coords) as model:
+            x = ConfidentialCounts("x", law(release, {**hyper, "mean": mean}), dims=release.dims)
+            observe(release, x)
+        return model
+
+    return build
+
+
+def _independent(release: Release, hyper: Mapping[str, Any]) -> Any:
+    import pymc as pm
+
+    mean, shape = hyper["mean"], hyper["shape"]
+    if hyper["collapsed"]:
+        return pm.NegativeBinomial.dist(mu=mean, alpha=shape)
+    return pm.Poisson.dist(pm.Gamma("rate", alpha=shape, beta=shape / mean, dims=release.dims))
+
+
+INDEPENDENT = Prior(
+    name="independent",
+    title="every cell has a rate of its own",
+    formula=(
+        "rate[i] ~ Gamma(shape, shape / mean)      mean `mean`, coefficient of variation 1 / sqrt(shape)\n"
+        "x[i] ~ Poisson(rate[i])\n"
+        "The rates are integrated out (x[i] negative binomial) unless collapsed=false. Given an exact "
+        "grand total\nx is Dirichlet-multinomial with parameters `shape`, whatever the mean: uniform over "
+        "all tables if shape=1."
+    ),
+    hyperparameters=(
+        Hyperparameter("shape", 1.0, "shape of the gamma prior; smaller: cells differ more"),
+        Hyperparameter("mean", None, "mean of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("collapsed", True, "integrate the rates out; faster", "boolean"),
+    ),
+    build=_model_of(_independent),
+)
+
+
+def _log_linear(release: Release, hyper: Mapping[str, Any]) -> Any:
+    import pymc as pm
+
+    dims = release.dims
+    log_rate = pm.Normal("intercept", log(hyper["mean"]), hyper["intercept_scale"])
+    for axis, (dim, size) in enumerate(zip(dims, release.frame.shape, strict=True)):
+        if size > 1:  # one label has no effect: it would have to be zero
+            effect = pm.ZeroSumNormal(f"{dim}_effect", sigma=hyper["effect_scale"], dims=dim)
+            log_rate = log_rate + effect.reshape([size if a == axis else 1 for a in range(len(dims))])
+    rate = pm.Deterministic("rate", pm.math.exp(log_rate) * pm.math.ones(release.frame.shape), dims=dims)
+    if hyper["overdispersion"] == 0:
+        return pm.Poisson.dist(rate)
+    scatter = pm.LogNormal("cell_cv", log(hyper["overdispersion"]), _SPREAD)
+    return pm.NegativeBinomial.dist(mu=rate, alpha=scatter**-2)
+
+
+LOG_LINEAR = Prior(
+    name="log-linear",
+    title="main effects of each dimension, with cells that scatter around them",
+    formula=(
+        "log rate[i, j, ...] = intercept + effect_1[i] + effect_2[j] + ...\n"
+        "intercept ~ Normal(log(mean), intercept_scale)\n"
+        "effect_k ~ ZeroSumNormal(effect_scale), adding up to zero over the labels of dimension k\n"
+        "x[i, j, ...] ~ Poisson(rate * g),  g ~ Gamma with mean 1 and coefficient of variation cell_cv\n"
+        f"cell_cv ~ LogNormal(log(overdispersion), {_SPREAD});  g is integrated out (x negative binomial)\n"
+        "overdispersion=0 is the Poisson model without g: no association between the dimensions at all, "
+        "which is a\nstrong statement when the margins are exact."
+    ),
+    hyperparameters=(
+        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("intercept_scale", 1.0, "standard deviation of the intercept, on the log scale"),
+        Hyperparameter("effect_scale", 1.5, "standard deviation of the main effects, on the log scale"),
+        Hyperparameter("overdispersion", 0.5, "median of cell_cv; 0 for none", "nonnegative"),
+    ),
+    build=_model_of(_log_linear),
+)
+
+
+def _group(release: Release, name: str | None) -> str | None:
+    """The group label to pool within: the one named, the only one, or none."""
+    # A label that all cells share is no group: differences between groups could not be learnt from it.
+    from bayesdp._validate import shown
+
+    names = [group for group, _, labels in release.frame.groups if len(set(labels)) > 1]
+    if name is not None and name not in names:
+        raise ValueError(f"group {name!r} is no group label of the table; there are {shown(names) or 'none'}")
+    if name is None and len(names) > 1:
+        raise ValueError(f"the table has several group labels; choose one of {shown(names)} with group=")
+    return name or (names[0] if names else None)
+
+
+def _hierarchical(release: Release, hyper: Mapping[str, Any]) -> Any:
+    import pymc as pm
+
+    from bayesdp._validate import shown
+    from bayesdp.queries import SumPart
+
+    if len(release.dims) != 1:
+        raise ValueError(
+            "the prior 'hierarchical' is for tables of one dimension, and this one has "
+            f"{shown(release.dims)}; use 'log-linear', or a model of your own"
+        )
+    group = _group(release, hyper["group"])
+    centre = pm.Normal("log_mean", log(hyper["mean"]), hyper["centre_scale"])
+    if group is not None:
+        part = SumPart(release.frame, (group,))
+        pm.modelcontext(None).add_coord(group, part.answer_labels[0])
+        between = pm.LogNormal("between_groups", log(hyper["between"]), _SPREAD)
+        # Deviations that add up to zero, so that log_mean and their level do not take each other's place.
+        deviation = pm.ZeroSumNormal(f"{group}_deviation", sigma=between, dims=group)
+        centre = centre + deviation[part.codes[0]]
+    within = pm.LogNormal("within_group", log(hyper["within"]), _SPREAD)
+    if hyper["rates"] == "gamma":
+        return pm.NegativeBinomial.dist(mu=pm.math.exp(centre) * pm.math.ones(release.frame.shape), alpha=within**-2)
+    return pm.Poisson.dist(pm.math.exp(pm.Normal("log_rate", centre, within, dims=release.dims)))
+
+
+HIERARCHICAL = Prior(
+    name="hierarchical",
+    title="rates of a one-way table, partially pooled within groups",
+    formula=(
+        "log m[g] = log_mean + deviation[g],  log_mean ~ Normal(log(mean), centre_scale)\n"
+        "deviation ~ ZeroSumNormal(between_groups), adding up to zero over the groups\n"
+        "rate[i] ~ Gamma with mean m[group of i] and coefficient of variation within_group\n"
+        "x[i] ~ Poisson(rate[i]);  the rates are integrated out (x[i] negative binomial)\n"
+        f"between_groups ~ LogNormal(log(between), {_SPREAD}),  within_group ~ LogNormal(log(within), {_SPREAD})\n"
+        "rates=lognormal: log rate[i] ~ Normal(log m[group of i], within_group) instead, with the log rates as\n"
+        "parameters; slower, and much slower where the noise is larger than the root of the counts.\n"
+        "Without group labels the deviations are left out."
+    ),
+    hyperparameters=(
+        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("centre_scale", 1.5, "standard deviation of log_mean"),
+        Hyperparameter("between", 0.5, "median of the differences between groups, on the log scale"),
+        Hyperparameter("within", 1.0, "median of the differences within groups, relative"),
+        Hyperparameter("rates", "gamma", "law of the rates within a group", ("gamma", "lognormal")),
+        Hyperparameter("group", None, "group label to pool within", "text", "the only one"),
+    ),
+    build=_model_of(_hierarchical),
+)
+
+
+def _areas(release: Release, name: str | None) -> str:
+    """The dimension of the areas: the one named, else the first with group labels, else the first."""
+    from bayesdp._validate import shown
+
+    if len(release.dims) < 2:
+        raise ValueError(
+            f"the prior 'shares' is for tables of two and more dimensions, areas by cells, and this one has only "
+            f"{shown(release.dims)}; use 'hierarchical' or 'independent'"
+        )
+    if name is not None and name not in release.dims:
+        raise ValueError(f"areas must be a dimension of the table, one of {shown(release.dims)}, got {name!r}")
+    grouped = {dim for _, dim, _ in release.frame.groups}
+    return name or next((dim for dim in release.dims if dim in grouped), release.dims[0])
+
+
+def _shares(release: Release, hyper: Mapping[str, Any]) -> Any:
+    import pymc as pm
+
+    areas = _areas(release, hyper["areas"])
+    axis = release.dims.index(areas)
+    across = [n for a, n in enumerate(release.frame.shape) if a != axis]
+    cells = release.frame.size // release.frame.shape[axis]
+    centre = pm.Normal("area_size_centre", log(hyper["mean"] * cells), hyper["centre_scale"])
+    spread = pm.LogNormal("area_size_spread", log(hyper["size_spread"]), _SPREAD)
+    log_size = pm.Normal("log_area_size", centre, spread, dims=areas)
+    weight = pm.math.ones(1)
+    if cells > 1:  # one cell has all of its area
+        weight = pm.math.softmax(pm.ZeroSumNormal("log_share", sigma=hyper["share_scale"], shape=cells))
+    others = tuple(dim for dim in release.dims if dim != areas)
+    share = pm.Deterministic("share", weight.reshape(across), dims=others)
+    concentration = pm.LogNormal("concentration", log(hyper["concentration"]), 1.0)
+    # The axis of the areas back in its place among the dimensions of the table.
+    share = share.reshape([1 if a == axis else n for a, n in enumerate(release.frame.shape)])
+    size = pm.math.exp(log_size).reshape([n if a == axis else 1 for a, n in enumerate(release.frame.shape)])
+    return pm.NegativeBinomial.dist(mu=size * share, alpha=concentration * share * pm.math.ones_like(size))
+
+
+SHARES = Prior(
+    name="shares",
+    title="sizes of areas, and shares of cells that vary by area",
+    formula=(
+        "rate[t, c] = size of area t * share of cell c in area t, for areas t and all cells c of an area:\n"
+        "shares of area t ~ Dirichlet(concentration * share),  share = softmax(log_share)\n"
+        "size of area t ~ Gamma with shape `concentration` and mean exp(log_area_size[t])\n"
+        "x[t, c] ~ Poisson(rate[t, c]);  sizes and shares are integrated out (x[t, c] negative binomial\n"
+        "with mean exp(log_area_size[t]) * share[c] and shape concentration * share[c])\n"
+        "log_area_size ~ Normal(area_size_centre, area_size_spread)\n"
+        "area_size_centre ~ Normal(log(mean * cells of an area), centre_scale)\n"
+        "log_share ~ ZeroSumNormal(share_scale), adding up to zero over all cells of an area\n"
+        f"area_size_spread ~ LogNormal(log(size_spread), {_SPREAD})\n"
+        "concentration of the prior of shares, LogNormal(log(concentration), 1): large where areas are alike."
+    ),
+    hyperparameters=(
+        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("centre_scale", 1.5, "standard deviation of area_size_centre"),
+        Hyperparameter("size_spread", 0.75, "median of the spread of areas' sizes, on the log scale"),
+        Hyperparameter("share_scale", 2.0, "standard deviation of the log shares"),
+        Hyperparameter("concentration", 10.0, "median of the concentration of the shares"),
+        Hyperparameter("areas", None, "dimension of the areas", "text", "the first with group labels, else the first"),
+    ),
+    build=_model_of(_shares),
+)
+
+PRIORS: dict[str, Prior] = {prior.name: prior for prior in (INDEPENDENT, LOG_LINEAR, HIERARCHICAL, SHARES)}
+"""The default priors by name."""
+
+
+def build_model(release: Release, prior: str = "independent", **hyper: Any) -> pm.Model:
+    """A PyMC model of a release under one of the default priors; the counts are its variable ``x``.
+
+    Parameters
+    ----------
+    release : Release
+        What was published.
+    prior : {"independent", "log-linear", "hierarchical", "shares"}
+        Which prior.
+    **hyper
+        Its hyperparameters; ``PRIORS[prior].hyperparameters`` lists them with their defaults, and
+        ``PRIORS[prior].formula`` is the model.
+
+    Returns
+    -------
+    pymc.Model
+        Sample it with `bayesdp.sample` or ``pm.sample``.
+
+    Raises
+    ------
+    ValueError
+        If a name or a value is not valid, or the prior is not for such a table.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> release = bdp.Release.from_published(
+    ...     table,
+    ...     measured=[bdp.Measured(bdp.Identity(table), [[9, 1], [12, -2]], bdp.noise.DiscreteGaussian(3.0))],
+    ...     exact=[bdp.Exact(bdp.Totals(table), 20)],
+    ... )
+    >>> model = build_model(release, "log-linear", overdispersion=0.3)
+    >>> [rv.name for rv in model.free_RVs]
+    ['intercept', 'county_effect', 'education_effect', 'cell_cv', 'x']
+    """
+    chosen = _prior_of(prior)
+    return chosen.build(release, chosen.checked(hyper))
+
+
+def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -> str:
+    """The prior that `build_model` gives a release, in words and formulas, with its numbers; for a report.
+
+    Parameters
+    ----------
+    release, prior, **hyper
+        As for `build_model`.
+
+    Returns
+    -------
+    str
+        Several lines.
+    """
+    chosen = _prior_of(prior)
+    values = chosen.checked(hyper)
+    if "mean" in values and values["mean"] is None:
+        values["mean"] = published_mean(release)
+    return chosen.described({name: value for name, value in values.items() if value is not None})
+
+
+def _prior_of(name: str) -> Prior:
+    from bayesdp._validate import choice  # NumPy comes with it, which `bayesdp --help` does without
+
+    return PRIORS[choice(name, tuple(PRIORS), "prior")]
