@@ -35,7 +35,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from bayesdp.hierarchies.tree import NoStructure, Tree
+from bayesdp.hierarchies.tree import NoStructure, Tree, refines
 
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
@@ -59,9 +59,9 @@ def exact_classes(levels: int, cells: int, parts: Sequence[tuple[int, Ints]]) ->
     # cells across each other: their sums are not those of classes.
     classes = np.full((levels, cells), -1, dtype=np.int64)
     for level, codes in parts:
-        if (classes[level] < 0).all() or _refines(codes, classes[level]):
+        if (classes[level] < 0).all() or refines(codes, classes[level]):
             classes[level] = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        elif not _refines(classes[level], codes):
+        elif not refines(classes[level], codes):
             raise NoStructure("exact sums at one level of the tree cut the cells across each other")
     return classes
 
@@ -71,9 +71,9 @@ def effective_levels(classes: Ints) -> list[int]:
     # NoStructure if classes at two levels cut the cells across each other.
     found: list[int] = []
     for level, own in enumerate(classes):
-        if own[0] < 0 or (found and _refines(classes[found[-1]], own)):
+        if own[0] < 0 or (found and refines(classes[found[-1]], own)):
             continue
-        if found and not _refines(own, classes[found[-1]]):
+        if found and not refines(own, classes[found[-1]]):
             raise NoStructure("exact sums at two levels of the tree cut the cells across each other")
         found.append(level)
     return found
@@ -97,11 +97,6 @@ def connection(tree: Tree, classes: Ints, free: Mask, *, limited: bool) -> tuple
     return (False, LIMITED) if limited else (proved, claim)
 
 
-def _refines(fine: Ints, coarse: Ints) -> bool:
-    """Whether cells of one class of `fine` are in one class of `coarse`."""
-    return bool(len(np.unique(np.stack([fine, coarse]), axis=1).T) == len(np.unique(fine)))
-
-
 def _linked(node: Ints, kind: Ints, free: Mask) -> bool:
     """Whether the free cells of each class under each node are linked by common leaves and common cells."""
     # They are the edges of a graph between leaves and cells, with vertices of its own for each node and class.
@@ -112,4 +107,4 @@ def _linked(node: Ints, kind: Ints, free: Mask) -> bool:
     vertices = leaves * kinds + (int(table.max(initial=0)) // kinds + 1) * cells
     graph = sp.csr_array((np.ones(len(leaf)), tuple(ends.reshape(2, -1))), shape=(vertices, vertices))
     part = connected_components(graph, directed=False)[1][ends[: len(leaf)]]
-    return bool(len(np.unique(np.stack([table, part]), axis=1).T) == len(np.unique(table)))
+    return refines(table, part)

@@ -8,7 +8,7 @@ are about as precise or more so: in units of the noise all weights are moderate,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,8 +22,8 @@ from bayesdp._text import printable
 from bayesdp._validate import probability
 from bayesdp.consistency import FALSE_ALARMS, determined_answers
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.statements import Known, Noisy, is_product
-from bayesdp.hierarchies.structure import best_axis, sum_parts
+from bayesdp.hierarchies.statements import ExactSums, NoisySums, by_part, is_product, noisy_answers
+from bayesdp.hierarchies.structure import best_axis
 from bayesdp.hierarchies.tree import NoStructure, Tree, levels_of, same_partition, tree_of
 from bayesdp.hierarchies.tree_form import tree_form
 from bayesdp.hierarchies.two_pass import Unidentified
@@ -62,13 +62,6 @@ class WholeForm:
         weights = _combined(query.matrix @ self.inverse)
         return weights @ self.whole + weights @ self.rest, np.square(weights @ self.root).sum(axis=1)
 
-    def covariance(self, query: Query, node: object = None) -> Floats:
-        """Covariances of all answers of a query."""
-        if node is not None:
-            raise ValueError(f"node must be None where a table is estimated as a whole, got {node!r}")
-        spread = _combined(query.matrix @ self.inverse) @ self.root
-        return np.asarray(spread @ spread.T)
-
     @property
     def words(self) -> str:
         """The size, in words."""
@@ -78,16 +71,14 @@ class WholeForm:
 def whole_estimate(
     frame: Frame, noisy: Sequence[tuple[Query, Floats, Floats]], exact: Sequence[tuple[Query, Floats]]
 ) -> WholeForm:
-    """Generalised least squares on all cells, from answers with inverse variances (0 where there is none) and exact answers.
-
-    ValueError where a cell does not follow from these, exact ones contradict one another, or rounding errors are too large.
-    """
+    """Generalised least squares on all cells, from answers with inverse variances (0 where there is none) and exact answers."""
+    # ValueError where a cell does not follow from these, exact ones contradict one another, or rounding errors are too large.
     stated = [(query, values, np.full(query.rows, np.inf)) for query, values in exact] + list(noisy)
-    used = [np.flatnonzero(precision) for _, _, precision in stated]
-    named = [(query, int(row)) for (query, *_), own in zip(stated, used, strict=True) for row in own]
-    rows = np.concatenate([query.matrix.toarray()[own] * 1.0 for (query, *_), own in zip(stated, used, strict=True)])
-    values = np.concatenate([answers[own] for (_, answers, _), own in zip(stated, used, strict=True)])
-    precision = np.concatenate([precision[own] for (_, _, precision), own in zip(stated, used, strict=True)])
+    used = [(*answers, np.flatnonzero(answers[2])) for answers in stated]
+    named = [(query, int(row)) for query, _, _, own in used for row in own]
+    rows = np.concatenate([query.matrix.toarray()[own] * 1.0 for query, _, _, own in used])
+    values = np.concatenate([answers[own] for _, answers, _, own in used])
+    precision = np.concatenate([precision[own] for _, _, precision, own in used])
     sd, size = 1.0 / np.sqrt(precision), np.maximum(np.abs(rows).max(axis=1), 1.0)
     with np.errstate(divide="ignore"):
         rank = np.floor(np.log10(sd / size))  # powers of ten; exact answers come first
@@ -154,7 +145,6 @@ class _Form(Protocol):
     @property
     def words(self) -> str: ...
     def answers(self, query: Query) -> tuple[Floats, Floats]: ...
-    def covariance(self, query: Query, node: object = None) -> Floats: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,7 +152,7 @@ class LinearEstimate:
     """Best linear unbiased estimates of sums of a table, with their standard errors.
 
     Nonnegativity, whole numbers, limits and cells of a hierarchy that must be 0 are not looked at: estimates can be negative, and
-    intervals are those of normal errors.
+    intervals are those of normal errors. Covariances follow from the standard errors of sums with weights (`LinearQuery`).
 
     Attributes
     ----------
@@ -200,29 +190,6 @@ class LinearEstimate:
         width = _normal_width(level) * sd
         return mean - width, mean + width
 
-    def covariance(self, query: Query, node: object = None) -> Floats:
-        """Covariances of the errors of the answers of a query at one node.
-
-        Parameters
-        ----------
-        query : Query
-            Sums by one set of labels.
-        node : label, optional
-            Of the level of the tree that the query keeps; None where it keeps none, and where `levels` is empty.
-
-        Returns
-        -------
-        float64 array, shape (answers, answers)
-            Of the answers at this node in their order, or of all answers.
-
-        Raises
-        ------
-        ValueError
-            If there is no such node.
-        """
-        self._check(query)
-        return self.form.covariance(query, node)
-
     def to_dataset(self, query: Query, level: float = 0.95) -> xr.Dataset:
         """The answers with their labels: variables ``mean``, ``sd``, ``lower`` and ``upper``.
 
@@ -242,15 +209,12 @@ class LinearEstimate:
         return found
 
     def _answers(self, query: Query) -> tuple[Floats, Floats]:
-        self._check(query)
+        if not query.frame.same_cells(self.frame):
+            raise ValueError("query must be about the release's table (same dimensions and labels)")
         mean, variance = self.form.answers(query)
         fixed = determined_answers(query, self.exact)
         mean, variance = np.where(fixed, np.rint(mean), mean), np.where(fixed, 0.0, variance)
         return mean.reshape(query.shape), np.sqrt(np.maximum(variance, 0.0)).reshape(query.shape)
-
-    def _check(self, query: Query) -> None:
-        if not query.frame.same_cells(self.frame):
-            raise ValueError("query must be about the release's table (same dimensions and labels)")
 
 
 def _normal_width(level: float) -> float:
@@ -318,7 +282,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     frame = release.frame
     if leaves is not None and leaves not in frame.dims:
         raise ValueError(f"leaves must be a dimension of the table ({', '.join(frame.dims)}), got {leaves!r}")
-    noisy = [_noisy(measured) for measured in release.measurements]
+    noisy = [noisy_answers(measured, "gls") for measured in release.measurements]
     ignored = [f"limits {own!r}" for own in release.exact if own.sign != "="]
     equal = [own for own in release.exact if own.sign == "="]
     used = [own for own in equal if not _says_zero(own)]
@@ -326,14 +290,11 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     levels: tuple[str, ...] = ()
     found: _Form
     try:
-        known = [
-            Known(*own) for exact in used for own in _by_part(exact.query, exact.values.reshape(-1).astype(np.float64))
-        ]
-        sums, fewer = ([Noisy(*own) for one in answers for own in _by_part(*one)] for answers in (noisy, free))
+        known = [ExactSums(*own) for exact in used for own in by_part(exact.query, _flat(exact))]
+        sums, fewer = ([NoisySums(*own) for one in answers for own in by_part(*one)] for answers in (noisy, free))
         tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
-        if is_product(tree, fewer) or not is_product(
-            tree, sums
-        ):  # all answers of a query at a node are left out, or none
+        # All answers of a query at a node are left out, or none.
+        if is_product(tree, fewer) or not is_product(tree, sums):
             sums = fewer
         levels, found = tree.levels, tree_form(tree, sums, known)
         ignored += [f"cells that must be 0 {own!r}" for own in equal if _says_zero(own)]
@@ -350,7 +311,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
                 f"gls takes tables of more than {MOST_CELLS:,} cells only where they are a tree: {reason}"
             ) from None
         used, free = equal, _without(noisy, equal)
-        found = whole_estimate(frame, free, [(own.query, own.values.reshape(-1).astype(np.float64)) for own in equal])
+        found = whole_estimate(frame, free, [(own.query, _flat(own)) for own in equal])
     fixed = [np.flatnonzero(before[2] != after[2]) for before, after in zip(noisy, free, strict=True)]
     if count := sum(map(len, fixed)):
         ignored.append(f"{count} noisy answers that exact ones determine")
@@ -359,6 +320,10 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
         if rows.size:
             _check(measured, rows, estimate, FALSE_ALARMS / count)
     return estimate
+
+
+def _flat(exact: Exact) -> Floats:
+    return exact.values.reshape(-1).astype(np.float64)
 
 
 def _without(noisy: Answers, exact: Sequence[Exact]) -> Answers:
@@ -383,33 +348,6 @@ def _check(measured: Measured, rows: npt.NDArray[np.intp], estimate: LinearEstim
             f"the noisy answer {measured.query.answer_name(int(rows[worst]))} is {stated[worst] + off[worst]:.10g}, and exact answers "
             f"say that it is {stated[worst]:.10g}: noise of {law} is so far off with a probability of at most {chance[worst]:.0e}"
         )
-
-
-def _noisy(measured: Measured) -> tuple[Query, Floats, Floats]:
-    """The answers of a measurement and the inverse variances of their noise, flat."""
-    law, name = measured.law, measured.name or repr(measured)
-    if law.keeps_invariants or not (law.additive and law.independent):
-        raise ValueError(f"gls needs independent noise that is added, and {law.name!r} of {name} is none")
-    found = law.variance(measured.query.shape)
-    if found is None:
-        raise ValueError(f"gls needs the variance of the noise, and that of {law.name!r} of {name} is not known")
-    variance = np.broadcast_to(np.asarray(found, dtype=np.float64), measured.query.shape).reshape(-1)
-    hidden = measured.unmeasured.reshape(-1)
-    wrong = np.flatnonzero(~hidden & ~((variance > 0.0) & np.isfinite(variance)))
-    if wrong.size:
-        answer = measured.query.answer_name(int(wrong[0]))
-        raise ValueError(
-            f"gls needs noise of positive, finite variance, and that of {name} at {answer} is {variance[wrong[0]]:g}; state "
-            "answers without noise as Exact"
-        )
-    values = np.where(hidden, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
-    return measured.query, values, np.where(hidden, 0.0, 1.0 / np.where(hidden, 1.0, variance))
-
-
-def _by_part(query: Query, *answers: Floats) -> Iterable[tuple[Any, ...]]:
-    """Answers part by part; NoStructure if there are weights."""
-    sum_parts([query])
-    return [(part, *(numbers[rows] for numbers in answers)) for part, rows in query.placed_parts]
 
 
 def _says_zero(exact: Exact) -> bool:

@@ -14,25 +14,7 @@ _OTHERWISE = "put the release into a model with bdp.observe and draw with bdp.sa
 
 
 def target_of(release: Release, family: str) -> Target:
-    """The posterior of a release's table under a prior of independent cells, in the form that chains take.
-
-    Parameters
-    ----------
-    release : Release
-        Of counts, with normal noise (discrete or not), independent in each answer, on sums of cells.
-    family : {"flat", "poisson", "negbin"}
-        Of the prior of a cell, see `bayesdp.fibers.Target`.
-
-
-    Examples
-    --------
-    >>> import bayesdp as bdp
-    >>> table = {"tract": ["a", "b"], "age": ["young", "old"]}
-    >>> noisy = bdp.Measured(bdp.Identity(table), [[3, 8], [0, 5]], bdp.noise.DiscreteGaussian(sigma=2.0))
-    >>> target = target_of(bdp.Release.from_published(table, [noisy], [bdp.Exact(bdp.Totals(table), 15)]), "negbin")
-    >>> target.family, len(target.terms)
-    ('negbin', 1)
-    """
+    """The posterior of a release's table under a prior of independent cells of a family, in the form that chains take."""
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     if release.about != "counts":
@@ -53,12 +35,8 @@ def noise_term(measured: Measured) -> NoiseTerm:
     law, query = measured.law, measured.query
     form = law.kernel_form
     # Noise that is cut off at bounds has the form of its free law, with factors besides that this form does not have.
-    if (
-        form is None
-        or form.kind != "gaussian"
-        or form.coordinates is not None
-        or law.support not in ("integers", "reals")
-    ):
+    normal = form is not None and form.kind == "gaussian" and form.coordinates is None
+    if not normal or law.support not in ("integers", "reals"):
         raise NotImplementedError(
             f"hierarchies take normal noise that is independent in each answer, and the law of {measured!r} is {law.name!r}: "
             f"{_OTHERWISE}"

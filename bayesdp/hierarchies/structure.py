@@ -18,7 +18,7 @@ from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.connectivity import connection, exact_classes
-from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, cell_codes, levels_of, tree_of
+from bayesdp.hierarchies.tree import Levels, NoStructure, Tree, levels_of, tree_of
 from bayesdp.queries import Query, SumPart
 
 type Floats = npt.NDArray[np.float64]
@@ -28,38 +28,17 @@ type Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Structure(Tree):
-    """A hierarchy: a tree, and what is published of the cells at its nodes.
+    """A hierarchy: a tree, and what is published of the cells at its nodes."""
 
-    Parameters
-    ----------
-    frame, axis, order, levels, path
-        See `Tree`.
-    answer_of : int64 array, shape (C, queries)
-        The sums in which each cell counts.
-    query_start : int64 array, shape (queries + 1,)
-        Sums of query q are numbered ``query_start[q] .. query_start[q + 1] - 1``.
-    free : bool array, shape (T, C)
-        Cells that may move.
-    exact_class : int64 array, shape (L, C)
-        Cells of one class count in the same exact sums of a node; -1 for those that count in none.
-    sum_class : int64 array, shape (C,)
-        Classes of cells whose sums have limits.
-    sum_lower, sum_upper : int64 arrays, shape (nodes, classes)
-    proved : bool
-        Whether the moves are proved to connect every table (`connectivity`).
-    claim : str
-        What is known of that, in words.
-    """
-
-    answer_of: Ints
-    query_start: Ints
-    free: Mask
-    exact_class: Ints
-    sum_class: Ints
-    sum_lower: Ints
+    answer_of: Ints  # the sums in which each cell counts, shape (C, queries)
+    query_start: Ints  # sums of query q are numbered query_start[q] .. query_start[q + 1] - 1, shape (queries + 1,)
+    free: Mask  # cells that may move, shape (T, C)
+    exact_class: Ints  # cells of one class count in the same exact sums of a node, -1: in none, shape (L, C)
+    sum_class: Ints  # classes of cells whose sums have limits, shape (C,)
+    sum_lower: Ints  # with `sum_upper`: these limits, shape (nodes, classes)
     sum_upper: Ints
-    proved: bool
-    claim: str
+    proved: bool  # whether the moves are proved to connect every table
+    claim: str  # what is known of that, in words
 
     @property
     def limited(self) -> bool:
@@ -81,12 +60,10 @@ class Structure(Tree):
 
     def where(self, part: SumPart) -> tuple[int, int, Ints]:
         """Where the answers of a part are: its level, its query, and its row for each node and sum, shape (nodes of it, sums)."""
-        rows = self.rows(part)
-        mine = cell_codes(rows[0])
-        for q, (start, end) in enumerate(zip(self.query_start[:-1], self.query_start[1:], strict=True)):
-            own = self.answer_of[:, q] - start
-            if end - start == mine.max() + 1 and np.array_equal(own, mine):
-                return self.level_of(part), q, rows[:, np.unique(own, return_index=True)[1]]
+        codes, rows = self.sums_of(part)
+        for q, start in enumerate(self.query_start[:-1]):
+            if np.array_equal(self.answer_of[:, q] - start, codes):
+                return self.level_of(part), q, rows
         raise NoStructure(f"the sums of {part.keep} are none of the hierarchy")
 
 
@@ -100,10 +77,9 @@ def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
 
 def structure_of(target: Target, leaves: str | None = None) -> Structure:
     """Find the hierarchy in a target."""
-    # `target`: fiber, noisy terms and prior family. `leaves`: the dimension of the leaves. If left out, one of which every answer
-    # keeps the label or that of a group (where there are both); of several, or if there is none, the one of which the most queries
-    # keep labels, then the one with the most levels, then one with group labels, and then the one with the most labels. The next
-    # one is tried where the first is none. NoStructure if there is none; it says why.
+    # `leaves`: the dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there
+    # are both); of several, or if there is none, the one of which the most queries keep labels, then the one with the most levels,
+    # then one with group labels, and then the one with the most labels. The next one is tried where the first is none.
     if target.family == "binomial" or target.bounded or target.open:
         raise NoStructure("cells have limits that the prior, or the rest of the model, gives them")
     for term in target.terms:
@@ -149,7 +125,7 @@ def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tu
         found.append((rank, levels))
     if not found:
         raise NoStructure(why)
-    return [(-rank[-1], levels) for rank, levels in sorted(found, key=lambda own: own[0], reverse=True)]
+    return [(-rank[-1], levels) for rank, levels in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
 
 def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
@@ -176,37 +152,26 @@ def _cell_by_cell(query: Query) -> bool:
 def _build(
     target: Target, tree: Tree, noisy: list[SumPart], exact: list[SumPart], limits: list[tuple[SumPart, Ints, bool]]
 ) -> Structure:
-    frame = target.fiber.frame
-    columns: list[Ints] = []
-    for part in noisy:
-        codes = cell_codes(tree.rows(part)[0])
-        if not any(np.array_equal(codes, own) for own in columns):
-            columns.append(codes)
-    cells = frame.size // len(tree.order)
-    columns.sort(key=lambda own: int(own.max()))
-    query_start = np.concatenate([[0], np.cumsum([int(own.max()) + 1 for own in columns])]).astype(np.int64)
-    answer_of = np.zeros((cells, len(columns)), dtype=np.int64)
-    for q, own in enumerate(columns):
-        answer_of[:, q] = own + query_start[q]
+    columns = list({codes.tobytes(): codes for codes in (tree.sums_of(part)[0] for part in noisy)}.values())
+    columns.sort(key=lambda codes: int(codes.max()))
+    query_start = np.concatenate([[0], np.cumsum([int(codes.max()) + 1 for codes in columns])]).astype(np.int64)
+    answer_of = np.zeros((tree.cells, len(columns)), dtype=np.int64)
+    for q, codes in enumerate(columns):
+        answer_of[:, q] = codes + query_start[q]
     exact_class = exact_classes(
-        len(tree.levels), cells, [(tree.level_of(part), cell_codes(tree.rows(part)[0])) for part in exact]
+        len(tree.levels), tree.cells, [(tree.level_of(part), tree.sums_of(part)[0]) for part in exact]
     )
-    sum_class = np.zeros(cells, dtype=np.int64)
-    classes = [cell_codes(tree.rows(part)[0]) for part, _, _ in limits]
-    if classes:
-        sum_class = classes[0]
-        odd = [part for (part, _, _), own in zip(limits, classes, strict=True) if not np.array_equal(own, sum_class)]
-        if odd:
-            first, other = (" x ".join(part.keep) or "nothing" for part in (limits[0][0], odd[0]))
-            raise NoStructure(f"limits are stated of sums that are cut in different ways: by {first} and by {other}")
+    stated = [tree.sums_of(part) for part, _, _ in limits]
+    sum_class = stated[0][0] if stated else np.zeros(tree.cells, dtype=np.int64)
+    odd = [part for (part, _, _), (own, _) in zip(limits, stated, strict=True) if not np.array_equal(own, sum_class)]
+    if odd:
+        first, other = (" x ".join(part.keep) or "nothing" for part in (limits[0][0], odd[0]))
+        raise NoStructure(f"limits are stated of sums that are cut in different ways: by {first} and by {other}")
     lower = np.full((tree.nodes, int(sum_class.max()) + 1), -UNBOUNDED, dtype=np.int64)
     upper = np.full(lower.shape, UNBOUNDED, dtype=np.int64)
-    one_cell = np.unique(sum_class, return_index=True)[1]
-    for part, values, above in limits:
-        nodes = tree.nodes_of(tree.level_of(part))
-        stated = values[tree.rows(part)[:, one_cell]]
-        side = upper if above else lower
-        side[nodes] = np.minimum(side[nodes], stated) if above else np.maximum(side[nodes], stated)
+    for (part, values, above), (_, rows) in zip(limits, stated, strict=True):
+        nodes, side = tree.nodes_of(tree.level_of(part)), upper if above else lower
+        side[nodes] = (np.minimum if above else np.maximum)(side[nodes], values[rows])
     free = _free_cells(target, tree, sum_class, lower, upper)
     proved, claim = connection(tree, exact_class, free, limited=bool(limits))
     return Structure(

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from bayesdp.frames import Frame
 from bayesdp.queries import SumPart
 
-__all__ = ["NoStructure", "Tree", "cell_codes", "levels_of", "tree_of"]
-
 type Ints = npt.NDArray[np.int64]
 type Levels = list[tuple[str, Ints]]
 
@@ -25,26 +23,13 @@ class NoStructure(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree whose leaves are the labels of one dimension, in an order in which the leaves of a node follow one another.
-
-    Parameters
-    ----------
-    frame : Frame
-    axis : int
-        The dimension of the leaves.
-    order : int64 array, shape (T,)
-        The leaves in the frame, in the order of the tree.
-    levels : tuple of str
-        What the levels are called, from the leaves up; the last one has one node, ``"all"`` where nothing names it.
-    path : int64 array, shape (T, L)
-        The nodes of each leaf, numbered from the leaves up.
-    """
+    """A tree whose leaves are the labels of one dimension, in an order in which the leaves of a node follow one another."""
 
     frame: Frame
-    axis: int
-    order: Ints
-    levels: tuple[str, ...]
-    path: Ints
+    axis: int  # the dimension of the leaves
+    order: Ints  # the leaves in the frame, in the order of the tree, shape (T,)
+    levels: tuple[str, ...]  # names, from the leaves up; the last one has one node, "all" where nothing names it
+    path: Ints  # the nodes of each leaf, numbered from the leaves up, shape (T, L)
 
     @property
     def nodes(self) -> int:
@@ -67,21 +52,25 @@ class Tree:
 
     def in_frame(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Leaves by cells as a flat table of the frame."""
-        shape = [n for axis, n in enumerate(self.frame.shape) if axis != self.axis]
-        back = np.empty((len(self.order), *shape), dtype=table.dtype)
-        back[self.order] = table.reshape(len(self.order), *shape)
+        back = np.empty((len(self.order), *self.cell_shape), dtype=table.dtype)
+        back[self.order] = table.reshape(back.shape)
         return np.moveaxis(back, 0, self.axis).reshape(-1)
 
-    def node_tables(self, counts: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Sums of the leaves of each node, cell by cell: shape (T, C) to (nodes, C)."""
-        first, last = self.node_range
-        running = np.concatenate([np.zeros((1, counts.shape[1]), dtype=counts.dtype), np.cumsum(counts, axis=0)])
-        return np.asarray(running[last] - running[first])
+    @property
+    def cells(self) -> int:
+        """Number of cells of a leaf."""
+        return self.frame.size // len(self.order)
+
+    @property
+    def cell_shape(self) -> tuple[int, ...]:
+        """The shape of a leaf: that of the frame without its leaves."""
+        return tuple(n for axis, n in enumerate(self.frame.shape) if axis != self.axis)
 
     def tables_by_level(
         self, counts: npt.NDArray[np.generic], most: int = 256
     ) -> Iterator[tuple[Ints, npt.NDArray[np.generic]]]:
-        """The same level by level from the leaves up, in blocks: nodes, and their tables. It takes no second table of the leaves."""
+        """Sums of the leaves of each node, shape (T, C) to (nodes, C), level by level from the leaves up, in blocks."""
+        # Yields nodes, and their tables. It takes no second table of the leaves.
         tables = counts
         for level in range(len(self.levels)):
             nodes = self.nodes_of(level)
@@ -104,7 +93,7 @@ class Tree:
 
     def level_of(self, part: SumPart) -> int:
         """The level whose nodes a part keeps."""
-        codes = _leaf_codes(part, self.axis)[self.order]
+        codes = part.codes[self.axis][self.order]
         for level, nodes in enumerate(self.path.T):
             if same_partition(codes, nodes):
                 return level
@@ -121,6 +110,12 @@ class Tree:
             row += code.reshape([-1 if i == axis else 1 for i in range(row.ndim)])
         return np.moveaxis(row, self.axis, 0).reshape(len(leaves), -1)
 
+    def sums_of(self, part: SumPart) -> tuple[Ints, Ints]:
+        """The sum in which each cell of a node counts, shape (C,), and the answer of each node and sum, shape (nodes, sums)."""
+        rows = self.rows(part)
+        codes = cell_codes(rows[0])
+        return codes, rows[:, np.unique(codes, return_index=True)[1]]
+
 
 def cell_codes(rows: Ints) -> Ints:
     """Numbers 0, 1, ... for the answers that the cells of a leaf count in, in the order of their first cells."""
@@ -130,14 +125,14 @@ def cell_codes(rows: Ints) -> Ints:
     return np.asarray(rank[inverse.reshape(-1)])
 
 
-def _leaf_codes(part: SumPart, axis: int) -> Ints:
-    codes = part.codes[axis]
-    return np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+def refines(fine: Ints, coarse: Ints) -> bool:
+    """Whether those of one class of `fine` are in one class of `coarse`."""
+    return bool(np.unique(np.stack([fine, coarse]), axis=1).shape[1] == len(np.unique(fine)))
 
 
 def same_partition(one: Ints, other: Ints) -> bool:
-    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
-    return bool(pairs == len(np.unique(one)) == len(np.unique(other)))
+    """Whether two numberings have the same classes."""
+    return len(np.unique(one)) == len(np.unique(other)) and refines(one, other)
 
 
 def levels_of(frame: Frame, axis: int, parts: Sequence[SumPart]) -> Levels:
@@ -145,14 +140,14 @@ def levels_of(frame: Frame, axis: int, parts: Sequence[SumPart]) -> Levels:
     size = frame.shape[axis]
     named: Levels = [(frame.dims[axis], np.arange(size, dtype=np.int64))]
     for part in parts:
-        codes = _leaf_codes(part, axis)
+        codes = part.codes[axis]
         if not any(same_partition(codes, own) for _, own in named):
             named.append((part.levels[axis] or "all", codes))
     if len(np.unique(named[-1][1])) > 1 and not any(own.max() == 0 for _, own in named):
         named.append(("all", np.zeros(size, dtype=np.int64)))
     named.sort(key=lambda own: -len(np.unique(own[1])))
     for (fine, below), (coarse, above) in itertools.pairwise(named):
-        if len(np.unique(np.stack([below, above]), axis=1).T) != len(np.unique(below)):
+        if not refines(below, above):
             raise NoStructure(f"the groups {fine!r} and {coarse!r} of {frame.dims[axis]!r} do not nest")
     return named
 

@@ -5,60 +5,35 @@ Weighted sums of the cells of one node, such as published codes: which node each
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp.hierarchies.axes import Axis
-from bayesdp.hierarchies.coordinates import Codes
-from bayesdp.hierarchies.statements import (
-    Known,
-    Noisy,
-    axes_of,
-    codes_of,
-    flat_codes,
-    in_part,
-    is_product,
-    level_data,
-    node_codes,
-)
-from bayesdp.hierarchies.structure import sum_parts
+from bayesdp.hierarchies.statements import ExactSums, NoisySums, axes_of, codes_of, in_part, is_product, level_data
 from bayesdp.hierarchies.tree import NoStructure, Tree
-from bayesdp.hierarchies.two_pass import LevelEstimate, tree_estimate
+from bayesdp.hierarchies.two_pass import Axis, LevelEstimate, tree_estimate
 from bayesdp.queries import MatrixPart, Query, SumPart
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows with the same weights at nodes of one level.
-
-    Parameters
-    ----------
-    level : int
-    rows : int64 array
-        Their places in the part.
-    nodes : int64 array, of the same shape
-        The node of each, numbered from 0 within the level.
-    weights : float64 array, shape (C,)
-        Of the cells of a node, in the order of the tree.
-    """
+class _Rows(NamedTuple):
+    """Rows with the same weights at nodes of one level."""
 
     level: int
-    rows: Ints
-    nodes: Ints
-    weights: Floats
+    rows: list[int]  # their places in the part
+    nodes: list[int]  # the node of each, numbered from 0 within the level
+    weights: Floats  # of the cells of a node, in the order of the tree, shape (C,)
 
 
-def rows_at_nodes(tree: Tree, part: MatrixPart) -> list[Rows]:
+def _rows_at_nodes(tree: Tree, part: MatrixPart) -> Iterable[_Rows]:
     """Sort the rows of a part by level and weights; those that add up nothing are left out."""
-    leaves = len(tree.order)
-    cells = tree.frame.size // leaves
+    cells = tree.cells
     place = np.empty(tree.frame.size, dtype=np.int64)
     place[np.asarray(tree.leaves_by_cells(np.arange(tree.frame.size))).reshape(-1)] = np.arange(tree.frame.size)
     # The level and node of each span of leaves; of equal spans, the lowest.
@@ -67,7 +42,7 @@ def rows_at_nodes(tree: Tree, part: MatrixPart) -> list[Rows]:
     for level in range(len(tree.levels)):
         for number, node in enumerate(tree.nodes_of(level).tolist()):
             spans.setdefault((int(first[node]), int(last[node])), (level, number))
-    found: dict[tuple[int, bytes, bytes], tuple[list[int], list[int]]] = {}
+    found: dict[tuple[int, bytes], _Rows] = {}
     matrix = part.matrix
     for row in range(part.rows):
         own = slice(matrix.indptr[row], matrix.indptr[row + 1])
@@ -78,23 +53,20 @@ def rows_at_nodes(tree: Tree, part: MatrixPart) -> list[Rows]:
         at, weight = at[order], matrix.data[own][order]
         start, end = int(at[0]) // cells, int(at[-1]) // cells + 1
         span = spans.get((start, end))
-        own_cells, own_weights = at[: len(at) // (end - start)] - start * cells, weight[: len(at) // (end - start)]
-        expected = (np.arange(start, end)[:, None] * cells + own_cells).reshape(-1)
-        alike = np.array_equal(at, expected) and np.array_equal(weight, np.tile(own_weights, end - start))
+        each = len(at) // (end - start)
+        expected = (np.arange(start, end)[:, None] * cells + at[:each] - start * cells).reshape(-1)
+        alike = np.array_equal(at, expected) and np.array_equal(weight, np.tile(weight[:each], end - start))
         if span is None or not alike:
             raise ValueError(
                 f"the answer {part.name(row)!r} is no sum of the cells of one node of the tree, with the same weights at each of its "
                 f"leaves; levels are {', '.join(tree.levels)}"
             )
-        rows, nodes = found.setdefault((span[0], own_cells.tobytes(), own_weights.tobytes()), ([], []))
-        rows.append(row)
-        nodes.append(span[1])
-    listed = []
-    for (level, own_cells_, own_weights_), (rows, nodes) in found.items():
         weights = np.zeros(cells)
-        weights[np.frombuffer(own_cells_, dtype=np.int64)] = np.frombuffer(own_weights_, dtype=np.int64)
-        listed.append(Rows(level, np.asarray(rows), np.asarray(nodes), weights))
-    return listed
+        weights[at[:each] - start * cells] = weight[:each]
+        alike_rows = found.setdefault((span[0], weights.tobytes()), _Rows(span[0], [], [], weights))
+        alike_rows.rows.append(row)
+        alike_rows.nodes.append(span[1])
+    return found.values()
 
 
 MOST_ENTRIES = 3 * 10**7
@@ -109,66 +81,38 @@ _LARGE = 1e6
 
 @dataclass(frozen=True, eq=False)
 class TreeForm:
-    """Estimates of the nodes of a tree, from the leaves up.
-
-    `product`: the cells of a node have their dimensions, otherwise they are one. `near`: the table of whole numbers, shape
-    ``(*table)``, from which estimates are counted, so that answers with little noise keep their digits.
-    """
+    """Estimates of the nodes of a tree, from the leaves up."""
 
     tree: Tree
     estimates: tuple[LevelEstimate, ...]
-    product: bool
-    near: npt.NDArray[np.int64]
-
-    def _codes(self, part: SumPart) -> Codes:
-        return codes_of(self.tree, part) if self.product else flat_codes(self.tree, part)
+    product: bool  # whether the cells of a node have their dimensions, otherwise they are one
+    near: Ints  # a table of whole numbers from which estimates are counted: answers with little noise keep their digits
 
     def answers(self, query: Query) -> tuple[Floats, Floats]:
         """Estimates of the answers, and their variances."""
-        means, variances = [], []
-        for part in query.parts:
-            if isinstance(part, MatrixPart):
-                mean, variance = self._weighted(part)
-                means.append(mean)
-                variances.append(variance)
-                continue
-            found = self.estimates[self._level(part)]
-            codes = self._codes(part)
-            means.append(in_part(self.tree, part, found.sums(codes)))
-            variances.append(in_part(self.tree, part, found.variance(codes)))
-        return np.concatenate(means) + query.apply(self.near).reshape(-1), np.concatenate(variances)
+        found = [self._weighted(part) if isinstance(part, MatrixPart) else self._sums(part) for part in query.parts]
+        mean, variance = (np.concatenate(own) for own in zip(*found, strict=True))
+        return mean + query.apply(self.near).reshape(-1), variance
 
     def _weighted(self, part: MatrixPart) -> tuple[Floats, Floats]:
         """The same for sums with weights, each of the cells of one node."""
         mean, variance = np.zeros(part.rows), np.zeros(part.rows)
-        for own in rows_at_nodes(self.tree, part):
+        for own in _rows_at_nodes(self.tree, part):
             found = self.estimates[own.level]
             mean[own.rows] = found.cells[own.nodes] @ own.weights
             variance[own.rows] = found.variance_of(own.weights)[own.nodes]
         return mean, variance
 
-    def covariance(self, query: Query, node: object = None) -> Floats:
-        """Covariances of the answers of a query at one node."""
-        [part, *more] = sum_parts([query])
-        if more:
-            raise ValueError("covariance takes a query of one part: sums by the same labels")
-        level, name = self._level(part), part.levels[self.tree.axis]
-        if name is None:
-            if node is not None:
-                raise ValueError(f"node must be None: the query adds up all of {self.tree.levels[0]!r}, got {node!r}")
-            return self.estimates[level].covariance(self._codes(part), 0)
-        labels = part.answer_labels[part.keep.index(name)]
-        if node not in labels:
-            raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
-        [place] = np.flatnonzero(node_codes(self.tree, part, level) == labels.index(node))
-        return self.estimates[level].covariance(self._codes(part), int(place))
-
-    def _level(self, part: SumPart) -> int:
+    def _sums(self, part: SumPart) -> tuple[Floats, Floats]:
+        """The same for sums by labels."""
+        tree = self.tree
         try:
-            return self.tree.level_of(part)
+            found = self.estimates[tree.level_of(part)]
         except NoStructure:
-            name = part.levels[self.tree.axis]
-            raise ValueError(f"{name!r} is no level of the tree; levels are {', '.join(self.tree.levels)}") from None
+            name = part.levels[tree.axis]
+            raise ValueError(f"{name!r} is no level of the tree; levels are {', '.join(tree.levels)}") from None
+        codes = codes_of(tree, part, self.product)
+        return in_part(tree, part, found.sums(codes)), in_part(tree, part, found.variance(codes))
 
     @property
     def words(self) -> str:
@@ -178,12 +122,10 @@ class TreeForm:
         return f"{nodes}; {self.tree.frame.size // sizes[0]} cells each"
 
 
-def tree_form(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known]) -> TreeForm:
-    """Estimate a hierarchy; Unidentified and Contradiction as in `tree_estimate`.
-
-    NoStructure where answers of a query at a node differ in their variances and cells are too many for all covariances, or where
-    noise is of so different sizes that rounding errors would matter.
-    """
+def tree_form(tree: Tree, noisy: Sequence[NoisySums], known: Sequence[ExactSums]) -> TreeForm:
+    """Estimate a hierarchy; Unidentified and Contradiction as in `tree_estimate`."""
+    # NoStructure where answers of a query at a node differ in their variances and cells are too many for all covariances, or where
+    # noise is of so different sizes that rounding errors would matter.
     used = [own for own in noisy if own.precision.any()]
     sharp = max(used, key=lambda own: own.precision.max(), default=None)
     least = min((own.precision[own.precision > 0.0].min() for own in used), default=np.inf)
@@ -194,17 +136,13 @@ def tree_form(tree: Tree, noisy: Sequence[Noisy], known: Sequence[Known]) -> Tre
             "binary64 numbers; state as Exact what is nearly exact"
         )
     product = is_product(tree, noisy)
-    cells = tree.frame.size // len(tree.order)
-    if not product and tree.nodes * cells**2 > MOST_ENTRIES:
+    if not product and tree.nodes * tree.cells**2 > MOST_ENTRIES:
         raise NoStructure(
-            f"answers of one query at a node differ in their variances, or some are missing, and {tree.nodes} nodes of {cells} "
+            f"answers of one query at a node differ in their variances, or some are missing, and {tree.nodes} nodes of {tree.cells} "
             f"cells are too many for a covariance of all cells each, which is done up to {MOST_ENTRIES:,} entries"
         )
-    axes = (
-        axes_of(tree, [*(own.part for own in noisy), *(own.part for own in known)])
-        if product
-        else [Axis(np.arange(cells))]
-    )
+    parts = [*(own.part for own in noisy), *(own.part for own in known)]
+    axes = axes_of(tree, parts) if product else [Axis(np.arange(tree.cells))]
     near = np.zeros(tree.frame.shape, dtype=np.int64)
     found = tree_estimate(axes, level_data(tree, noisy, known, product))
     if max((np.abs(own.values) * np.sqrt(own.precision)).max(initial=0.0) for own in noisy) > _LARGE:
