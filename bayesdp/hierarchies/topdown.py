@@ -17,9 +17,8 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.linalg import splu
 
 from bayesdp._text import printable
-from bayesdp.hierarchies.statements import NoisySums, by_node, by_part, codes_of, level_data, noisy_answers
-from bayesdp.hierarchies.structure import best_axis
-from bayesdp.hierarchies.tree import Tree, tree_of
+from bayesdp.hierarchies.released import NoisySums, by_node, by_part, codes_of, level_data, noisy_answers
+from bayesdp.hierarchies.structure import Tree, best_axis, tree_of
 from bayesdp.queries import SumPart
 from bayesdp.release import Release
 
