@@ -11,7 +11,7 @@ less held than these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise, product
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._random import seed_state
-from bayesdp.fibers import Target
+from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.hierarchies.kernel.crossing import LABELS, LAYERS, LEAVES, RECTANGLE, Directions, cross, keep
 from bayesdp.hierarchies.kernel.moves import PRECISION, RESIDUAL, ROOM, State
 from bayesdp.hierarchies.kernel.sweeps import (
@@ -48,10 +48,7 @@ from bayesdp.hierarchies.modes import (
     visits_of,
 )
 from bayesdp.hierarchies.start import start_table
-from bayesdp.hierarchies.structure import Structure, effective_levels, sum_parts
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, effective_levels, sum_parts
 
 _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
 """Prior family to beta of `kernel.moves`."""
@@ -98,16 +95,16 @@ class TreeChain:
         self.mix = moves_of(structure)
         self.tying: (
             int | None
-        ) = -1  # the query of a leaf whose sums tie cells together, None if there is none; not chosen yet
+        ) = -1  # the query of a leaf whose sums tie cells together, None if none does; not chosen yet
         self.crossing = Crossing(structure)
         self.families = np.zeros((0, 8), dtype=np.int64)
         self.keeping: Directions | None = None
         self._labels = np.zeros(LABELS, dtype=np.int64)
         # Rows in half of the memory: there are as many as noisy answers.
-        found = [(term, map(structure.where, sum_parts([term.query]))) for term in target.terms]
-        self._places = [
-            (term, [(level, q, rows.astype(np.int32)) for level, q, rows in parts]) for term, parts in found
-        ]
+        self._places: list[tuple[NoiseTerm, list[tuple[int, int, npt.NDArray[np.int32]]]]] = []
+        for term in target.terms:
+            parts = map(structure.where, sum_parts([term.query]))
+            self._places.append((term, [(level, q, rows.astype(np.int32)) for level, q, rows in parts]))
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._values: Sequence[Floats] = [term.values for term in target.terms]
         leaves, cells = structure.free.shape
@@ -168,11 +165,10 @@ class TreeChain:
 
     def set_prior(self, theta: Floats, shape: Floats) -> None:
         """Set log weights and shapes of the prior, one a cell of the frame."""
-        every = (
-            np.broadcast_to(np.asarray(own, dtype=np.float64), self.structure.frame.size) for own in (theta, shape)
-        )
-        weights, shapes = (np.asarray(self.structure.leaves_by_cells(own), dtype=np.float64) for own in every)
-        self.set_cells(weights, shapes if self.target.family == "negbin" else np.ones((1, weights.shape[1])))
+        structure = self.structure
+        every = (np.broadcast_to(np.asarray(own, dtype=np.float64), structure.frame.size) for own in (theta, shape))
+        weights, shapes = (np.asarray(structure.leaves_by_cells(own), dtype=np.float64) for own in every)
+        self.set_cells(weights, shapes if self.target.family == "negbin" else np.ones((1, structure.cells)))
 
     def set_cells(self, theta: Floats, alpha: Floats) -> None:
         """Set log weights and alphas of the prior (see `kernel.moves`) in the order of the tree."""
@@ -312,35 +308,29 @@ class TreeChain:
 
     def _swept(self, sweeps: int, kept: Ints) -> int:
         """Sweep, and keep tables; moves that few tables need are compiled, and taken, only where they are needed."""
-        crosses = bool(len(self.families) and self.mix[CROSSING])
         keeping, free, percent = self.keeping, len(self.state.free_cell), int(self.mix[KEEPING])
         times = max(free * percent // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
-        keeping = keeping if percent else None
-        if not crosses and keeping is None and not self.mix[SUMS]:
+        more: list[Callable[[int], int]] = []  # of 1, or of 0 to have them compiled
+        if self.mix[SUMS]:
+            more.append(lambda once: add_lines(self.state, int(once * self.mix[SUMS])))
+        if len(self.families) and self.mix[CROSSING]:
+            more.append(lambda once: cross(self.state, self.families, int(once * self.mix[CROSSING]), self._labels))
+        if keeping is not None and percent:
+            more.append(lambda once: keep(self.state, keeping, once * times, EXCHANGES))
+        if not more:
             return int(sweep(self.state, self.mix, sweeps, kept))
         changed, nothing = 0, kept[:0]
         if not sweeps:  # asked for to have all that is needed compiled
             sweep(self.state, self.mix, 0, nothing)
-            add_lines(self.state, 0)
-            if crosses:
-                cross(self.state, self.families, 0, self._labels)
-            if keeping is not None:
-                keep(self.state, keeping, 0, EXCHANGES)
+            for move in more:
+                move(0)
         for draw in range(max(len(kept), 1)):
             for _ in range(sweeps):
-                changed += int(sweep(self.state, self.mix, 1, nothing))
-                if self.mix[SUMS]:
-                    changed += int(add_lines(self.state, self.mix[SUMS]))
-                if crosses:
-                    changed += int(cross(self.state, self.families, self.mix[CROSSING], self._labels))
-                if keeping is not None:
-                    changed += int(keep(self.state, keeping, times, EXCHANGES))
+                changed += int(sweep(self.state, self.mix, 1, nothing)) + sum(int(move(1)) for move in more)
             if len(kept):
                 kept[draw] = self.state.counts
         return changed
 
-
-type Mask = npt.NDArray[np.bool_]
 
 FREER = 10.0
 """Moves are taken, or missed, whose curvature is smaller than that of all others by this factor: they go three times as far."""

@@ -31,15 +31,23 @@ from bayesdp.hierarchies.released import (
     is_product,
     level_data,
     noisy_answers,
+    places_of,
 )
-from bayesdp.hierarchies.structure import NoStructure, Tree, best_axis, levels_of, same_partition, tree_of
+from bayesdp.hierarchies.structure import (
+    Floats,
+    Ints,
+    NoStructure,
+    Tree,
+    best_axis,
+    levels_of,
+    same_partition,
+    sum_parts,
+    tree_of,
+)
 from bayesdp.hierarchies.two_pass import Axis, LevelEstimate, Unidentified, tree_estimate
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.release import Release
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 MOST_CELLS = 2000
 """Tables of more cells are not estimated as a whole: the time grows with the third power."""
@@ -68,6 +76,13 @@ class WholeForm:
         """Estimates of the answers, and their variances."""
         weights = _combined(query.matrix @ self.inverse)
         return weights @ self.whole + weights @ self.rest, np.square(weights @ self.root).sum(axis=1)
+
+    def covariance(self, query: Query, node: object = None) -> Floats:
+        """Covariances of all answers of a query."""
+        if node is not None:
+            raise ValueError(f"node must be None where a table is estimated as a whole, got {node!r}")
+        spread = _combined(query.matrix @ self.inverse) @ self.root
+        return np.asarray(spread @ spread.T)
 
     @property
     def words(self) -> str:
@@ -152,6 +167,7 @@ class _Form(Protocol):
     @property
     def words(self) -> str: ...
     def answers(self, query: Query) -> tuple[Floats, Floats]: ...
+    def covariance(self, query: Query, node: object = None) -> Floats: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +175,7 @@ class LinearEstimate:
     """Best linear unbiased estimates of sums of a table, with their standard errors.
 
     Nonnegativity, whole numbers, limits and cells of a hierarchy that must be 0 are not looked at: estimates can be negative, and
-    intervals are those of normal errors. Covariances follow from the standard errors of sums with weights (`LinearQuery`).
+    intervals are those of normal errors.
 
     Attributes
     ----------
@@ -197,6 +213,29 @@ class LinearEstimate:
         width = _normal_width(level) * sd
         return mean - width, mean + width
 
+    def covariance(self, query: Query, node: object = None) -> Floats:
+        """Covariances of the errors of the answers of a query at one node.
+
+        Parameters
+        ----------
+        query : Query
+            Sums by one set of labels.
+        node : label, optional
+            Of the level of the tree that the query keeps; None where it keeps none, and where `levels` is empty.
+
+        Returns
+        -------
+        float64 array, shape (answers, answers)
+            Of the answers at this node in their order, or of all answers.
+
+        Raises
+        ------
+        ValueError
+            If there is no such node.
+        """
+        self._check(query)
+        return self.form.covariance(query, node)
+
     def to_dataset(self, query: Query, level: float = 0.95) -> xr.Dataset:
         """The answers with their labels: variables ``mean``, ``sd``, ``lower`` and ``upper``.
 
@@ -216,12 +255,15 @@ class LinearEstimate:
         return found
 
     def _answers(self, query: Query) -> tuple[Floats, Floats]:
-        if not query.frame.same_cells(self.frame):
-            raise ValueError("query must be about the release's table (same dimensions and labels)")
+        self._check(query)
         mean, variance = self.form.answers(query)
         fixed = determined_answers(query, self.exact)
         mean, variance = np.where(fixed, np.rint(mean), mean), np.where(fixed, 0.0, variance)
         return mean.reshape(query.shape), np.sqrt(np.maximum(variance, 0.0)).reshape(query.shape)
+
+    def _check(self, query: Query) -> None:
+        if not query.frame.same_cells(self.frame):
+            raise ValueError("query must be about the release's table (same dimensions and labels)")
 
 
 def _normal_width(level: float) -> float:
@@ -462,14 +504,30 @@ class TreeForm:
 
     def _sums(self, part: SumPart) -> tuple[Floats, Floats]:
         """The same for sums by labels."""
-        tree = self.tree
+        found, codes = self.estimates[self._level(part)], codes_of(self.tree, part, self.product)
+        return in_part(self.tree, part, found.sums(codes)), in_part(self.tree, part, found.variance(codes))
+
+    def covariance(self, query: Query, node: object = None) -> Floats:
+        """Covariances of the answers of a query at one node."""
+        [part, *more] = sum_parts([query])
+        if more:
+            raise ValueError("covariance takes a query of one part: sums by the same labels")
+        level, name, place = self._level(part), part.levels[self.tree.axis], 0
+        if name is None and node is not None:
+            raise ValueError(f"node must be None: the query adds up all of {self.tree.levels[0]!r}, got {node!r}")
+        if name is not None:
+            labels = part.answer_labels[part.keep.index(name)]
+            if node not in labels:
+                raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
+            [place] = np.flatnonzero(places_of(self.tree, part)[1] == labels.index(node))
+        return self.estimates[level].covariance(codes_of(self.tree, part, self.product), int(place))
+
+    def _level(self, part: SumPart) -> int:
         try:
-            found = self.estimates[tree.level_of(part)]
+            return self.tree.level_of(part)
         except NoStructure:
-            name = part.levels[tree.axis]
-            raise ValueError(f"{name!r} is no level of the tree; levels are {', '.join(tree.levels)}") from None
-        codes = codes_of(tree, part, self.product)
-        return in_part(tree, part, found.sums(codes)), in_part(tree, part, found.variance(codes))
+            name = part.levels[self.tree.axis]
+            raise ValueError(f"{name!r} is no level of the tree; levels are {', '.join(self.tree.levels)}") from None
 
     @property
     def words(self) -> str:

@@ -28,13 +28,11 @@ from bayesdp._text import printable
 from bayesdp.hierarchies.kernel.moves import PRECISION, RESIDUAL, UNBOUNDED
 from bayesdp.hierarchies.kernel.sweeps import gather
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.structure import Structure, refines
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, refines
 
 if TYPE_CHECKING:
     from bayesdp.hierarchies.chain import TreeChain
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 DONORS = 8
 """Donors of a leaf in each pair class."""
@@ -122,8 +120,6 @@ def ragged(chosen: npt.NDArray[np.bool_], group: Ints) -> tuple[Ints, Ints]:
     table = starts[np.arange(len(chosen))[:, None] * groups + np.arange(groups + 1)]
     return table, cell[order].astype(np.int64)
 
-
-type Mask = npt.NDArray[np.bool_]
 
 FALSE_ALARMS = 0.01
 """Share of runs of chains that agree in which some group is reported, where their effective sample sizes are right."""

@@ -12,12 +12,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import NoStructure, Tree, refines, same_partition, sum_parts
+from bayesdp.hierarchies.structure import Floats, Ints, NoStructure, Tree, refines, same_partition, sum_parts
 from bayesdp.hierarchies.two_pass import Axis, Codes, LevelData
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise.base import NoiseLaw
@@ -63,10 +62,6 @@ def noise_term(measured: Measured) -> NoiseTerm:
     unmeasured = measured.unmeasured.reshape(-1)
     values = np.where(unmeasured, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
     return NoiseTerm(query, values, "gaussian", scale.reshape(-1).copy(), ~unmeasured)
-
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +117,7 @@ def codes_of(tree: Tree, part: SumPart, product: bool) -> Codes:
     """The sum in which each cell counts, dimension by dimension of a product, or on all cells of a leaf as one dimension."""
     if product:
         return tuple(None if part.levels[d] is None else part.codes[d] for d in _dims(tree)) or (None,)
-    code = np.zeros((), dtype=np.int64)
-    for d in _dims(tree):
-        code = code[..., None] * (int(part.codes[d].max()) + 1) + part.codes[d]
-    return (code.reshape(-1),)
+    return (tree.cell_codes(part),)
 
 
 def axes_of(tree: Tree, parts: Sequence[SumPart]) -> list[Axis]:
@@ -141,7 +133,7 @@ def axes_of(tree: Tree, parts: Sequence[SumPart]) -> list[Axis]:
     return found or [Axis.of(1, [])]
 
 
-def _places(tree: Tree, part: SumPart) -> tuple[list[int], Ints]:
+def places_of(tree: Tree, part: SumPart) -> tuple[list[int], Ints]:
     """How many labels a part tells apart on each dimension, and the place of each node of its level among those of the leaves."""
     first = tree.node_range[0][tree.nodes_of(tree.level_of(part))]
     return [int(codes.max()) + 1 for codes in part.codes], part.codes[tree.axis][tree.order][first]
@@ -149,14 +141,14 @@ def _places(tree: Tree, part: SumPart) -> tuple[list[int], Ints]:
 
 def by_node(tree: Tree, part: SumPart, values: Floats) -> Floats:
     """Answers of a part, shape (rows,), as an array of shape ``(nodes of its level, *sums)``, 1 where a dimension is summed over."""
-    sizes, nodes = _places(tree, part)
+    sizes, nodes = places_of(tree, part)
     found = np.moveaxis(values.reshape(sizes), tree.axis, 0)[nodes]
     return found if found.ndim > 1 else found[:, None]
 
 
 def in_part(tree: Tree, part: SumPart, answers: Floats) -> Floats:
     """The way back: shape ``(nodes, *sums)`` to (rows,)."""
-    sizes, nodes = _places(tree, part)
+    sizes, nodes = places_of(tree, part)
     found = np.empty((sizes[tree.axis], *(sizes[d] for d in _dims(tree))))
     found[nodes] = answers.reshape(len(nodes), *found.shape[1:])
     return np.moveaxis(found, 0, tree.axis).reshape(-1)

@@ -22,12 +22,9 @@ from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.hierarchies.modes import tying_query
 from bayesdp.hierarchies.released import ExactSums, NoisySums, axes_of, by_node, in_part, is_product, level_data
-from bayesdp.hierarchies.structure import Structure, refines
+from bayesdp.hierarchies.structure import Floats, Ints, Structure, refines
 from bayesdp.hierarchies.two_pass import Unidentified, tree_estimate
 from bayesdp.queries import SumPart
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _STEPS = 200
 """Steps of the search for a shift at most; some ten are usual, as the sums are piecewise linear in it."""
@@ -224,8 +221,8 @@ def _limits(structure: Structure, known: list[ExactSums]) -> list[Limits] | None
     # Limits that follow from those of the nodes below are left out.
     found: list[Limits] = []
     for own in known:
-        codes, rows = structure.sums_of(own.part)
-        found.append((structure.level_of(own.part), codes, own.values[rows], own.values[rows]))
+        values = own.values[structure.answers(own.part)]
+        found.append((structure.level_of(own.part), structure.cell_codes(own.part), values, values))
     lower = np.maximum(structure.sum_lower, 0).astype(np.float64)
     upper = np.where(structure.sum_upper >= UNBOUNDED, np.inf, structure.sum_upper)
     for level in range(len(structure.levels)):

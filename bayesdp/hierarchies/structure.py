@@ -47,7 +47,9 @@ from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.queries import Query, SumPart
 
+type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+type Mask = npt.NDArray[np.bool_]
 type Levels = list[tuple[str, Ints]]
 
 
@@ -138,25 +140,20 @@ class Tree:
         leaves = self.order[self.node_range[0][self.nodes_of(self.level_of(part))]]
         # Worked out for these leaves alone: `part.row_of_cell` is a whole table, and the part would keep it.
         codes = [code[leaves] if axis == self.axis else code for axis, code in enumerate(part.codes)]
-        row = np.zeros([len(code) for code in codes], dtype=np.int64)
-        for axis, (own, code) in enumerate(zip(part.codes, codes, strict=True)):
-            row *= int(own.max()) + 1
-            row += code.reshape([-1 if i == axis else 1 for i in range(row.ndim)])
+        row = np.ravel_multi_index(np.ix_(*codes), [int(code.max()) + 1 for code in part.codes])
         return np.moveaxis(row, self.axis, 0).reshape(len(leaves), -1)
 
-    def sums_of(self, part: SumPart) -> tuple[Ints, Ints]:
-        """The sum in which each cell of a node counts, shape (C,), and the answer of each node and sum, shape (nodes, sums)."""
-        rows = self.rows(part)
-        codes = cell_codes(rows[0])
-        return codes, rows[:, np.unique(codes, return_index=True)[1]]
+    def cell_codes(self, part: SumPart) -> Ints:
+        """The sum of a part in which each cell of a node counts, numbered in the order of their first cells, shape (C,)."""
+        codes = np.zeros((), dtype=np.int64)
+        for axis, own in enumerate(part.codes):
+            if axis != self.axis:
+                codes = codes[..., None] * (int(own.max()) + 1) + own
+        return codes.reshape(-1)
 
-
-def cell_codes(rows: Ints) -> Ints:
-    """Numbers 0, 1, ... for the answers that the cells of a leaf count in, in the order of their first cells."""
-    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return np.asarray(rank[inverse.reshape(-1)])
+    def answers(self, part: SumPart) -> Ints:
+        """The answer of a part that is about each node of its level and each sum, shape (nodes of the level, sums)."""
+        return self.rows(part)[:, np.unique(self.cell_codes(part), return_index=True)[1]]
 
 
 def refines(fine: Ints, coarse: Ints) -> bool:
@@ -198,10 +195,6 @@ def tree_of(frame: Frame, axis: int, levels: Levels) -> Tree:
     return Tree(frame, axis, order, tuple(name for name, _ in levels), path)
 
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
-
-
 @dataclass(frozen=True, eq=False)
 class Structure(Tree):
     """A hierarchy: a tree, and what is published of the cells at its nodes."""
@@ -236,10 +229,10 @@ class Structure(Tree):
 
     def where(self, part: SumPart) -> tuple[int, int, Ints]:
         """Where the answers of a part are: its level, its query, and its row for each node and sum, shape (nodes of it, sums)."""
-        codes, rows = self.sums_of(part)
+        codes = self.cell_codes(part)
         for q, start in enumerate(self.query_start[:-1]):
             if np.array_equal(self.answer_of[:, q] - start, codes):
-                return self.level_of(part), q, rows
+                return self.level_of(part), q, self.answers(part)
         raise NoStructure(f"the sums of {part.keep} are none of the hierarchy")
 
 
@@ -328,26 +321,24 @@ def _cell_by_cell(query: Query) -> bool:
 def _build(
     target: Target, tree: Tree, noisy: list[SumPart], exact: list[SumPart], limits: list[tuple[SumPart, Ints, bool]]
 ) -> Structure:
-    columns = list({codes.tobytes(): codes for codes in (tree.sums_of(part)[0] for part in noisy)}.values())
+    columns = list({codes.tobytes(): codes for codes in map(tree.cell_codes, noisy)}.values())
     columns.sort(key=lambda codes: int(codes.max()))
     query_start = np.concatenate([[0], np.cumsum([int(codes.max()) + 1 for codes in columns])]).astype(np.int64)
     answer_of = np.zeros((tree.cells, len(columns)), dtype=np.int64)
     for q, codes in enumerate(columns):
         answer_of[:, q] = codes + query_start[q]
-    exact_class = exact_classes(
-        len(tree.levels), tree.cells, [(tree.level_of(part), tree.sums_of(part)[0]) for part in exact]
-    )
-    stated = [tree.sums_of(part) for part, _, _ in limits]
-    sum_class = stated[0][0] if stated else np.zeros(tree.cells, dtype=np.int64)
-    odd = [part for (part, _, _), (own, _) in zip(limits, stated, strict=True) if not np.array_equal(own, sum_class)]
+    placed = [(tree.level_of(part), tree.cell_codes(part)) for part in exact]
+    exact_class = exact_classes(len(tree.levels), tree.cells, placed)
+    sum_class = tree.cell_codes(limits[0][0]) if limits else np.zeros(tree.cells, dtype=np.int64)
+    odd = [part for part, _, _ in limits if not np.array_equal(tree.cell_codes(part), sum_class)]
     if odd:
         first, other = (" x ".join(part.keep) or "nothing" for part in (limits[0][0], odd[0]))
         raise NoStructure(f"limits are stated of sums that are cut in different ways: by {first} and by {other}")
     lower = np.full((tree.nodes, int(sum_class.max()) + 1), -UNBOUNDED, dtype=np.int64)
     upper = np.full(lower.shape, UNBOUNDED, dtype=np.int64)
-    for (part, values, above), (_, rows) in zip(limits, stated, strict=True):
+    for part, values, above in limits:
         nodes, side = tree.nodes_of(tree.level_of(part)), upper if above else lower
-        side[nodes] = (np.minimum if above else np.maximum)(side[nodes], values[rows])
+        side[nodes] = (np.minimum if above else np.maximum)(side[nodes], values[tree.answers(part)])
     free = _free_cells(target, tree, sum_class, lower, upper)
     proved, claim = connection(tree, exact_class, free, limited=bool(limits))
     return Structure(

@@ -17,14 +17,10 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.linalg import splu
 
 from bayesdp._text import printable
-from bayesdp.hierarchies.released import NoisySums, by_node, by_part, codes_of, level_data, noisy_answers
-from bayesdp.hierarchies.structure import Tree, best_axis, tree_of
+from bayesdp.hierarchies.released import NoisySums, by_part, level_data, noisy_answers
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree, best_axis, tree_of
 from bayesdp.queries import SumPart
 from bayesdp.release import Release
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 _REGULAR = 1e-10  # pivot of a constraint that others imply, relative to the weights
 _WHOLE = 1e-6  # a number that is nearer to a whole one is whole
@@ -160,11 +156,10 @@ def _published(release: Release, leaves: str | None) -> _Published:
     ]
     limits: list[list[_Limits]] = [[] for _ in range(depth)]
     for part, sign, bounds in stated:
-        (codes,), value = codes_of(tree, part, product=False), by_node(tree, part, bounds.astype(np.float64))
-        value = value.reshape(len(value), -1)
+        value = bounds.astype(np.float64)[tree.answers(part)]
         lower = value if sign in ("=", ">=") else np.full(value.shape, -np.inf)
         upper = value if sign in ("=", "<=") else np.full(value.shape, np.inf)
-        limits[tree.level_of(part)].append(_Limits(codes, lower, upper))  # type: ignore[arg-type]
+        limits[tree.level_of(part)].append(_Limits(tree.cell_codes(part), lower, upper))
     used = [level for level in range(depth) if answers[level] or limits[level]]
     free: list[Mask] = [np.asarray(tree.leaves_by_cells(~zero), dtype=np.bool_)]
     for level in range(depth - 1):

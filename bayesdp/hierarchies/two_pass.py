@@ -83,6 +83,10 @@ class LevelEstimate:
             total += np.tensordot(own, sides @ sides.T, axes=2)
         return np.maximum(total, 0.0)
 
+    def covariance(self, codes: Codes, node: int) -> Floats:
+        """Covariances of the sums of one node, shape (sums, sums)."""
+        return self.space.covariance(codes, self.blocks, node)
+
 
 @dataclass(eq=False)
 class _Level:
@@ -346,6 +350,20 @@ class Coordinates:
                 return None
             found = found if contrast else np.kron(found, groups)
         return found
+
+    def covariance(self, codes: Codes, blocks: dict[Block, Floats], node: int) -> Floats:
+        """Covariances of the sums of one node: shape (sums, sums)."""
+        sizes = [len(axis.sums_of(own)) for axis, own in zip(self.axes, codes, strict=True)]
+        total = np.zeros((*sizes, *sizes))
+        for block, vector, rest in self._sides(codes):
+            shape = [1 if own else n for own, n in zip(block, sizes, strict=True)]
+            found = (vector @ blocks[block][node] @ vector.T).reshape(*shape, *shape)
+            for i, contrasts in enumerate(rest):
+                if contrasts is not None:
+                    at = [n if j in (i, i + len(sizes)) else 1 for j, n in enumerate([*sizes, *sizes])]
+                    found = found * (contrasts @ contrasts.T).reshape(at)
+            total += found
+        return total.reshape(math.prod(sizes), -1)
 
     def variance(self, codes: Codes, blocks: dict[Block, Floats]) -> Floats:
         """Variances of sums, shape ``(nodes, *sums)``."""

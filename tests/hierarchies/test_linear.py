@@ -219,6 +219,11 @@ def test_a_small_table_that_is_no_tree():
     found = gls(release)
     assert found.levels == ()
     _check(found, release, [bdp.Identity(frame), half, weighted, bdp.Totals(frame)])
+    np.testing.assert_allclose(
+        found.covariance(half), half.matrix @ _dense(release)[1] @ half.matrix.T.toarray(), atol=1e-8
+    )
+    with pytest.raises(ValueError, match="node must be None"):
+        found.covariance(half, "x")
 
 
 def test_leaves_that_do_not_say_what_their_cells_are():
@@ -238,14 +243,24 @@ def test_leaves_that_do_not_say_what_their_cells_are():
     _check(gls(release), release, [_query(*keep) for keep in EVERY])
 
 
-def test_covariances_at_a_node_are_in_sums_with_weights(release):
-    found, (_, covariance), rng = gls(release), _dense(release), np.random.default_rng(9)
-    for leaves in [[0], [3], [0, 2], [1, 3, 4], range(5)]:  # tracts, counties and all of them
-        rows = np.zeros((4, 5, 6), dtype=int)
-        rows[:, leaves] = rng.integers(-3, 4, (4, 1, 6))
-        query = bdp.LinearQuery(release.frame, rows.reshape(4, 30), list("abcd"))
-        expected = np.einsum("ri,ij,rj->r", rows.reshape(4, 30), covariance, rows.reshape(4, 30))
-        np.testing.assert_allclose(found.sd(query) ** 2, expected, rtol=0, atol=1e-8)
+def test_covariances_of_the_answers_at_a_node(release):
+    found, (_, covariance) = gls(release), _dense(release)
+    query = _query("tract", "kind", "age")
+    for tract, own in zip("abcde", np.arange(30).reshape(5, 6), strict=True):
+        np.testing.assert_allclose(found.covariance(query, tract), covariance[np.ix_(own, own)], rtol=0, atol=1e-8)
+    query = _query("county", "group")
+    rows = query.matrix[2:].toarray()  # east comes second
+    np.testing.assert_allclose(found.covariance(query, "east"), rows @ covariance @ rows.T, rtol=0, atol=1e-8)
+    rows = _query("age").matrix.toarray()
+    np.testing.assert_allclose(found.covariance(_query("age")), rows @ covariance @ rows.T, rtol=0, atol=1e-8)
+    for query, node, message in (
+        (_query("tract"), None, "node must be a label of 'tract', such as 'a', got None"),
+        (_query("tract"), "z", "node must be a label of 'tract', such as 'a', got 'z'"),
+        (_query("age"), "a", "node must be None"),
+        (_query("age") + _query("tract"), None, "one part"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            found.covariance(query, node)
 
 
 def test_labelled_output(release):

@@ -122,13 +122,12 @@ def test_it_is_dense_least_squares(name, seed):
             own = whole @ problem.covariance @ whole.T
             for codes in [odd, *(codes for codes, _, _ in problem.levels[number].queries)]:
                 matrix = _matrix(codes, sizes)
+                covariance = matrix @ own @ matrix.T
                 np.testing.assert_allclose(
                     found.sums(codes)[node].reshape(-1), matrix @ whole @ problem.estimate, atol=1e-8
                 )
-                variance = np.diag(matrix @ own @ matrix.T)
-                np.testing.assert_allclose(found.variance(codes)[node].reshape(-1), variance, atol=1e-8)
-            for weights in np.random.default_rng(seed).normal(size=(3, cells)):  # covariances of cells are in these
-                np.testing.assert_allclose(found.variance_of(weights)[node], weights @ own @ weights, atol=1e-8)
+                np.testing.assert_allclose(found.variance(codes)[node].reshape(-1), np.diag(covariance), atol=1e-8)
+                np.testing.assert_allclose(found.covariance(codes, node), covariance, atol=1e-8)
 
 
 def test_a_precision_an_answer():
@@ -154,8 +153,9 @@ def test_a_precision_an_answer():
     estimate, covariance = _dense(rows, right, weights, [], [])
     found = tree_estimate([Axis(every)], levels)
     np.testing.assert_allclose(found[0].cells.reshape(-1), estimate, atol=1e-8)
-    for own in [np.eye(3)[0], np.array([1.0, -2.0, 3.0])] @ _sums(thirds, 6):
-        np.testing.assert_allclose(found[0].variance_of(own)[1], own @ covariance[6:12, 6:12] @ own)
+    np.testing.assert_allclose(
+        found[0].covariance((thirds,), 1), _sums(thirds, 6) @ covariance[6:12, 6:12] @ _sums(thirds, 6).T
+    )
 
 
 def test_a_leaf_that_leaves_cells_open():
@@ -174,8 +174,7 @@ def test_exact_sums_stand_for_answers():
     )
     [found] = tree_estimate([axis], [level])
     np.testing.assert_allclose(found.cells, [[3.0, 7.0]])
-    np.testing.assert_allclose(found.variance((np.arange(2),)), [[0.25, 0.25]])
-    np.testing.assert_allclose(found.variance_of(np.array([1.0, -1.0])), [1.0])
+    np.testing.assert_allclose(found.covariance((np.arange(2),), 0), [[0.25, -0.25], [-0.25, 0.25]])
 
 
 @pytest.mark.parametrize("recodes", [[], [np.array([0, 1, 1])]])

@@ -44,11 +44,9 @@ import numpy.typing as npt
 
 from bayesdp._jit import compiled, inlined, inside
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.moves import ONE, State, meeting_level
+from bayesdp.hierarchies.kernel.moves import ONE, Ints, State, meeting_level
 from bayesdp.hierarchies.kernel.sweeps import draw_along, fall_of, near_leaf, other_leaf, take_step
 from bayesdp.moves.direction import draw_direction
-
-type Ints = npt.NDArray[np.int64]
 
 RECTANGLE, LAYERS, LEAVES = range(3)
 """Kinds of families: rectangles, walks across two labels of an axis, and walks across two leaves."""

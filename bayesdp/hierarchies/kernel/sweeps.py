@@ -11,7 +11,6 @@ step along it from its exact law.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp._jit import compiled, inlined, inside
 from bayesdp._numba import nb
@@ -23,6 +22,7 @@ from bayesdp.hierarchies.kernel.moves import (
     TWO,
     UNBOUNDED,
     ZERO,
+    Ints,
     State,
     draw_many,
     meeting_level,
@@ -31,8 +31,6 @@ from bayesdp.hierarchies.kernel.moves import (
     move_single,
     move_square,
 )
-
-type Ints = npt.NDArray[np.int64]
 
 IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR, CROSSING, KEEPING = range(
     12

@@ -16,11 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._numba import nb
-from bayesdp.hierarchies.structure import Structure, Tree
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, Tree
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 type Hyper = Mapping[str, Floats]
 
 
@@ -255,34 +252,15 @@ class GammaTerms(NamedTuple):
     large: Floats  # counts above 16 of shape i: ``large[start[i]:start[i + 1]]``
 
 
-@nb.njit(cache=True, error_model="numpy")
 def gather(counts: Ints, free: Mask, row: Ints, column: Ints, n: int) -> GammaTerms:
     """Sort the free counts, shape (T, C), by shape: that of leaf t and cell c is number ``row[t] + column[c]`` of n."""
-    above = np.zeros((n, _SMALL), dtype=np.int64)
-    start = np.zeros(n + 1, dtype=np.int64)
-    leaves, cells = counts.shape
-    for t in range(leaves):
-        for c in range(cells):
-            x = counts[t, c]
-            if x > 0 and free[t, c]:
-                i = row[t] + column[c]
-                above[i, min(x, _SMALL) - 1] += 1
-                if x > _SMALL:
-                    start[i + 1] += 1
-    for i in range(n):
-        for k in range(_SMALL - 2, -1, -1):
-            above[i, k] += above[i, k + 1]
-        start[i + 1] += start[i]
-    large = np.empty(start[n])
-    place = start[:-1].copy()
-    for t in range(leaves):
-        for c in range(cells):
-            x = counts[t, c]
-            if x > _SMALL and free[t, c]:
-                i = row[t] + column[c]
-                large[place[i]] = x
-                place[i] += 1
-    return GammaTerms(above, start, large)
+    leaf, cell = np.nonzero((counts > 0) & free)
+    x, shape = counts[leaf, cell], row[leaf] + column[cell]
+    most = np.bincount(shape * _SMALL + np.minimum(x, _SMALL) - 1, minlength=n * _SMALL).reshape(n, _SMALL)
+    above = np.ascontiguousarray(most[:, ::-1].cumsum(axis=1)[:, ::-1])
+    large, of = x[x > _SMALL], shape[x > _SMALL]
+    start = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=n))])
+    return GammaTerms(above, start, large[np.argsort(of, kind="stable")].astype(np.float64))
 
 
 @nb.njit(cache=True, error_model="numpy")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln
 
 from bayesdp._numba import nb
@@ -30,11 +29,7 @@ from bayesdp.hierarchies.priors.base import (
     slice_width,
     zeros_away,
 )
-from bayesdp.hierarchies.structure import Tree
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree
 
 
 class Lines(NamedTuple):
