@@ -65,6 +65,9 @@ _SMALL = 1_000
 _FEWEST = 50
 """Steps of a sweep along directions that keep precise answers, at least, of up to 40 free cells: they cost such tables little."""
 
+_FIXED = ("answer_of", "path", "free", "exact_class", "limited", "sum_class", "sum_lower", "sum_upper", "pair_class")
+"""Arrays of `State` that are those of the structure."""
+
 _MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
 """Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
@@ -113,11 +116,10 @@ class TreeChain:
         first, last = structure.node_range
         free_start, free_cell = ragged(structure.free, np.zeros(cells, dtype=np.int64))
         self.state = State(
+            **{name: getattr(structure, name) for name in _FIXED},
             generator=seed_state(rng),
             counts=np.zeros((leaves, cells), dtype=np.int64),
             answers=answers,
-            answer_of=structure.answer_of,
-            path=structure.path,
             first=first,
             last=last,
             theta=np.zeros((leaves, cells)),
@@ -125,13 +127,7 @@ class TreeChain:
             alpha=np.ones((1, cells)),
             alpha_row=np.zeros(leaves, dtype=np.int64),
             beta=_FAMILIES[target.family],
-            free=structure.free,
-            exact_class=structure.exact_class,
-            limited=structure.limited,
-            sum_class=structure.sum_class,
             sums=np.zeros(structure.sum_lower.shape, dtype=np.int64),
-            sum_lower=structure.sum_lower,
-            sum_upper=structure.sum_upper,
             group_start=np.zeros((leaves, 1), dtype=np.int64),
             group_cell=np.zeros(0, dtype=np.int64),
             free_start=np.append(free_start[:, 0], len(free_cell)),
@@ -139,7 +135,6 @@ class TreeChain:
             visits=np.ones(len(free_cell), dtype=np.int64),
             donor_start=np.zeros((leaves, int(structure.pair_class.max()) + 2), dtype=np.int64),
             donor_cell=np.zeros(0, dtype=np.int64),
-            pair_class=structure.pair_class,
             weights=np.zeros(ROOM),
             scratch=np.zeros((4, 64), dtype=np.int64),
             alphas=np.zeros(64),
@@ -334,7 +329,6 @@ class TreeChain:
 
 FREER = 10.0
 """Moves are taken, or missed, whose curvature is smaller than that of all others by this factor: they go three times as far."""
-
 
 WIDE = 4.0
 """Noise holds a move whose steps are at most half as long as a cell varies."""
