@@ -12,8 +12,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
-from bayesdp.hierarchies.axes import Axis
-from bayesdp.hierarchies.two_pass import LevelData, LevelEstimate, tree_estimate
+from bayesdp.hierarchies.two_pass import Axis, LevelData, LevelEstimate, tree_estimate
 
 type Floats = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp.hierarchies.baseline import onto_total, round_to_total
+from bayesdp.hierarchies.topdown import onto_total, round_to_total
 from bayesdp.noise import DiscreteLaplace
 
 __all__ = ["simulate"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bayesdp.hierarchies.baseline import topdown_like
 from bayesdp.hierarchies.linear import LinearEstimate, gls
-from bayesdp.hierarchies.split import split
+from bayesdp.hierarchies.released import split
+from bayesdp.hierarchies.topdown import topdown_like
 
 __all__ = ["LinearEstimate", "gls", "split", "topdown_like"]

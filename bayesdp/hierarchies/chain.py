@@ -1,8 +1,20 @@
-"""A table of a hierarchy that moves: what `bayesdp.fibers.Chain` is for tables in general."""
+"""A table of a hierarchy that moves: what `bayesdp.fibers.Chain` is for tables in general.
+
+And which precise answers of a leaf cut its cells across each other, so that moves must keep them. Along a direction that changes the
+sums of a query with precision P by +-1 in n places, the noise contributes n P to the curvature of the log-density: steps are about
+as long as one over its root. A difference along the axes F of a leaf has 2^|F| cells, and changes a query only if that tells the
+labels of every one of these axes apart; the same difference taken across two leaves has twice as many, and changes nothing at the
+node where they meet, and above. So the curvature of each kind of move follows from the published variances alone. Pairs of cells,
+and exchanges between leaves, are moves of every hierarchy (`bayesdp.hierarchies.kernel.sweeps`). Others are taken where they are far
+less held than these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -10,26 +22,36 @@ import numpy.typing as npt
 
 from bayesdp._random import seed_state
 from bayesdp.fibers import NoiseTerm, Target
-from bayesdp.hierarchies.connectivity import effective_levels
-from bayesdp.hierarchies.crossing import Crossing, mean_precisions, spread_of_cells
-from bayesdp.hierarchies.ends import chain_number, paired, to_ends
-from bayesdp.hierarchies.groups import donors_of, tied_groups, tied_siblings, tying_query, visits_of
-from bayesdp.hierarchies.kernel.crossing import LABELS, cross
-from bayesdp.hierarchies.kernel.keeping import Directions, keep
-from bayesdp.hierarchies.kernel.state import PRECISION, RESIDUAL, ROOM, State
-from bayesdp.hierarchies.kernel.sums import add_lines
-from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSSING, KEEPING, MIX, NEAR, SINGLE, SQUARES, SUMS, sweep
+from bayesdp.hierarchies.kernel.crossing import LABELS, LAYERS, LEAVES, RECTANGLE, Directions, cross, keep
+from bayesdp.hierarchies.kernel.moves import PRECISION, RESIDUAL, ROOM, State
+from bayesdp.hierarchies.kernel.sweeps import (
+    CROSS_CELLS,
+    CROSSING,
+    KEEPING,
+    MIX,
+    NEAR,
+    SINGLE,
+    SQUARES,
+    SUMS,
+    add_lines,
+    sweep,
+)
+from bayesdp.hierarchies.modes import (
+    chain_number,
+    donors_of,
+    paired,
+    ragged,
+    tied_groups,
+    tied_siblings,
+    to_ends,
+    tying_query,
+    visits_of,
+)
 from bayesdp.hierarchies.start import start_table
-from bayesdp.hierarchies.structure import Structure, sum_parts
-from bayesdp.moves.moves import Moves
-
-__all__ = ["TreeChain", "moves_of"]
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, effective_levels, sum_parts
 
 _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
-"""Prior family to beta of `kernel.state`."""
+"""Prior family to beta of `kernel.moves`."""
 
 _NEAR = 100
 """Exchanges of a cell with a leaf under the same node, in percent of its visits, where `tied_siblings` says so."""
@@ -42,6 +64,9 @@ _SMALL = 1_000
 
 _FEWEST = 50
 """Steps of a sweep along directions that keep precise answers, at least, of up to 40 free cells: they cost such tables little."""
+
+_FIXED = ("answer_of", "path", "free", "exact_class", "limited", "sum_class", "sum_lower", "sum_upper", "pair_class")
+"""Arrays of `State` that are those of the structure."""
 
 _MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
 """Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
@@ -66,41 +91,35 @@ def moves_of(structure: Structure) -> Ints:
 
 
 class TreeChain:
-    """A table that moves by whole sweeps.
-
-    Parameters
-    ----------
-    target : Target
-    structure : Structure
-        Of the same target.
-    rng : numpy.random.Generator
-        Seeds the generator of the moves.
-    """
+    """A table that moves by whole sweeps."""
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.target, self.structure = target, structure
         self.mix = moves_of(structure)
-        self._tying: int | None = -1  # none chosen yet
+        self.tying: (
+            int | None
+        ) = -1  # the query of a leaf whose sums tie cells together, None if none does; not chosen yet
         self.crossing = Crossing(structure)
         self.families = np.zeros((0, 8), dtype=np.int64)
         self.keeping: Directions | None = None
         self._labels = np.zeros(LABELS, dtype=np.int64)
-        self._places = [
-            (term, [_short(term, *structure.where(part)) for part in sum_parts([term.query])]) for term in target.terms
-        ]
+        # Rows in half of the memory: there are as many as noisy answers.
+        self._places: list[tuple[NoiseTerm, list[tuple[int, int, npt.NDArray[np.int32]]]]] = []
+        for term in target.terms:
+            parts = map(structure.where, sum_parts([term.query]))
+            self._places.append((term, [(level, q, rows.astype(np.int32)) for level, q, rows in parts]))
         self._scales: Sequence[Floats] = [term.scale for term in target.terms]
         self._values: Sequence[Floats] = [term.values for term in target.terms]
         leaves, cells = structure.free.shape
         answers = np.zeros((structure.nodes, int(structure.query_start[-1]), 2))
         self._noisy = np.zeros(answers.shape[:2])
         first, last = structure.node_range
-        free_start, free_cell = _free_cells(structure)
+        free_start, free_cell = ragged(structure.free, np.zeros(cells, dtype=np.int64))
         self.state = State(
+            **{name: getattr(structure, name) for name in _FIXED},
             generator=seed_state(rng),
             counts=np.zeros((leaves, cells), dtype=np.int64),
             answers=answers,
-            answer_of=structure.answer_of,
-            path=structure.path,
             first=first,
             last=last,
             theta=np.zeros((leaves, cells)),
@@ -108,21 +127,14 @@ class TreeChain:
             alpha=np.ones((1, cells)),
             alpha_row=np.zeros(leaves, dtype=np.int64),
             beta=_FAMILIES[target.family],
-            free=structure.free,
-            exact_class=structure.exact_class,
-            limited=structure.limited,
-            sum_class=structure.sum_class,
             sums=np.zeros(structure.sum_lower.shape, dtype=np.int64),
-            sum_lower=structure.sum_lower,
-            sum_upper=structure.sum_upper,
             group_start=np.zeros((leaves, 1), dtype=np.int64),
             group_cell=np.zeros(0, dtype=np.int64),
-            free_start=free_start,
+            free_start=np.append(free_start[:, 0], len(free_cell)),
             free_cell=free_cell,
             visits=np.ones(len(free_cell), dtype=np.int64),
             donor_start=np.zeros((leaves, int(structure.pair_class.max()) + 2), dtype=np.int64),
             donor_cell=np.zeros(0, dtype=np.int64),
-            pair_class=structure.pair_class,
             weights=np.zeros(ROOM),
             scratch=np.zeros((4, 64), dtype=np.int64),
             alphas=np.zeros(64),
@@ -133,27 +145,28 @@ class TreeChain:
         precision = self.state.answers[:, :, PRECISION]
         if self.mix[CROSS_CELLS] and tied_siblings(structure, precision):
             self.mix[NEAR] = _NEAR
-        asked = self._asks_for_keeping()
+        # Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in all
+        # leaves, or one leaf has all cells free.
+        free = structure.free[structure.free.any(axis=1)][:, structure.free.any(axis=0)]
+        asked = bool(self.missed or not (free.all(axis=0).any() or free.all(axis=1).any()))
         keeping = target.moves_keeping if asked or structure.free.sum() <= _SMALL else None
         if keeping is not None:
             width = max(64, 4 * keeping.longest)
-            self.keeping = _placed(keeping, structure, width)
+            place = np.divmod(structure.in_frame(np.arange(structure.frame.size)).astype(np.int64), cells)
+            work = (np.zeros(size, dtype=np.int64) for size in (width, width, width, structure.frame.size))
+            self.keeping = Directions(keeping.meta, keeping.cumulative, keeping.pool, *place, *work)
             self.state = self.state._replace(scratch=np.zeros((4, width), dtype=np.int64), alphas=np.zeros(width))
             self.mix[KEEPING] //= 1 if asked else 10
 
     def set_prior(self, theta: Floats, shape: Floats) -> None:
         """Set log weights and shapes of the prior, one a cell of the frame."""
         structure = self.structure
-        size = structure.frame.size
-        weights = structure.leaves_by_cells(np.broadcast_to(np.asarray(theta, dtype=np.float64), size))
-        rates = np.ones((1, weights.shape[1]))
-        if self.target.family == "negbin":
-            shapes = structure.leaves_by_cells(np.broadcast_to(np.asarray(shape, dtype=np.float64), size))
-            rates = np.asarray(shapes, dtype=np.float64)
-        self.set_cells(np.asarray(weights, dtype=np.float64), rates)
+        every = (np.broadcast_to(np.asarray(own, dtype=np.float64), structure.frame.size) for own in (theta, shape))
+        weights, shapes = (np.asarray(structure.leaves_by_cells(own), dtype=np.float64) for own in every)
+        self.set_cells(weights, shapes if self.target.family == "negbin" else np.ones((1, structure.cells)))
 
     def set_cells(self, theta: Floats, alpha: Floats) -> None:
-        """Set log weights and alphas of the prior (see `kernel.state`) in the order of the tree."""
+        """Set log weights and alphas of the prior (see `kernel.moves`) in the order of the tree."""
         # `theta`, `alpha`, shape (T, C) or (1, C): one row holds for all leaves. The arrays are not copied where they are
         # contiguous and may be written to.
         leaves = np.arange(len(self.state.counts))
@@ -185,25 +198,14 @@ class TreeChain:
         precision = answers[:, :, PRECISION]
         self._noisy = np.divide(weighted, precision, out=np.zeros_like(weighted), where=precision > 0.0)
         leaves = structure.path[:, 0]
-        mean = [
-            float(precision[leaves, a:b].mean())
-            for a, b in zip(structure.query_start[:-1], structure.query_start[1:], strict=True)
-        ]
+        mean = [float(precision[leaves, start:end].mean()) for start, end in pairwise(structure.query_start)]
         tying = tying_query(structure, np.array(mean))
-        if tying != self._tying:
-            self._tying = tying
+        if tying != self.tying:
+            self.tying = tying
             start_of, cell_of = tied_groups(structure, tying)
             self.state = self.state._replace(group_start=start_of, group_cell=cell_of)
         if self.crossing.possible:
             self.families = self.crossing.families(*self._held_by(precision))
-
-    def _asks_for_keeping(self) -> bool:
-        """Whether precise answers, or cells that are known, leave something to do for directions that keep them."""
-        # Squares of two leaves and two cells make up every closed walk through leaves and cells where one cell is free in all
-        # leaves, or one leaf has all cells free.
-        free = self.structure.free
-        own = free[free.any(axis=1)][:, free.any(axis=0)]
-        return bool(self.missed or not (own.all(axis=0).any() or own.all(axis=1).any()))
 
     @property
     def table(self) -> Ints:
@@ -216,7 +218,7 @@ class TreeChain:
         return self.state.group_start, self.state.group_cell
 
     def begin_apart(self, rng: np.random.Generator) -> None:
-        """Start at a random table near the linear estimate, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`)."""
+        """Start at a random table near the linear estimate, opposite to the other chain of its pair (`modes`)."""
         pair, second = paired(rng, chain_number(rng))
         start = start_table(self.target, self.structure, pair, opposite=second)
         self.load(np.asarray(self.structure.in_frame(start), dtype=np.int64))
@@ -235,11 +237,6 @@ class TreeChain:
         self.mix[: len(saved["mix"])] = saved["mix"]
         moving: dict[str, Any] = {name: saved[name] for name in _MOVING}
         self.state = self.state._replace(**moving)
-
-    @property
-    def tying(self) -> int | None:
-        """The query of a leaf whose sums tie cells together; None if there is none."""
-        return self._tying
 
     def _held_by(self, precision: Floats) -> tuple[Floats, float]:
         """What `Crossing` chooses by: mean precisions, and how widely a cell varies."""
@@ -266,10 +263,7 @@ class TreeChain:
         self.renew()
 
     def choose_donors(self, counts: npt.NDArray[np.generic]) -> None:
-        """Choose donors, and how often cells are visited, by typical counts, leaves by cells.
-
-        While draws are kept they must not change.
-        """
+        """Choose donors, and how often cells are visited, by typical counts, leaves by cells; not while draws are kept."""
         start, cell = donors_of(self.structure, counts)
         visits = visits_of(self.structure, counts)
         self.state = self.state._replace(donor_start=start, donor_cell=cell, visits=visits)
@@ -309,48 +303,191 @@ class TreeChain:
 
     def _swept(self, sweeps: int, kept: Ints) -> int:
         """Sweep, and keep tables; moves that few tables need are compiled, and taken, only where they are needed."""
-        crosses = bool(len(self.families) and self.mix[CROSSING])
         keeping, free, percent = self.keeping, len(self.state.free_cell), int(self.mix[KEEPING])
         times = max(free * percent // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
-        keeping = keeping if percent else None
-        if not crosses and keeping is None and not self.mix[SUMS]:
+        more: list[Callable[[int], int]] = []  # of 1, or of 0 to have them compiled
+        if self.mix[SUMS]:
+            more.append(lambda once: add_lines(self.state, int(once * self.mix[SUMS])))
+        if len(self.families) and self.mix[CROSSING]:
+            more.append(lambda once: cross(self.state, self.families, int(once * self.mix[CROSSING]), self._labels))
+        if keeping is not None and percent:
+            more.append(lambda once: keep(self.state, keeping, once * times, EXCHANGES))
+        if not more:
             return int(sweep(self.state, self.mix, sweeps, kept))
         changed, nothing = 0, kept[:0]
         if not sweeps:  # asked for to have all that is needed compiled
             sweep(self.state, self.mix, 0, nothing)
-            add_lines(self.state, 0)
-            if crosses:
-                cross(self.state, self.families, 0, self._labels)
-            if keeping is not None:
-                keep(self.state, keeping, 0, EXCHANGES)
+            for move in more:
+                move(0)
         for draw in range(max(len(kept), 1)):
             for _ in range(sweeps):
-                changed += int(sweep(self.state, self.mix, 1, nothing))
-                if self.mix[SUMS]:
-                    changed += int(add_lines(self.state, self.mix[SUMS]))
-                if crosses:
-                    changed += int(cross(self.state, self.families, self.mix[CROSSING], self._labels))
-                if keeping is not None:
-                    changed += int(keep(self.state, keeping, times, EXCHANGES))
+                changed += int(sweep(self.state, self.mix, 1, nothing)) + sum(int(move(1)) for move in more)
             if len(kept):
                 kept[draw] = self.state.counts
         return changed
 
 
-def _placed(moves: Moves, structure: Structure, width: int) -> Directions:
-    """Directions of the frame for the kernel, with work space."""
-    cells = structure.frame.size
-    leaf, cell = np.divmod(structure.in_frame(np.arange(cells)).astype(np.int64), structure.free.shape[1])
-    one, two, three, whole = (np.zeros(size, dtype=np.int64) for size in (width, width, width, cells))
-    return Directions(moves.meta, moves.cumulative, moves.pool, leaf, cell, one, two, three, whole)
+FREER = 10.0
+"""Moves are taken, or missed, whose curvature is smaller than that of all others by this factor: they go three times as far."""
+
+WIDE = 4.0
+"""Noise holds a move whose steps are at most half as long as a cell varies."""
 
 
-def _short(term: NoiseTerm, level: int, q: int, rows: Ints) -> tuple[int, int, npt.NDArray[np.integer]]:
-    """Rows of a term in half of the memory where they fit: there are as many as noisy answers."""
-    return level, q, rows.astype(np.int32) if len(term.measured) < 2**31 else rows
+def mean_precisions(structure: Structure, precision: Floats) -> Floats:
+    """The mean precision of the sums of each query at each level, shape (levels, queries), of that of all nodes and sums."""
+    starts = structure.query_start
+    found = np.zeros((len(structure.levels), len(starts) - 1))
+    for level in range(len(found)):
+        own = precision[structure.nodes_of(level)]
+        found[level] = np.add.reduceat(own.mean(axis=0), starts[:-1]) / np.diff(starts)
+    return found
 
 
-def _free_cells(structure: Structure) -> tuple[Ints, Ints]:
-    leaf, cell = np.nonzero(structure.free)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(leaf, minlength=len(structure.free)))])
-    return starts.astype(np.int64), cell.astype(np.int64)
+def spread_of_cells(structure: Structure, noisy: Floats, precision: Floats) -> float:
+    """How widely a cell varies if its law is about geometric, with the mean that noisy answers show, and 1 for what they hide."""
+    # `noisy`, `precision`, shape (nodes, A): noisy answers, and their inverse variances. The coarsest query of those that were
+    # published of every node of a level is taken, of the lowest level that has one; if there is none, the mean is 0.
+    for level in range(len(structure.levels)):
+        nodes = structure.nodes_of(level)
+        for start, end in pairwise(structure.query_start):
+            if (precision[nodes, start:end] > 0.0).all():
+                mean = max(float(noisy[nodes, start:end].sum()) / structure.free.size, 0.0)
+                return 1.0 + mean + mean * mean
+    return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """The differences along axes of a leaf, and which queries tell their cells apart."""
+
+    structure: Structure
+
+    @cached_property
+    def axes(self) -> list[tuple[int, int]]:
+        """Of each axis of a leaf with several labels: how far apart cells of two labels in turn are, and how many labels there are."""
+        shape = self.structure.cell_shape
+        return [(int(np.prod(shape[i + 1 :])), n) for i, n in enumerate(shape) if n > 1]
+
+    @property
+    def possible(self) -> bool:
+        """Whether there may be anything to choose: two axes, and two queries that each tell some cells apart, and not all."""
+        sums = np.diff(self.structure.query_start)
+        return len(self.axes) > 1 and int(((sums > 1) & (sums < len(self.structure.answer_of))).sum()) > 1
+
+    @cached_property
+    def _told(self) -> list[Mask]:
+        """Of each axis, which queries tell two of its labels apart, shape (kinds of pairs of labels, queries)."""
+        codes = self.structure.answer_of
+        return [_told_of(codes, stride, labels) for stride, labels in self.axes]
+
+    @cached_property
+    def _exact(self) -> list[Mask]:
+        """Of each axis, at which levels some of its labels are in different classes of exact sums, shape (levels,)."""
+        classes = self.structure.exact_class.T
+        return [_told_of(classes, stride, labels).any(axis=0) for stride, labels in self.axes]
+
+    @cached_property
+    def _meeting(self) -> int:
+        """The lowest level at which any two leaves meet; the number of levels where there is one leaf."""
+        first, last = self.structure.node_range
+        several = (last - first)[self.structure.path].max(axis=0) > 1
+        return int(several.argmax()) if several.any() else len(several)
+
+    def _may(self, factors: Sequence[int], levels: int) -> bool:
+        """Whether a difference along these axes keeps the exact sums of the levels below `levels`."""
+        exact = self.structure.exact_class[:levels, 0] >= 0
+        return not any(
+            exact[level] and all(self._exact[factor][level] for factor in factors) for level in range(levels)
+        )
+
+    def _held(self, precision: Floats) -> float:
+        """The smallest curvature of a move that every hierarchy has."""
+        levels, meeting = len(precision), self._meeting
+        single = [(factor, told) for factor in range(len(self.axes)) for told in self._told[factor]]
+        held = [
+            2.0 * float(precision.sum(axis=0)[told].sum()) for factor, told in single if self._may([factor], levels)
+        ]
+        if meeting < levels:
+            below = precision[:meeting].sum(axis=0)
+            held += [4.0 * float(below[told].sum()) for factor, told in single if self._may([factor], meeting)]
+            held += [2.0 * float(below.sum())] if self._may([], meeting) else []
+        return min(held, default=np.inf)
+
+    def _candidates(self, precision: Floats) -> list[tuple[tuple[int, ...], int, float]]:
+        """Moves along several axes: the axes, the level at which leaves meet at most (0 within a leaf), and the curvature."""
+        found = []
+        levels = len(precision)
+        for size in (2, 3):
+            for factors in combinations(range(len(self.axes)), size):
+                told = np.all([self._told[factor].any(axis=0) for factor in factors], axis=0)
+                for meeting in (0, *range(self._meeting, levels)) if size == 2 else (0,):
+                    below = meeting or levels
+                    if self._may(factors, below):
+                        cells = 2.0 ** (size + (meeting > 0))
+                        found.append((factors, meeting, cells * float(precision[:below, told].sum())))
+        return found
+
+    def families(self, precision: Floats, spread: float) -> Ints:
+        """The moves along several axes that are far less held than others, where noise is what holds these."""
+        # `precision`, shape (levels, queries): see `mean_precisions`. `spread`: how widely a cell varies, its variance, by anything
+        # but the noisy answers (`spread_of_cells`). Returns shape (families, 8): see `kernel.crossing.cross`. Of directions that are
+        # as free as one along some of their axes, none.
+        held = self._held(precision)
+        free: dict[tuple[tuple[int, ...], bool], int] = {}
+        for factors, meeting, curvature in self._candidates(precision) if held * spread >= WIDE else ():
+            inside = [own for own, across in free if not across and set(own) <= set(factors)]
+            if curvature * FREER < held and not inside:
+                free[factors, meeting > 0] = meeting  # the last is the highest
+        rows: list[list[int]] = []
+        for (factors, _), meeting in free.items():
+            axes = [self.axes[factor] for factor in factors]
+            if len(axes) == 2:
+                rows.append([LEAVES if meeting else RECTANGLE, meeting, *axes[0], *axes[1], 0, 1])
+            else:
+                rows += [[LAYERS, 0, *axes[i - 2], *axes[i - 1], *axes[i]] for i in range(3)]
+        return np.array(rows, dtype=np.int64).reshape(-1, 8)
+
+    def missed(self, precision: Floats, spread: float) -> tuple[str, ...]:
+        """Queries that the moves do not keep all at once, though differences along axes of a leaf do; the most precise ones."""
+        # `precision`, `spread`: see `families`. Empty where the moves keep them.
+        held = self._held(precision)
+        held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
+        if held * spread < WIDE:
+            return ()
+        levels = len(precision)
+        least = np.inf
+        for across in (False, True):
+            below = self._meeting if across else levels
+            if across and below == levels:
+                continue
+            total = precision[:below].sum(axis=0)
+            # Each axis is left out, or two labels of it are chosen, which some queries tell apart.
+            for chosen in product(*([None, *told] for told in self._told)):
+                factors = [factor for factor, told in enumerate(chosen) if told is not None]
+                if (factors or across) and self._may(factors, below):
+                    told = np.all([own for own in chosen if own is not None], axis=0) if factors else np.array(True)
+                    cells = 2.0 ** (len(factors) + across)
+                    least = min(least, cells * float((total * told).sum()))
+        if least * FREER >= held:
+            return ()
+        precise = zip(*np.nonzero(precision * FREER >= precision.max()), strict=True)
+        return tuple(self._name(level, query) for level, query in precise)
+
+    def _name(self, level: int, query: int) -> str:
+        """Such as ``"age x race by tract"``."""
+        structure = self.structure
+        sizes = zip(structure.frame.dims, structure.frame.shape, strict=True)
+        several = [dim for axis, (dim, n) in enumerate(sizes) if axis != structure.axis and n > 1]
+        told = [dim for dim, own in zip(several, self._told, strict=True) if own[:, query].any()]
+        return f"{' x '.join(told) or 'total'} by {structure.levels[level]}"
+
+
+def _told_of(codes: Ints, stride: int, labels: int) -> Mask:
+    """Which columns of `codes`, shape (C, n), differ between two labels of an axis: all kinds of pairs of labels there are."""
+    cells = codes.reshape(-1, labels, stride, codes.shape[1])
+    pairs = np.zeros((0, codes.shape[1]), dtype=np.bool_)
+    for label in range(1, labels):
+        differ = (cells[:, :label] != cells[:, [label]]).any(axis=(0, 2))
+        pairs = np.unique(np.concatenate([pairs, differ]), axis=0)
+    return pairs

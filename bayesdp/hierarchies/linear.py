@@ -1,16 +1,15 @@
 """The linear estimate of a release: generalised least squares on the tree of its geography, with intervals.
 
-The linear estimate of a small table as a whole: any weighted sums, with one dense matrix.
-
-The most precise answers that fix the table, exact ones first, are its coordinates. Every other answer is a combination of those that
-are about as precise or more so: in units of the noise all weights are moderate, whatever the sizes of the noise.
+A small table that is no tree is estimated as a whole, from any weighted sums, with one dense matrix. The most precise answers that
+fix the table, exact ones first, are its coordinates. Every other answer is a combination of those that are about as precise or more
+so: in units of the noise all weights are moderate, whatever the sizes of the noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +21,33 @@ from bayesdp._text import printable
 from bayesdp._validate import probability
 from bayesdp.consistency import FALSE_ALARMS, determined_answers
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.statements import Known, Noisy, is_product
-from bayesdp.hierarchies.structure import best_axis, sum_parts
-from bayesdp.hierarchies.tree import NoStructure, Tree, levels_of, same_partition, tree_of
-from bayesdp.hierarchies.tree_form import tree_form
-from bayesdp.hierarchies.two_pass import Unidentified
+from bayesdp.hierarchies.released import (
+    ExactSums,
+    NoisySums,
+    axes_of,
+    by_part,
+    codes_of,
+    in_part,
+    is_product,
+    level_data,
+    noisy_answers,
+    places_of,
+)
+from bayesdp.hierarchies.structure import (
+    Floats,
+    Ints,
+    NoStructure,
+    Tree,
+    best_axis,
+    levels_of,
+    same_partition,
+    sum_parts,
+    tree_of,
+)
+from bayesdp.hierarchies.two_pass import Axis, LevelEstimate, Unidentified, tree_estimate
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.release import Release
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 MOST_CELLS = 2000
 """Tables of more cells are not estimated as a whole: the time grows with the third power."""
@@ -78,16 +93,14 @@ class WholeForm:
 def whole_estimate(
     frame: Frame, noisy: Sequence[tuple[Query, Floats, Floats]], exact: Sequence[tuple[Query, Floats]]
 ) -> WholeForm:
-    """Generalised least squares on all cells, from answers with inverse variances (0 where there is none) and exact answers.
-
-    ValueError where a cell does not follow from these, exact ones contradict one another, or rounding errors are too large.
-    """
+    """Generalised least squares on all cells, from answers with inverse variances (0 where there is none) and exact answers."""
+    # ValueError where a cell does not follow from these, exact ones contradict one another, or rounding errors are too large.
     stated = [(query, values, np.full(query.rows, np.inf)) for query, values in exact] + list(noisy)
-    used = [np.flatnonzero(precision) for _, _, precision in stated]
-    named = [(query, int(row)) for (query, *_), own in zip(stated, used, strict=True) for row in own]
-    rows = np.concatenate([query.matrix.toarray()[own] * 1.0 for (query, *_), own in zip(stated, used, strict=True)])
-    values = np.concatenate([answers[own] for (_, answers, _), own in zip(stated, used, strict=True)])
-    precision = np.concatenate([precision[own] for (_, _, precision), own in zip(stated, used, strict=True)])
+    used = [(*answers, np.flatnonzero(answers[2])) for answers in stated]
+    named = [(query, int(row)) for query, _, _, own in used for row in own]
+    rows = np.concatenate([query.matrix.toarray()[own] * 1.0 for query, _, _, own in used])
+    values = np.concatenate([answers[own] for _, answers, _, own in used])
+    precision = np.concatenate([precision[own] for _, _, precision, own in used])
     sd, size = 1.0 / np.sqrt(precision), np.maximum(np.abs(rows).max(axis=1), 1.0)
     with np.errstate(divide="ignore"):
         rank = np.floor(np.log10(sd / size))  # powers of ten; exact answers come first
@@ -318,7 +331,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     frame = release.frame
     if leaves is not None and leaves not in frame.dims:
         raise ValueError(f"leaves must be a dimension of the table ({', '.join(frame.dims)}), got {leaves!r}")
-    noisy = [_noisy(measured) for measured in release.measurements]
+    noisy = [noisy_answers(measured, "gls") for measured in release.measurements]
     ignored = [f"limits {own!r}" for own in release.exact if own.sign != "="]
     equal = [own for own in release.exact if own.sign == "="]
     used = [own for own in equal if not _says_zero(own)]
@@ -326,14 +339,11 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     levels: tuple[str, ...] = ()
     found: _Form
     try:
-        known = [
-            Known(*own) for exact in used for own in _by_part(exact.query, exact.values.reshape(-1).astype(np.float64))
-        ]
-        sums, fewer = ([Noisy(*own) for one in answers for own in _by_part(*one)] for answers in (noisy, free))
+        known = [ExactSums(*own) for exact in used for own in by_part(exact.query, _flat(exact))]
+        sums, fewer = ([NoisySums(*own) for one in answers for own in by_part(*one)] for answers in (noisy, free))
         tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
-        if is_product(tree, fewer) or not is_product(
-            tree, sums
-        ):  # all answers of a query at a node are left out, or none
+        # All answers of a query at a node are left out, or none.
+        if is_product(tree, fewer) or not is_product(tree, sums):
             sums = fewer
         levels, found = tree.levels, tree_form(tree, sums, known)
         ignored += [f"cells that must be 0 {own!r}" for own in equal if _says_zero(own)]
@@ -350,7 +360,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
                 f"gls takes tables of more than {MOST_CELLS:,} cells only where they are a tree: {reason}"
             ) from None
         used, free = equal, _without(noisy, equal)
-        found = whole_estimate(frame, free, [(own.query, own.values.reshape(-1).astype(np.float64)) for own in equal])
+        found = whole_estimate(frame, free, [(own.query, _flat(own)) for own in equal])
     fixed = [np.flatnonzero(before[2] != after[2]) for before, after in zip(noisy, free, strict=True)]
     if count := sum(map(len, fixed)):
         ignored.append(f"{count} noisy answers that exact ones determine")
@@ -359,6 +369,10 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
         if rows.size:
             _check(measured, rows, estimate, FALSE_ALARMS / count)
     return estimate
+
+
+def _flat(exact: Exact) -> Floats:
+    return exact.values.reshape(-1).astype(np.float64)
 
 
 def _without(noisy: Answers, exact: Sequence[Exact]) -> Answers:
@@ -385,33 +399,6 @@ def _check(measured: Measured, rows: npt.NDArray[np.intp], estimate: LinearEstim
         )
 
 
-def _noisy(measured: Measured) -> tuple[Query, Floats, Floats]:
-    """The answers of a measurement and the inverse variances of their noise, flat."""
-    law, name = measured.law, measured.name or repr(measured)
-    if law.keeps_invariants or not (law.additive and law.independent):
-        raise ValueError(f"gls needs independent noise that is added, and {law.name!r} of {name} is none")
-    found = law.variance(measured.query.shape)
-    if found is None:
-        raise ValueError(f"gls needs the variance of the noise, and that of {law.name!r} of {name} is not known")
-    variance = np.broadcast_to(np.asarray(found, dtype=np.float64), measured.query.shape).reshape(-1)
-    hidden = measured.unmeasured.reshape(-1)
-    wrong = np.flatnonzero(~hidden & ~((variance > 0.0) & np.isfinite(variance)))
-    if wrong.size:
-        answer = measured.query.answer_name(int(wrong[0]))
-        raise ValueError(
-            f"gls needs noise of positive, finite variance, and that of {name} at {answer} is {variance[wrong[0]]:g}; state "
-            "answers without noise as Exact"
-        )
-    values = np.where(hidden, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
-    return measured.query, values, np.where(hidden, 0.0, 1.0 / np.where(hidden, 1.0, variance))
-
-
-def _by_part(query: Query, *answers: Floats) -> Iterable[tuple[Any, ...]]:
-    """Answers part by part; NoStructure if there are weights."""
-    sum_parts([query])
-    return [(part, *(numbers[rows] for numbers in answers)) for part, rows in query.placed_parts]
-
-
 def _says_zero(exact: Exact) -> bool:
     """Whether listed sums of cells with positive weights are 0."""
     weighted = [part for part in exact.query.parts if isinstance(part, MatrixPart)]
@@ -432,3 +419,150 @@ def _tree(frame: Frame, parts: list[SumPart], leaves: str | None) -> Tree:
                 continue
             once.append(group)
     return tree_of(frame, axis, levels)
+
+
+class _Rows(NamedTuple):
+    """Rows with the same weights at nodes of one level."""
+
+    level: int
+    rows: list[int]  # their places in the part
+    nodes: list[int]  # the node of each, numbered from 0 within the level
+    weights: Floats  # of the cells of a node, in the order of the tree, shape (C,)
+
+
+def _rows_at_nodes(tree: Tree, part: MatrixPart) -> Iterable[_Rows]:
+    """Sort the rows of a part by level and weights; those that add up nothing are left out."""
+    cells = tree.cells
+    place = np.empty(tree.frame.size, dtype=np.int64)
+    place[np.asarray(tree.leaves_by_cells(np.arange(tree.frame.size))).reshape(-1)] = np.arange(tree.frame.size)
+    # The level and node of each span of leaves; of equal spans, the lowest.
+    first, last = tree.node_range
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    for level in range(len(tree.levels)):
+        for number, node in enumerate(tree.nodes_of(level).tolist()):
+            spans.setdefault((int(first[node]), int(last[node])), (level, number))
+    found: dict[tuple[int, bytes], _Rows] = {}
+    matrix = part.matrix
+    for row in range(part.rows):
+        own = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        if own.start == own.stop:
+            continue
+        at = place[matrix.indices[own]]
+        order = np.argsort(at)
+        at, weight = at[order], matrix.data[own][order]
+        start, end = int(at[0]) // cells, int(at[-1]) // cells + 1
+        span = spans.get((start, end))
+        each = len(at) // (end - start)
+        expected = (np.arange(start, end)[:, None] * cells + at[:each] - start * cells).reshape(-1)
+        alike = np.array_equal(at, expected) and np.array_equal(weight, np.tile(weight[:each], end - start))
+        if span is None or not alike:
+            raise ValueError(
+                f"the answer {part.name(row)!r} is no sum of the cells of one node of the tree, with the same weights at each of its "
+                f"leaves; levels are {', '.join(tree.levels)}"
+            )
+        weights = np.zeros(cells)
+        weights[at[:each] - start * cells] = weight[:each]
+        alike_rows = found.setdefault((span[0], weights.tobytes()), _Rows(span[0], [], [], weights))
+        alike_rows.rows.append(row)
+        alike_rows.nodes.append(span[1])
+    return found.values()
+
+
+MOST_ENTRIES = 3 * 10**7
+"""Covariances of all cells of every node have at most so many entries together; there are some five such arrays of float64."""
+
+_MOST_RANGE = 1e9
+"""The largest over the smallest variance of noise: rounding errors (1e-16) grow by about as much."""
+
+_LARGE = 1e6
+"""Answers of more standard deviations than this are counted from a table nearby, which takes twice the time."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeForm:
+    """Estimates of the nodes of a tree, from the leaves up."""
+
+    tree: Tree
+    estimates: tuple[LevelEstimate, ...]
+    product: bool  # whether the cells of a node have their dimensions, otherwise they are one
+    near: Ints  # a table of whole numbers from which estimates are counted: answers with little noise keep their digits
+
+    def answers(self, query: Query) -> tuple[Floats, Floats]:
+        """Estimates of the answers, and their variances."""
+        found = [self._weighted(part) if isinstance(part, MatrixPart) else self._sums(part) for part in query.parts]
+        mean, variance = (np.concatenate(own) for own in zip(*found, strict=True))
+        return mean + query.apply(self.near).reshape(-1), variance
+
+    def _weighted(self, part: MatrixPart) -> tuple[Floats, Floats]:
+        """The same for sums with weights, each of the cells of one node."""
+        mean, variance = np.zeros(part.rows), np.zeros(part.rows)
+        for own in _rows_at_nodes(self.tree, part):
+            found = self.estimates[own.level]
+            mean[own.rows] = found.cells[own.nodes] @ own.weights
+            variance[own.rows] = found.variance_of(own.weights)[own.nodes]
+        return mean, variance
+
+    def _sums(self, part: SumPart) -> tuple[Floats, Floats]:
+        """The same for sums by labels."""
+        found, codes = self.estimates[self._level(part)], codes_of(self.tree, part, self.product)
+        return in_part(self.tree, part, found.sums(codes)), in_part(self.tree, part, found.variance(codes))
+
+    def covariance(self, query: Query, node: object = None) -> Floats:
+        """Covariances of the answers of a query at one node."""
+        [part, *more] = sum_parts([query])
+        if more:
+            raise ValueError("covariance takes a query of one part: sums by the same labels")
+        level, name, place = self._level(part), part.levels[self.tree.axis], 0
+        if name is None and node is not None:
+            raise ValueError(f"node must be None: the query adds up all of {self.tree.levels[0]!r}, got {node!r}")
+        if name is not None:
+            labels = part.answer_labels[part.keep.index(name)]
+            if node not in labels:
+                raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
+            [place] = np.flatnonzero(places_of(self.tree, part)[1] == labels.index(node))
+        return self.estimates[level].covariance(codes_of(self.tree, part, self.product), int(place))
+
+    def _level(self, part: SumPart) -> int:
+        try:
+            return self.tree.level_of(part)
+        except NoStructure:
+            name = part.levels[self.tree.axis]
+            raise ValueError(f"{name!r} is no level of the tree; levels are {', '.join(self.tree.levels)}") from None
+
+    @property
+    def words(self) -> str:
+        """The size, in words."""
+        sizes = [len(own.tables) for own in self.estimates]
+        nodes = ", ".join(f"{n} {name}" for n, name in zip(sizes, self.tree.levels, strict=True))
+        return f"{nodes}; {self.tree.frame.size // sizes[0]} cells each"
+
+
+def tree_form(tree: Tree, noisy: Sequence[NoisySums], known: Sequence[ExactSums]) -> TreeForm:
+    """Estimate a hierarchy; Unidentified and Contradiction as in `tree_estimate`."""
+    # NoStructure where answers of a query at a node differ in their variances and cells are too many for all covariances, or where
+    # noise is of so different sizes that rounding errors would matter.
+    used = [own for own in noisy if own.precision.any()]
+    sharp = max(used, key=lambda own: own.precision.max(), default=None)
+    least = min((own.precision[own.precision > 0.0].min() for own in used), default=np.inf)
+    if sharp is not None and sharp.precision.max() > _MOST_RANGE * least:
+        name, most = sharp.part.name(int(sharp.precision.argmax())), sharp.precision.max()
+        raise NoStructure(
+            f"the noise of {printable(name)} (sd {most**-0.5:.3g}) is too small beside the largest (sd {least**-0.5:.3g}) for "
+            "binary64 numbers; state as Exact what is nearly exact"
+        )
+    product = is_product(tree, noisy)
+    if not product and tree.nodes * tree.cells**2 > MOST_ENTRIES:
+        raise NoStructure(
+            f"answers of one query at a node differ in their variances, or some are missing, and {tree.nodes} nodes of {tree.cells} "
+            f"cells are too many for a covariance of all cells each, which is done up to {MOST_ENTRIES:,} entries"
+        )
+    parts = [*(own.part for own in noisy), *(own.part for own in known)]
+    axes = axes_of(tree, parts) if product else [Axis(np.arange(tree.cells))]
+    near = np.zeros(tree.frame.shape, dtype=np.int64)
+    found = tree_estimate(axes, level_data(tree, noisy, known, product))
+    if max((np.abs(own.values) * np.sqrt(own.precision)).max(initial=0.0) for own in noisy) > _LARGE:
+        near = np.asarray(tree.in_frame(np.rint(found[0].cells)), dtype=np.int64).reshape(tree.frame.shape)
+        noisy = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in noisy]
+        known = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in known]
+        found = tree_estimate(axes, level_data(tree, noisy, known, product))
+    return TreeForm(tree, tuple(found), product, near)

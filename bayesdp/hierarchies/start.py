@@ -1,17 +1,17 @@
 """A table to start a chain from: the linear estimate, made nonnegative and whole, with all that is exact.
 
-Whole numbers near real ones whose nested sums are given, or have limits.
-
-Sums are nested where each is a sum of sums of the stage below: a total, the totals of its nodes, of classes of cells in each leaf, the
-cells. Limits are gathered from the cells up; then each sum is divided among its parts from the top down, as near to what is
-aimed at as their limits allow. There is a table if and only if no lower limit is above its upper one.
+The whole numbers are near real ones and have nested sums that are given, or have limits. Sums are nested where each is a sum of
+sums of the stage below: a total, the totals of its nodes, of classes of cells in each leaf, the cells. Limits are gathered from the
+cells up; then each sum is divided among its parts from the top down, as near to what is aimed at as their limits allow. There is
+a table if and only if no lower limit is above its upper one.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,43 +20,27 @@ import scipy.sparse as sp
 from bayesdp._validate import Seed, generator_of, nonnegative_real
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.hierarchies.groups import tying_query
-from bayesdp.hierarchies.statements import Known, Noisy, axes_of, by_node, level_data
-from bayesdp.hierarchies.structure import Structure
-from bayesdp.hierarchies.tree import cell_codes
-from bayesdp.hierarchies.two_pass import LevelData, Unidentified, tree_estimate
+from bayesdp.hierarchies.modes import tying_query
+from bayesdp.hierarchies.released import ExactSums, NoisySums, axes_of, by_node, in_part, is_product, level_data
+from bayesdp.hierarchies.structure import Floats, Ints, Structure, refines
+from bayesdp.hierarchies.two_pass import Unidentified, tree_estimate
 from bayesdp.queries import SumPart
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _STEPS = 200
 """Steps of the search for a shift at most; some ten are usual, as the sums are piecewise linear in it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Sums of one stage.
+class Stage(NamedTuple):
+    """Sums of one stage."""
 
-    Parameters
-    ----------
-    parent : int64 array, shape (sums,)
-        The sum of the stage above that each is a part of; 0 at the top, where there is one.
-    aim : float64 array, shape (sums,)
-        What each should be near to.
-    lower, upper : float64 arrays, shape (sums,)
-        Whole numbers, at least 0; inf where there is no upper limit.
-    """
-
-    parent: Ints
-    aim: Floats
-    lower: Floats
-    upper: Floats
+    parent: Ints  # the sum of the stage above that each is a part of; 0 at the top, where there is one, shape (sums,)
+    aim: Floats  # what each should be near to, shape (sums,)
+    lower: Floats  # whole numbers, at least 0, shape (sums,)
+    upper: Floats  # inf where there is no upper limit
 
 
 def nearest(stages: Sequence[Stage]) -> Floats | None:
-    """The sums of the last stage; None if there are none within all limits."""
-    # `stages`: from the top down.
+    """The sums of the last stage, of stages from the top down; None if there are none within all limits."""
     limits = [(stages[-1].lower, stages[-1].upper)]
     for stage, below in zip(reversed(stages[:-1]), reversed(stages[1:]), strict=True):
         low, high = (np.bincount(below.parent, weights=own, minlength=len(stage.aim)) for own in limits[-1])
@@ -73,17 +57,14 @@ def nearest(stages: Sequence[Stage]) -> Floats | None:
 def share_out(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
     """Divide totals among their parts: the nearest real numbers in the sense of least squares, rounded by largest remainders."""
     # `aim`, `lower`, `upper`, shape (parts,): limits are whole numbers. `parent`, shape (parts,): the total that each is a part of.
-    # `totals`, shape (sums,): whole numbers, between the sums of the limits. Returns shape (parts,): whole numbers with these
-    # totals, within their limits.
+    # `totals`, shape (sums,): whole numbers, between the sums of the limits.
     real = np.clip(aim - _shifts(aim, lower, upper, parent, totals)[parent], lower, upper)
     return rounded(real, lower, upper, parent, totals)
 
 
 def rounded(real: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
-    """Whole numbers near real ones within their limits, by largest remainders; for `share_out`, whose arguments they are.
-
-    The real numbers may miss their totals by more than rounding: shifts are found to a share of the total.
-    """
+    """Whole numbers near real ones within their limits, by largest remainders; for `share_out`, whose arguments they are."""
+    # The real numbers may miss their totals by more than rounding: shifts are found to a share of the total.
     whole = np.clip(np.floor(real + 1e-9), lower, upper)
     while True:
         missing = totals - np.bincount(parent, weights=whole, minlength=len(totals))
@@ -143,43 +124,17 @@ def start_table(
     *,
     opposite: bool = False,
 ) -> Ints:
-    """A table near the linear estimate that has all exact answers, zeros and limits.
-
-    Parameters
-    ----------
-    target : Target
-    structure : Structure
-        Of the same target.
-    rng : int, numpy.random.Generator or None
-    scatter : float
-        Random errors that are added: this many times those of the estimate, with their covariances. 0 adds none, so that every
-        table is the same; 1 starts chains as far apart as the linear estimate is uncertain.
-    scales : sequence of float64 array, optional
-        Standard deviations of the noise of each term, where they are not those of the target.
-    values : sequence of float64 array, optional
-        Noisy answers of each term, where they are not those of the target.
-    opposite : bool
-        Whether the errors have the other sign: from generators in the same state, two tables on opposite sides of the estimate.
-
-    Returns
-    -------
-    int64 array, shape (T, C)
-        In the order of the tree.
-
-
-    Notes
-    -----
-    The errors are those of the estimate because noise of the same law is added to the answers before they are estimated from.
-    Exact sums and limits that nest (totals of nodes, and classes of cells that become finer on the way down) are met by dividing
-    each sum among its parts (`nested_sums`). Others, such as margins that cross, are left to `Fiber.find_point`, which takes
-    long for large tables.
-    """
-    terms = [
-        replace(
-            term, scale=term.scale if scales is None else scales[i], values=term.values if values is None else values[i]
-        )
-        for i, term in enumerate(target.terms)
-    ]
+    """A table near the linear estimate that has all exact answers, zeros and limits: shape (T, C), in the order of the tree."""
+    # `scatter`: random errors that are added: this many times those of the estimate, with their covariances, as noise of the same law
+    # is added to the answers before they are estimated from. `scales`, `values`: standard deviations and noisy answers of each term,
+    # where they are not those of the target. `opposite`: whether the errors have the other sign: from generators in the same state,
+    # two tables on opposite sides of the estimate. Exact sums and limits that nest (totals of nodes, and classes of cells that become
+    # finer on the way down) are met by dividing each sum among its parts. Others, such as margins that cross, are left to
+    # `Fiber.find_point`, which takes long for large tables.
+    scales = [term.scale for term in target.terms] if scales is None else scales
+    values = [term.values for term in target.terms] if values is None else values
+    every = zip(target.terms, scales, values, strict=True)
+    terms = [replace(term, scale=scale, values=noisy) for term, scale, noisy in every]
     generator, size = generator_of(rng), nonnegative_real(scatter, "scatter") * (-1.0 if opposite else 1.0)
     noisy = _noisy(terms, generator, size)
     known = _known(target)
@@ -189,12 +144,11 @@ def start_table(
         found = nearest(_stages(target, structure, tables, limits, _ties(structure, noisy)))
         if found is not None:
             return found.astype(np.int64).reshape(tables[0].shape)
-    guide = structure.in_frame(np.maximum(tables[0], 0.0))
-    point = target.fiber.find_point(guide)
+    point = target.fiber.find_point(structure.in_frame(np.maximum(tables[0], 0.0)))
     return np.asarray(structure.leaves_by_cells(point), dtype=np.int64)
 
 
-def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[Noisy]:
+def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[NoisySums]:
     found = []
     for term in terms:
         sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
@@ -202,22 +156,22 @@ def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float)
         precision = np.where(term.measured, 1.0 / np.square(sd), 0.0)
         for part, rows in term.query.placed_parts:
             assert isinstance(part, SumPart)
-            found.append(Noisy(part, values[rows], precision[rows]))
+            found.append(NoisySums(part, values[rows], precision[rows]))
     return found
 
 
-def _known(target: Target) -> list[Known]:
+def _known(target: Target) -> list[ExactSums]:
     """Exact sums; what only says what a single cell is, is in the limits of the cells."""
-    found = []
-    for query, values in target.fiber.equalities:
-        for part, rows in query.placed_parts:
-            if isinstance(part, SumPart):
-                found.append(Known(part, values.reshape(-1)[rows].astype(np.float64)))
-    return found
+    return [
+        ExactSums(part, values.reshape(-1)[rows].astype(np.float64))
+        for query, values in target.fiber.equalities
+        for part, rows in query.placed_parts
+        if isinstance(part, SumPart)
+    ]
 
 
 def _estimates(
-    structure: Structure, noisy: list[Noisy], known: list[Known], rng: np.random.Generator, scatter: float
+    structure: Structure, noisy: list[NoisySums], known: list[ExactSums], rng: np.random.Generator, scatter: float
 ) -> list[Floats]:
     """Estimates of the cells of the nodes of each level."""
     # One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
@@ -236,27 +190,21 @@ def _estimates(
         typical = 1.0 + max(0.0, *sums) / structure.free.size
         shares = scatter * typical * rng.standard_normal((leaves.nodes, *(axis.cells for axis in axes)))
         pseudo = (every, np.full(leaves.nodes, weak), shares)
-        found = tree_estimate(
-            axes, [LevelData(leaves.nodes, leaves.parent, [*leaves.queries, pseudo], leaves.exact), *levels[1:]]
-        )
+        found = tree_estimate(axes, [replace(leaves, queries=[*leaves.queries, pseudo]), *levels[1:]])
     return [own.cells for own in found]
 
 
-def _evened(structure: Structure, own: Noisy) -> Noisy:
+def _evened(structure: Structure, own: NoisySums) -> NoisySums:
     """Answers with one precision a node; a node that lacks one of its answers has none."""
-    part = own.part
-    flat = by_node(structure, part, own.precision)
-    flat = flat.reshape(len(flat), -1)
-    if np.all(flat == flat[:, :1]):
+    if is_product(structure, [own]):
         return own
-    precision = np.where((flat > 0.0).all(axis=1), flat.mean(axis=1), 0.0)
-    rows = structure.rows(part)
-    evened = np.zeros(part.rows)
-    evened[rows] = precision[:, None]
-    return Noisy(part, own.values, evened)
+    precision = by_node(structure, own.part, own.precision)
+    flat = precision.reshape(len(precision), -1)
+    even = np.where((flat > 0.0).all(axis=1), flat.mean(axis=1), 0.0)
+    return replace(own, precision=in_part(structure, own.part, np.broadcast_to(even[:, None], flat.shape)))
 
 
-def _ties(structure: Structure, noisy: list[Noisy]) -> Ints:
+def _ties(structure: Structure, noisy: list[NoisySums]) -> Ints:
     """The class of each cell by the precise sums of a leaf that tie cells together."""
     queries = len(structure.query_start) - 1
     precision = np.zeros(queries)
@@ -268,78 +216,60 @@ def _ties(structure: Structure, noisy: list[Noisy]) -> Ints:
     return np.zeros(len(structure.answer_of), dtype=np.int64) if tying is None else structure.answer_of[:, tying]
 
 
-def _limits(structure: Structure, known: list[Known]) -> list[Limits] | None:
+def _limits(structure: Structure, known: list[ExactSums]) -> list[Limits] | None:
     """Exact sums and limits from the top down, each finer than those before; None if they do not nest."""
     # Limits that follow from those of the nodes below are left out.
     found: list[Limits] = []
     for own in known:
-        codes = cell_codes(structure.rows(own.part)[0])
-        first = np.unique(codes, return_index=True)[1]
-        values = own.values[structure.rows(own.part)[:, first]]
-        found.append((structure.level_of(own.part), codes, values, values))
-    first_child = [structure.nodes_of(level) for level in range(len(structure.levels))]
+        values = own.values[structure.answers(own.part)]
+        found.append((structure.level_of(own.part), structure.cell_codes(own.part), values, values))
     lower = np.maximum(structure.sum_lower, 0).astype(np.float64)
     upper = np.where(structure.sum_upper >= UNBOUNDED, np.inf, structure.sum_upper)
-    for level, nodes in enumerate(first_child):
+    for level in range(len(structure.levels)):
+        nodes = structure.nodes_of(level)
         low, high = lower[nodes], upper[nodes]
+        implied_low, implied_high = np.zeros_like(low), np.full_like(high, np.inf)
         if level:
-            parent, below = structure.parents(level - 1), first_child[level - 1]
-            implied_low, implied_high = np.zeros_like(low), np.zeros_like(high)
+            parent, below = structure.parents(level - 1), structure.nodes_of(level - 1)
+            implied_high[:] = 0.0
             np.add.at(implied_low, parent, lower[below])
             np.add.at(implied_high, parent, upper[below])
-            stated = bool(np.any(low > implied_low) or np.any(high < implied_high))
             lower[nodes], upper[nodes] = np.maximum(low, implied_low), np.minimum(high, implied_high)
-        else:
-            stated = bool(low.any() or np.isfinite(high).any())
-        if stated:
+        if np.any(low > implied_low) or np.any(high < implied_high):
             found.append((level, structure.sum_class, low, high))
-    found.sort(key=lambda own: (-own[0], int(own[1].max())))
-    for (_, coarse, _, _), (_, fine, _, _) in itertools.pairwise(found):
-        if not _refines(fine, coarse):
-            return None
-    return found
-
-
-def _refines(fine: Ints, coarse: Ints) -> bool:
-    return len(np.unique(np.stack([fine, coarse]), axis=1).T) == len(np.unique(fine))
+    found.sort(key=lambda limits: (-limits[0], int(limits[1].max())))
+    nested = all(refines(fine, coarse) for (_, coarse, _, _), (_, fine, _, _) in itertools.pairwise(found))
+    return found if nested else None
 
 
 def _stages(
     target: Target, structure: Structure, tables: list[Floats], limits: list[Limits], ties: Ints
 ) -> list[Stage]:
     """All nodes with the classes that limits need there, the cells that precise answers tie in each leaf, and the cells."""
-    cells = tables[0].shape[1]
-    stages: list[Stage] = []
-    before, above, kinds = np.zeros(cells, dtype=np.int64), len(structure.levels) - 1, 1
-
-    def add(level: int, classes: Ints, lower: Floats | None = None, upper: Floats | None = None) -> None:
-        nonlocal before, above, kinds
-        nodes, own = len(tables[level]), int(classes.max()) + 1
-        member = sp.csr_array((np.ones(cells), (np.arange(cells), classes)), shape=(cells, own))
-        coarse = before[np.unique(classes, return_index=True)[1]]  # the class above of each class
-        node_above = np.arange(nodes)
-        for step in range(level, above):
-            node_above = structure.parents(step)[node_above]
-        stages.append(
-            Stage(
-                (node_above[:, None] * kinds + coarse[None, :]).reshape(-1)
-                if stages
-                else np.zeros(nodes * own, dtype=np.int64),
-                (tables[level] @ member).reshape(-1),
-                (np.zeros((nodes, own)) if lower is None else np.maximum(lower, 0.0)).reshape(-1),
-                (np.full((nodes, own), np.inf) if upper is None else upper).reshape(-1),
-            )
-        )
-        before, above, kinds = classes, level, own
-
+    cells = structure.cells
+    cuts: list[tuple[int, Ints, Floats | float, Floats | float]] = []
+    finest = np.zeros(cells, dtype=np.int64)
     for level in reversed(range(len(structure.levels))):
-        add(level, before)
-        for _, classes, lower, upper in [own for own in limits if own[0] == level]:
-            add(level, classes, lower, upper)
-    tied = np.unique(np.stack([before, ties]), axis=1, return_inverse=True)[1].reshape(-1)
-    add(0, tied)
+        cuts.append((level, finest, 0.0, np.inf))
+        cuts += [own for own in limits if own[0] == level]
+        finest = cuts[-1][1]
+    tied = np.unique(np.stack([finest, ties]), axis=1, return_inverse=True)[1].reshape(-1)
     system = target.fiber.system
     low = np.asarray(structure.leaves_by_cells(system.lower), dtype=np.float64)
     high = np.asarray(structure.leaves_by_cells(np.where(system.upper >= UNBOUNDED, np.inf, system.upper)))
-    add(0, np.arange(cells), low, high)
+    cuts += [(0, tied, 0.0, np.inf), (0, np.arange(cells), low, high)]
+
+    stages: list[Stage] = []
+    above, before = cuts[0][:2]
+    for level, classes, lower, upper in cuts:
+        member = sp.csr_array((np.ones(cells), (np.arange(cells), classes)))
+        aim = tables[level] @ member
+        coarse = before[np.unique(classes, return_index=True)[1]]  # the class above of each class
+        node_above = np.arange(len(aim))
+        for step in range(level, above):
+            node_above = structure.parents(step)[node_above]
+        parent = node_above[:, None] * (int(before.max()) + 1) + coarse
+        flat = (np.broadcast_to(own, aim.shape).reshape(-1) for own in (np.maximum(lower, 0.0), upper))
+        stages.append(Stage(parent.reshape(-1), aim.reshape(-1), *flat))
+        above, before = level, classes
     return stages

@@ -18,8 +18,7 @@ import bayesdp
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.apart import read_words
-from bayesdp.hierarchies.modes import TiedGroups
+from bayesdp.hierarchies.modes import TiedGroups, read_codes
 from bayesdp.inference.continuous import ContinuousTable, continuous_tables
 from bayesdp.inference.continuous.relaxation import declaration
 from bayesdp.inference.diagnostics import diagnose
@@ -149,7 +148,7 @@ class Tables:
             fixed[name] = fiber.determined() | moves.determined.reshape(fiber.frame.shape)
             if name in tree["posterior"].data_vars:
                 fixed[name] |= at_rest(model, name, tree["posterior"].dataset[name], ~fixed[name])
-            groups = read_words(ends[name], moves.structure) if moves.structure is not None and name in ends else None
+            groups = read_codes(ends[name], moves.structure) if moves.structure is not None and name in ends else None
             if groups is not None:
                 tied[name] = groups
             releases = self.releases.get(name, [])
@@ -172,7 +171,7 @@ class Tables:
 
 def take_ends(tree: xr.DataTree) -> dict[str, npt.NDArray[np.int64]]:
     """Take out of the statistics of a sampler what chains of hierarchies have told of where they began."""
-    # Returns for each table shape (chains, draws); see `bayesdp.hierarchies.apart`.
+    # Returns for each table shape (chains, draws); see `bayesdp.hierarchies.modes`.
     found: dict[str, npt.NDArray[np.int64]] = {}
     for group in ("warmup_sample_stats", "sample_stats"):
         if group not in tree.children:

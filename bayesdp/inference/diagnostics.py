@@ -48,7 +48,7 @@ def diagnose(
     told : callable, optional
         Called now and then with the name of a variable, how many of its quantities are done, and their number.
     tied : mapping, optional
-        The tied groups of tables whose chains started far apart: the check `bayesdp.hierarchies.modes.missed_modes` is
+        The tied groups of tables whose chains started far apart: the check `bayesdp.hierarchies.modes.compare_entries` is
         then part of the verdict.
     held : callable, optional
         Says of a table whose chains did not converge, by its name, draws and R-hat, what holds it; added to the message.

@@ -12,9 +12,9 @@ from bayesdp._random import uniform
 from bayesdp.fibers import Chain, Target
 from bayesdp.fibers.chain import STAGES
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
-from bayesdp.hierarchies.apart import numbered, words_of
+from bayesdp.fibers.price import STAGES
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import chain_number, paired, to_ends
+from bayesdp.hierarchies.modes import chain_number, numbered, paired, start_codes, to_ends
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.moves.moves import SUMS
@@ -230,14 +230,14 @@ class SweepChain(TreeChain):
     # They are chosen more than once for the starts that a user gives, of which the first table tells little. With all counts of
     # five tracts of 252 cells in one cell, the squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, against 1.8e5 with
     # donors chosen at the start. From the linear estimate it makes no difference: 1.04 either way, and the medians of effective
-    # draws are within a tenth. Chains begin at random tables far apart (`bayesdp.hierarchies.ends`). Where they began is told with
+    # draws are within a tenth. Chains begin at random tables far apart (`bayesdp.hierarchies.modes`). Where they began is told with
     # the draws, so that a check for missed modes can compare them.
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         super().__init__(target, structure, rng)
         self._typical, self._mean = np.zeros(structure.free.shape), np.zeros(structure.free.shape)
         self._learned = np.zeros(1)
-        self._began = np.zeros_like(words_of(self))
+        self._began = np.zeros_like(start_codes(self))
         self._told = 0
 
     @property
@@ -278,7 +278,7 @@ class SweepChain(TreeChain):
         if scatter:
             self.disperse()
             self._choose(self.state.counts)
-        self._began = words_of(self)
+        self._began = start_codes(self)
 
     def near(self, rng: np.random.Generator | int, scatter: float, *, opposite: bool = False) -> Ints:
         """A flat table of the frame near the linear estimate of the answers as they stand; see `start_table`."""
@@ -287,14 +287,14 @@ class SweepChain(TreeChain):
         return np.asarray(self.structure.in_frame(found), dtype=np.int64)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
-        """Begin at a random table, opposite to the other chain of its pair (`bayesdp.hierarchies.ends`).
+        """Begin at a random table, opposite to the other chain of its pair (`bayesdp.hierarchies.modes`).
 
         Donors are chosen by the table before its groups are put to their ends, which is more typical.
         """
         pair, second = paired(rng, chain_number(rng))
         self.begin(self.near(pair, 1.0, opposite=second), scatter=False)
         to_ends(self, pair, int(second))
-        self._began = words_of(self)
+        self._began = start_codes(self)
 
     def tell(self) -> int:
         """The next word about where the chain began."""

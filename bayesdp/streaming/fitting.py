@@ -13,8 +13,7 @@ from bayesdp._validate import positive_integer, shown
 from bayesdp.consistency import warn_of_law
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import structure_of
-from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.hierarchies.structure import NoStructure, structure_of
 from bayesdp.inference.keeping import tell_verdict
 from bayesdp.inference.runs.progress import ProgressLines
 from bayesdp.queries import Query
@@ -164,7 +163,7 @@ def fit_hierarchy(
     a cell. The key-value metadata has the seed, versions, the release and the prior.
 
     Where precise answers cut the cells of a leaf across each other (all margins by two of its three axes, say), some moves keep all
-    of them: they change differences along two or three axes at once (`bayesdp.hierarchies.crossing`). The verdict names precise
+    of them: they change differences along two or three axes at once (`bayesdp.hierarchies.chain`). The verdict names precise
     answers that no move keeps at once. Margins with variance 1 beside cells with variance 1,000, three cells in four of which are 0,
     mix with them: R-hat 1.03 in place of 5.8. They do not help enough where most cells are 0 and margins are all but exact:
     with variance 0.09, and one cell of 8 x 8 x 8 in thirteen not 0, chains from different starts did not agree, which the check says.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesdp._interrupts import give_back
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import ends_of
+from bayesdp.hierarchies.modes import ends_of
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.queries import Query

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.frames import Frame, Label
-from bayesdp.hierarchies.tree import Tree
+from bayesdp.hierarchies.structure import Tree
 from bayesdp.storage.atomic import check_output, naming, replacing, sibling
 
 type Ints = npt.NDArray[np.int64]

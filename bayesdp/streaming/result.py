@@ -15,8 +15,7 @@ from bayesdp._text import printable
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.ends import entries_of
-from bayesdp.hierarchies.modes import MissedModes, compare_entries, several_modes
+from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.diagnostics import Worst, cell_limits, diagnosed_variable, not_diagnosed, verdict_of, with_modes
 from bayesdp.queries import Query

@@ -30,7 +30,7 @@ from bayesdp.calibration.study import TooFewDraws, joint_rank, squared_error_ran
 from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import AreaAndCell, CellPrior, VaryingShares, simulate_counts
-from bayesdp.hierarchies.tree import Tree, levels_of, tree_of
+from bayesdp.hierarchies.structure import Tree, levels_of, tree_of
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, Margins, Query, SumPart, Totals

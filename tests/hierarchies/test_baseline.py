@@ -103,7 +103,7 @@ def test_every_step_is_that_of_its_definition(seed, exact):
 
 
 def test_the_closed_form_is_the_general_one(monkeypatch):
-    from bayesdp.hierarchies import baseline
+    from bayesdp.hierarchies import topdown
 
     release, truth = _release(5, ((),), ((("tract", "age"), 2.0), (("county", "age"), 3.0), (("age",), 1.0)), mean=9.0)
     # Of some cells there are second, precise answers, so that the children of a node differ in their weights.
@@ -113,7 +113,7 @@ def test_the_closed_form_is_the_general_one(monkeypatch):
     )
     release = bdp.Release.from_published(FRAME, [*release.measurements, second], release.exact)
     quick = topdown_like(release, "tract")
-    monkeypatch.setattr(baseline, "_one_total_each", lambda *_: None)
+    monkeypatch.setattr(topdown, "_one_total_each", lambda *_: None)
     general = topdown_like(release, "tract")
     np.testing.assert_array_equal(quick.values.sum(axis=0), general.values.sum(axis=0))
     assert np.abs(quick.values - general.values).sum() <= 4  # of several roundings that are as near, each takes one

@@ -9,11 +9,10 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from bayesdp.fibers import enumerate_fiber
-from bayesdp.hierarchies import connectivity
+from bayesdp.hierarchies import structure as structures
 from bayesdp.hierarchies.chain import moves_of
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, SINGLE, SQUARES, SUMS
-from bayesdp.hierarchies.structure import structure_of
-from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.hierarchies.structure import NoStructure, structure_of
 from tests.hierarchies.cases import Case
 
 NOISE = ((("tract", "age", "race"), 2.0), (("county",), 1.0), ((), 1.0))
@@ -112,7 +111,7 @@ def test_without_exact_sums_every_cell_moves_by_itself():
 
 def test_limits_are_not_proved_and_get_sums():
     structure = structure_of(case((2, 2, 2), "AA", 4, (), limits=True).target, "tract")
-    assert (structure.proved, structure.claim) == (False, connectivity.LIMITED)
+    assert (structure.proved, structure.claim) == (False, structures.LIMITED)
     assert moves_of(structure)[SUMS] == 2
 
 

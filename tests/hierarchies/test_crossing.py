@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp.fibers import Fiber, enumerate_fiber
 from bayesdp.hierarchies.kernel.crossing import LAYERS, LEAVES, RECTANGLE
-from bayesdp.hierarchies.kernel.state import RESIDUAL
+from bayesdp.hierarchies.kernel.moves import RESIDUAL
 from bayesdp.hierarchies.kernel.sweeps import CROSSING
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart

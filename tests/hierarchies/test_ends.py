@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp.hierarchies.kernel.ends import gather
+from bayesdp.hierarchies.kernel.sweeps import gather
 from tests.hierarchies.cases import Case
 
 ROOMY = {

@@ -10,7 +10,7 @@ from flint import fmpq, fmpq_mat
 
 import bayesdp as bdp
 from bayesdp.hierarchies import linear
-from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.hierarchies.structure import NoStructure
 from bayesdp.noise import DiscreteGaussian, Gaussian
 from bayesdp.queries import Query, SumPart
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.hierarchies import chain as chains
-from bayesdp.hierarchies.kernel.state import RESIDUAL
+from bayesdp.hierarchies.kernel.moves import RESIDUAL
 from bayesdp.hierarchies.kernel.sweeps import KEEPING
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.hierarchies.cases import CASES, Case

@@ -8,7 +8,7 @@ from scipy.linalg import null_space
 from scipy.stats import binom
 
 import bayesdp as bdp
-from bayesdp.hierarchies import linear, tree_form
+from bayesdp.hierarchies import linear
 from bayesdp.hierarchies.linear import gls
 from bayesdp.queries import Query, SumPart
 
@@ -320,7 +320,7 @@ def test_large_tables_that_have_no_estimate(monkeypatch, keep, exact, error, mes
 
 def test_too_many_cells_for_variances_that_differ(monkeypatch):
     monkeypatch.setattr(linear, "MOST_CELLS", 3)
-    monkeypatch.setattr(tree_form, "MOST_ENTRIES", 8 * 36 - 1)
+    monkeypatch.setattr(linear, "MOST_ENTRIES", 8 * 36 - 1)
     every = (_query("tract", "kind", "age"), SIGMA(sigma=1.0), [])
     with pytest.raises(NotImplementedError, match="8 nodes of 6 cells are too many for a covariance of all cells each"):
         gls(_published([every, (_query("tract", "age"), SIGMA(sigma=1.0), [1])]), "tract")

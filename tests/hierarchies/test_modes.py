@@ -10,15 +10,16 @@ import xarray as xr
 from scipy.stats import binom
 
 from bayesdp._chains import chain_statistics
-from bayesdp.hierarchies.ends import FAR, entries_of, to_ends
-from bayesdp.hierarchies.groups import tied_groups
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS
 from bayesdp.hierarchies.modes import (
+    FAR,
     MissedModes,
     TiedGroups,
     compare_entries,
-    missed_modes,
+    entries_of,
     missed_modes_of_draws,
+    tied_groups,
+    to_ends,
 )
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.inference._verdict import with_modes
@@ -217,35 +218,40 @@ def test_false_alarms_of_correlated_draws(slow, chains):
     assert alarms <= binom.isf(RATE, runs, rate)
 
 
+def _compared(structure, groups, means, sds, ess, apart):
+    leaf, cell, _ = entries_of(groups)
+    return compare_entries(structure, groups, *(own[:, leaf, cell] for own in (means, sds, ess)), apart)
+
+
 def test_means_that_are_apart_are_seen_from_the_first_significant_error_on():
     structure, groups = _structure()
     shape = (2, 4, 6)
     means, sds, ess = np.zeros(shape), np.ones(shape), np.full(shape, 400.0)
     apart = np.ones(shape[1:], dtype=np.bool_)
-    assert missed_modes(structure, groups, means, sds, ess, apart).verdict == "none found"
+    assert _compared(structure, groups, means, sds, ess, apart).verdict == "none found"
     for errors, verdict in ((3.0, "none found"), (5.0, "disagree")):
         means[1, 2, 4] = errors * np.sqrt(2 / 400)
-        found = missed_modes(structure, groups, means, sds, ess, apart)
+        found = _compared(structure, groups, means, sds, ess, apart)
         assert found.verdict == verdict
     assert [(own.leaf, round(own.errors, 6)) for own in found.groups] == [("tract2", 5.0)]
     # Few effective draws: they cannot be called agreeing, whatever their means.
     means[:] = 0.0
     ess[0, 1, 1] = 30.0
-    found = missed_modes(structure, groups, means, sds, ess, apart)
+    found = _compared(structure, groups, means, sds, ess, apart)
     assert (found.verdict, found.short) == ("not judged", 1)
     assert "fewer than 40 effective draws" in found.message
     # Constant chains with different counts are infinitely far apart, with equal ones they agree.
     ess[:] = 400.0
     sds[:] = 0.0
-    assert missed_modes(structure, groups, means, sds, ess, apart).verdict == "none found"
+    assert _compared(structure, groups, means, sds, ess, apart).verdict == "none found"
     means[1, 0, 0] = 1.0
-    assert missed_modes(structure, groups, means, sds, ess, apart).groups[0].errors == np.inf
+    assert _compared(structure, groups, means, sds, ess, apart).groups[0].errors == np.inf
 
 
 def test_one_chain_says_nothing():
     structure, groups = _structure()
     one = np.ones((1, 4, 6))
-    found = missed_modes(structure, groups, one, one, one * 400, np.ones((4, 6), dtype=np.bool_))
+    found = _compared(structure, groups, one, one, one * 400, np.ones((4, 6), dtype=np.bool_))
     assert found.verdict == "not judged"
     assert "two chains" in found.message
     assert found.attributes["missed_modes"] == "not judged"
@@ -303,19 +309,6 @@ def test_a_check_changes_the_verdict_by_itself():
     }
     assert with_modes(worse, {"x": found["disagree"]})["message"].lower().count("converged") == 1
     assert with_modes(converged, {}) == converged
-
-
-def test_tables_and_entries_of_groups_are_compared_alike():
-    chain = _chain(SPLIT, 1)
-    groups = chain.state.group_start, chain.state.group_cell
-    rng = np.random.default_rng(1)
-    means, sds, ess = rng.gamma(2.0, 1.0, size=(3, 3, *chain.state.counts.shape))
-    apart = rng.random(chain.state.counts.shape) < 0.3
-    leaf, cell, _ = entries_of(groups)
-    entries = [own[:, leaf, cell] for own in (means, sds, 30.0 * ess)]
-    found = compare_entries(chain.structure, groups, *entries, apart)
-    assert found == missed_modes(chain.structure, groups, means, sds, 30.0 * ess, apart)
-    assert found.tested + found.alike + found.short + found.disagreeing > 3
 
 
 def test_the_message_says_what_its_rate_rests_on():

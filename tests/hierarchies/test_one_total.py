@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bayesdp.hierarchies import baseline
+from bayesdp.hierarchies import topdown
 
 
 def by_optimiser(values, total, weights):
@@ -44,7 +44,7 @@ def test_projection_agrees_with_an_optimiser_and_with_enumeration(weighted, tota
     rng = np.random.default_rng(3)
     weights = rng.uniform(0.2, 5.0, 6) if weighted else np.ones(6)
     values = rng.normal(3.0, 10.0, (20, 6))
-    found = baseline.onto_total(values, np.full(20, total), weights if weighted else None)
+    found = topdown.onto_total(values, np.full(20, total), weights if weighted else None)
     for row, x in zip(values, found, strict=True):
         np.testing.assert_allclose(x, by_enumeration(row, total, weights), atol=1e-9)
     for row, x in zip(values[:5], found[:5], strict=True):
@@ -53,8 +53,8 @@ def test_projection_agrees_with_an_optimiser_and_with_enumeration(weighted, tota
 
 def test_a_table_that_is_right_already_does_not_move():
     values = np.array([3.0, 0.0, 5.5])
-    np.testing.assert_allclose(baseline.onto_total(values, 8.5), values, atol=1e-12)
-    np.testing.assert_array_equal(baseline.onto_total([4.0, -2.0], 0.0), [0.0, 0.0])
+    np.testing.assert_allclose(topdown.onto_total(values, 8.5), values, atol=1e-12)
+    np.testing.assert_array_equal(topdown.onto_total([4.0, -2.0], 0.0), [0.0, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_table_that_is_right_already_does_not_move():
 )
 def test_bad_input_is_refused(total, weights, message):
     with pytest.raises(ValueError, match=message):
-        baseline.onto_total([1.0, 2.0], total, weights)
+        topdown.onto_total([1.0, 2.0], total, weights)
 
 
 def test_rounding_keeps_the_total_and_moves_no_cell_by_one():
     rng = np.random.default_rng(4)
     values = rng.dirichlet(np.full(7, 0.3), 50) * 100
-    whole = baseline.round_to_total(values, np.full(50, 100))
+    whole = topdown.round_to_total(values, np.full(50, 100))
     assert whole.dtype == np.int64
     np.testing.assert_array_equal(whole.sum(axis=1), 100)
     assert np.abs(whole - values).max() < 1
@@ -78,16 +78,16 @@ def test_rounding_keeps_the_total_and_moves_no_cell_by_one():
     largest_down = np.where(down, remainder, 0).max(axis=1)
     assert np.all(np.where(up, remainder, 1).min(axis=1) >= largest_down)
     with pytest.raises(ValueError, match="do not add up"):
-        baseline.round_to_total([1.0, 2.0], 7)
+        topdown.round_to_total([1.0, 2.0], 7)
 
 
 def test_weights_may_differ_from_table_to_table():
     rng = np.random.default_rng(9)
     values, weights = rng.normal(3.0, 10.0, (8, 5)), rng.uniform(0.2, 5.0, (8, 5))
-    found = baseline.onto_total(values, np.full(8, 7.0), weights)
+    found = topdown.onto_total(values, np.full(8, 7.0), weights)
     for row, own, x in zip(values, weights, found, strict=True):
         np.testing.assert_allclose(x, by_enumeration(row, 7.0, own), atol=1e-9)
 
 
 def test_a_whole_number_stays_whole_whatever_floating_point_made_of_it():
-    assert baseline.round_to_total([3.0 - 1e-12, 4.5, 2.5 + 1e-12], 10).tolist() == [3, 4, 3]
+    assert topdown.round_to_total([3.0 - 1e-12, 4.5, 2.5 + 1e-12], 10).tolist() == [3, 4, 3]

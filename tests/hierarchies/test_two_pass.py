@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp.hierarchies.axes import Axis
-from bayesdp.hierarchies.two_pass import Contradiction, LevelData, Unidentified, tree_estimate
+from bayesdp.hierarchies.two_pass import Axis, Contradiction, LevelData, Unidentified, tree_estimate
 
 HALVES = np.array([0, 1, 1, 1])
 THIRDS = np.array([0, 0, 1, 2])

@@ -10,10 +10,9 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.hierarchies import chain as chains
-from bayesdp.hierarchies.apart import numbered, read_words, words_of
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import chain_number, to_ends
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS, MIX
+from bayesdp.hierarchies.modes import chain_number, numbered, read_codes, start_codes, to_ends
 from bayesdp.inference import FiberGibbs, annotate
 from bayesdp.inference.runs import recorded
 from bayesdp.steps import count_chains, movement
@@ -196,16 +195,16 @@ def _many(cells: int, ends: list[list[int]], query: int | None) -> list[np.ndarr
         state = SimpleNamespace(
             counts=counts, group_start=np.array([[0, cells]]), group_cell=np.arange(cells, dtype=np.int64)
         )
-        found.append(words_of(SimpleNamespace(state=state, tying=query)))
+        found.append(start_codes(SimpleNamespace(state=state, tying=query)))
     return found
 
 
 class TestWords:
     def test_they_say_what_ties_and_which_cells_are_apart(self):
         one, two = _begun("groups of four", 0), _begun("groups of four", 1)
-        words = [words_of(chain) for chain in (one, two)]
+        words = [start_codes(chain) for chain in (one, two)]
         told = np.array([[numbered(own, i % len(own)) for i in range(5)] for own in words])
-        tied = read_words(told, one.structure)
+        tied = read_codes(told, one.structure)
         assert tied is not None
         for array, own in zip(tied.groups, (one.state.group_start, one.state.group_cell), strict=True):
             np.testing.assert_array_equal(array, own)
@@ -225,12 +224,12 @@ class TestWords:
             pair_class=np.zeros(101, dtype=int),
         )
         told = np.array([[numbered(own, i) for i in (3, 1, 0, 2)] for own in words])
-        assert np.flatnonzero(read_words(told, structure).apart).tolist() == sorted({end, 13} if end != 13 else set())
+        assert np.flatnonzero(read_codes(told, structure).apart).tolist() == sorted({end, 13} if end != 13 else set())
         # What was not told is not said to be apart.
-        few = read_words(told[:, :3], structure)
+        few = read_codes(told[:, :3], structure)
         assert np.flatnonzero(few.apart).tolist() == [cell for cell in sorted({end, 13}) if not 48 <= cell < 96]
-        assert read_words(told[:, :2], structure) is None
+        assert read_codes(told[:, :2], structure) is None
         told[1, 3] = told[1, 0]  # nor what only one of the chains has told
-        assert np.array_equal(read_words(told, structure).apart, few.apart)
+        assert np.array_equal(read_codes(told, structure).apart, few.apart)
         # They travel with the state of a step method as real numbers.
         np.testing.assert_array_equal(words[0].astype(np.float64).astype(np.int64), words[0])

@@ -9,7 +9,7 @@ import bayesdp as bdp
 from bayesdp.hierarchies import chain as chains
 from bayesdp.hierarchies.kernel.sweeps import KEEPING
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, FixedPoisson
-from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.hierarchies.structure import NoStructure
 from tests.streaming.sparse_structures import structure
 
 pytestmark = [

@@ -15,10 +15,8 @@ drawn given the table.
 
 from __future__ import annotations
 
-from bayesdp.hierarchies.priors.area_and_cell import AreaAndCell
-from bayesdp.hierarchies.priors.base import CellPrior, simulate_counts
-from bayesdp.hierarchies.priors.fixed import FixedNegativeBinomial, FixedPoisson, Flat
-from bayesdp.hierarchies.priors.varying_shares import VaryingShares
+from bayesdp.hierarchies.priors.base import CellPrior, FixedNegativeBinomial, FixedPoisson, Flat, simulate_counts
+from bayesdp.hierarchies.priors.pooled import AreaAndCell, VaryingShares
 
 __all__ = [
     "AreaAndCell",

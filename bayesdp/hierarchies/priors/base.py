@@ -1,22 +1,23 @@
-"""What a prior of the cells of a hierarchy does."""
+"""What a prior of the cells of a hierarchy does, priors without hyperparameters, and what others draw theirs with.
+
+That is slice sampling of many numbers at once, exact draws of the centre and spread of normal effects, and sums of
+``log Gamma(x + a) - log Gamma(a)`` over the counts that share a shape a, as functions of a.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Real
-from typing import Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import positive_real
-from bayesdp.hierarchies.structure import Structure
-from bayesdp.hierarchies.tree import Tree
+from bayesdp._numba import nb
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, Tree
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 type Hyper = Mapping[str, Floats]
 
 
@@ -24,7 +25,7 @@ class CellPrior(Protocol):
     """A prior of the counts of T leaves by C cells, given hyperparameters that have a prior themselves.
 
     Leaves are in the order of the tree, cells in the order of the frame. Given the hyperparameters, cells are independent,
-    and a cell with count x has the weight ``exp(theta x) h(x)``, with h of `bayesdp.hierarchies.kernel.state`. Cells that a
+    and a cell with count x has the weight ``exp(theta x) h(x)``, with h of `bayesdp.hierarchies.kernel.moves`. Cells that a
     `Structure` says are not free (zeros by definition, counts that exact answers determine) are outside of the prior: they say
     nothing about the hyperparameters.
     """
@@ -54,12 +55,10 @@ class CellPrior(Protocol):
         """Log weight theta and shape alpha of the cells, each of shape (T, C), or (1, C) where leaves do not differ."""
 
 
-def finite_number(value: object, name: str, *, positive: bool = False) -> float:
+def finite_number(value: object, name: str) -> float:
     """A finite number that a prior was given, or an error that names it."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
-    if positive:
-        return positive_real(value, name)
     if not math.isfinite(value):
         raise ValueError(f"{name} must be finite, got {value!r}")
     return float(value)
@@ -67,10 +66,7 @@ def finite_number(value: object, name: str, *, positive: bool = False) -> float:
 
 def free_cells(tree: Tree) -> Mask:
     """Cells that the prior is about, shape (T, C): those that may move, all where the tree does not say."""
-    if isinstance(tree, Structure):
-        return tree.free
-    leaves = len(tree.order)
-    return np.ones((leaves, tree.frame.size // leaves), dtype=np.bool_)
+    return tree.free if isinstance(tree, Structure) else np.ones((len(tree.order), tree.cells), dtype=np.bool_)
 
 
 def check_counts(tree: Tree, counts: Ints) -> Ints:
@@ -86,7 +82,7 @@ def check_counts(tree: Tree, counts: Ints) -> Ints:
 
 
 def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.Generator) -> Ints:
-    """Draw the counts of the free cells from a prior, given its hyperparameters; other cells are 0.
+    """Draw the counts of the free cells from a prior, given its hyperparameters, shape (T, C); other cells are 0.
 
     Parameters
     ----------
@@ -96,16 +92,11 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
     hyper : mapping of arrays
     rng : numpy.random.Generator
 
-    Returns
-    -------
-    int64 array, shape (T, C)
-
-
     Examples
     --------
     >>> import numpy as np
     >>> from bayesdp.frames import Frame
-    >>> from bayesdp.hierarchies.tree import levels_of, tree_of
+    >>> from bayesdp.hierarchies.structure import levels_of, tree_of
     >>> frame = Frame.of({"tract": ["t1", "t2"], "age": ["young", "old"]})
     >>> tree = tree_of(frame, 0, levels_of(frame, 0, []))
     >>> from bayesdp.hierarchies.priors import VaryingShares
@@ -125,3 +116,306 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
     if rate.max(initial=0.0) >= 2.0**53:
         raise ValueError("the hyperparameters give a count of 2**53 or more, which no table has: narrow their prior")
     return np.asarray(rng.poisson(rate), dtype=np.int64)
+
+
+type Numbers = float | npt.ArrayLike
+
+
+class _Fixed:
+    """What priors without hyperparameters share."""
+
+    names: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
+        """No hyperparameters."""
+        return {}
+
+    def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
+        """No hyperparameters."""
+        return {}
+
+    def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
+        """The same hyperparameters: none."""
+        return dict(hyper)
+
+
+def _by_cell(value: Numbers, tree: Tree, name: str) -> Floats:
+    """A number, or numbers in the order of the frame, as an array of shape (T, C), or (1, C) where leaves do not differ."""
+    own = np.asarray(value, dtype=np.float64)
+    if not (np.isfinite(own) & (own > 0.0)).all():
+        raise ValueError(f"{name} must be finite and greater than 0")
+    frame, rest = tree.frame, tree.cell_shape
+    if own.shape == ():
+        return np.full((1, tree.cells), float(own))
+    if own.shape == rest:
+        return own.reshape(1, tree.cells).copy()
+    if own.shape == frame.shape:
+        return np.ascontiguousarray(np.asarray(tree.leaves_by_cells(own), dtype=np.float64))
+    raise ValueError(
+        f"{name} must be one number, numbers for the cells of a leaf (shape {rest}), or for all cells (shape {frame.shape}, "
+        f"dimensions {', '.join(frame.dims)}), got shape {own.shape}"
+    )
+
+
+def _stated(value: Numbers) -> str:
+    own = np.asarray(value)
+    return f"{float(own):.6g}" if own.shape == () else f"given for {own.size} cells"
+
+
+@dataclass(frozen=True)
+class Flat(_Fixed):
+    """Every table alike. It has finite mass only where exact answers bound every cell from above.
+
+    Examples
+    --------
+    >>> Flat().formula
+    'x[t, c] flat on 0, 1, 2, ...'
+    """
+
+    family: ClassVar[str] = "flat"
+    formula: ClassVar[str] = "x[t, c] flat on 0, 1, 2, ..."
+
+    def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
+        """No weights: shapes of 1."""
+        return np.zeros((1, tree.cells)), np.ones((1, tree.cells))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoisson(_Fixed):
+    """Poisson counts with known means.
+
+    Parameters
+    ----------
+    mean : float or array
+        One for all cells, for the cells of a leaf (the frame's shape without its leaves), or for all cells (the frame's
+        shape), in the order of the frame.
+
+    Examples
+    --------
+    >>> FixedPoisson(3.5).formula
+    'x[t, c] ~ Poisson(mean),  mean 3.5'
+    """
+
+    mean: Numbers
+    family: ClassVar[str] = "poisson"
+
+    @property
+    def formula(self) -> str:
+        """The model."""
+        return f"x[t, c] ~ Poisson(mean),  mean {_stated(self.mean)}"
+
+    def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
+        """Logarithms of the means; shapes are not used."""
+        return np.log(_by_cell(self.mean, tree, "mean")), np.ones((1, tree.cells))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedNegativeBinomial(_Fixed):
+    """Negative binomial counts with known means and shapes: Poisson with gamma rates that are integrated out.
+
+    Parameters
+    ----------
+    mean, shape : float or array
+        As in `FixedPoisson`. The variance of a cell is ``mean + mean**2 / shape``.
+
+    Examples
+    --------
+    >>> FixedNegativeBinomial(mean=2.0, shape=0.1).formula
+    'x[t, c] ~ NegativeBinomial(mean, shape),  mean 2, shape 0.1'
+    """
+
+    mean: Numbers
+    shape: Numbers
+    family: ClassVar[str] = "negbin"
+
+    @property
+    def formula(self) -> str:
+        """The model."""
+        return f"x[t, c] ~ NegativeBinomial(mean, shape),  mean {_stated(self.mean)}, shape {_stated(self.shape)}"
+
+    def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
+        """``theta = log(mean / (mean + shape))``, and the shapes."""
+        mean, shape = _by_cell(self.mean, tree, "mean"), _by_cell(self.shape, tree, "shape")
+        return -np.log1p(shape / mean), shape
+
+
+_SMALL = 16
+"""``Gamma(x + a) / Gamma(a)`` is ``a (a + 1) ... (a + x - 1)``: so many factors are counted, the others are one Stirling series,
+whose argument is then at least this, which makes its error below 1e-11."""
+
+
+class GammaTerms(NamedTuple):
+    """Counts by the shape that they have, n shapes."""
+
+    above: Ints  # how many counts are above 0, 1, ..., 15, shape (n, 16)
+    start: Ints  # shape (n + 1,)
+    large: Floats  # counts above 16 of shape i: ``large[start[i]:start[i + 1]]``
+
+
+def gather(counts: Ints, free: Mask, row: Ints, column: Ints, n: int) -> GammaTerms:
+    """Sort the free counts, shape (T, C), by shape: that of leaf t and cell c is number ``row[t] + column[c]`` of n."""
+    leaf, cell = np.nonzero((counts > 0) & free)
+    x, shape = counts[leaf, cell], row[leaf] + column[cell]
+    most = np.bincount(shape * _SMALL + np.minimum(x, _SMALL) - 1, minlength=n * _SMALL).reshape(n, _SMALL)
+    above = np.ascontiguousarray(most[:, ::-1].cumsum(axis=1)[:, ::-1])
+    large, of = x[x > _SMALL], shape[x > _SMALL]
+    start = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=n))])
+    return GammaTerms(above, start, large[np.argsort(of, kind="stable")].astype(np.float64))
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _stirling(z: float) -> float:
+    """``log Gamma(z)`` up to a constant, for z of 16 and more (Abramowitz and Stegun, 6.1.40)."""
+    w = 1.0 / z
+    w2 = w * w
+    return (z - 0.5) * math.log(z) - z + w * (1.0 / 12.0 - w2 * (1.0 / 360.0 - w2 * (1.0 / 1260.0 - w2 / 1680.0)))
+
+
+@nb.njit(cache=True, error_model="numpy")
+def gamma_terms(log_shape: Floats, which: Ints, terms: GammaTerms) -> Floats:
+    """``log Gamma(x + a) - log Gamma(a)``, summed over the counts of the shapes numbered `which`, for ``a = exp(log_shape)``."""
+    above, start, large = terms
+    out = np.zeros(len(which))
+    for j in range(len(which)):
+        i = which[j]
+        if above[i, 0] == 0:
+            continue
+        a = math.exp(log_shape[j])
+        total = above[i, 0] * log_shape[j]  # log a, also where a is too small for a float
+        for k in range(1, _SMALL):
+            if above[i, k] == 0:
+                break
+            total += above[i, k] * math.log(a + k)
+        many = start[i + 1] - start[i]
+        if many:
+            for e in range(start[i], start[i + 1]):
+                total += _stirling(large[e] + a)
+            total -= many * _stirling(_SMALL + a)
+        out[j] = total
+    return out
+
+
+_STEPS = 100
+"""Widths that an interval may grow to at most."""
+
+FREEDOM = 3.0
+"""Shape of the inverse gamma prior of a variance; its scale is twice the square of the spread that is stated, its mean."""
+
+
+def slice_draws(
+    log_density: Callable[[Floats, Ints], Floats], start: Floats, width: Floats, rng: np.random.Generator
+) -> Floats:
+    """One slice sampling update of each of n numbers that are independent given everything else."""
+    # `log_density`: of values and of their places in 0 .. n - 1, to their log densities, up to a constant a place. Stepping out and
+    # shrinkage of Neal (2003, Annals of Statistics 31, 705-767, figures 3 and 5), with at most 100 steps of the given width (about
+    # twice the standard deviation, for speed): leaves each density as it is if the width does not depend on the number itself.
+    n = len(start)
+    level = log_density(start, np.arange(n)) - rng.exponential(size=n)
+    left = start - width * rng.random(n)
+    right = left + width
+    # The steps are shared out between the two ends at random, or a limit would favour one side.
+    steps_left = np.floor(_STEPS * rng.random(n))
+    for end, sign, steps in ((left, -1.0, steps_left), (right, 1.0, _STEPS - 1 - steps_left)):
+        open_ = np.arange(n)
+        while len(open_ := open_[steps[open_] > 0]):
+            open_ = open_[log_density(end[open_], open_) > level[open_]]
+            end[open_] += sign * width[open_]
+            steps[open_] -= 1
+    drawn = start.copy()
+    open_ = np.arange(n)
+    while len(open_):
+        tried = left[open_] + (right[open_] - left[open_]) * rng.random(len(open_))
+        # Where rounding has closed the interval, the number stays.
+        inside = (log_density(tried, open_) >= level[open_]) | (tried == start[open_])
+        drawn[open_[inside]] = tried[inside]
+        open_, tried = open_[~inside], tried[~inside]
+        below = tried < start[open_]
+        left[open_[below]] = tried[below]
+        right[open_[~below]] = tried[~below]
+    return drawn
+
+
+def slice_draw(log_density: Callable[[float], float], precision: float, rng: np.random.Generator) -> float:
+    """The same of one number, from 0, by about the precision of its density."""
+    every = slice_draws(
+        lambda value, _: np.asarray([log_density(float(value[0]))]),
+        np.zeros(1),
+        slice_width(np.array([precision])),
+        rng,
+    )
+    return float(every[0])
+
+
+def slice_width(precision: npt.NDArray[np.floating[Any]]) -> Floats:
+    """Widths for slice sampling, a little more than two standard deviations."""
+    return np.asarray(2.5 / np.sqrt(precision))
+
+
+def draw_centre(
+    effects: Floats, variance: float | Floats, mean: float | Floats, prior_variance: float, rng: np.random.Generator
+) -> Floats:
+    """Draw the centre of normal effects along axis 0, which is ``Normal(mean, prior_variance)`` itself."""
+    precision = len(effects) / np.asarray(variance) + 1.0 / np.asarray(prior_variance)
+    weighted = effects.sum(axis=0) / variance + np.asarray(mean) / prior_variance
+    return np.asarray(rng.normal(weighted / precision, 1.0 / np.sqrt(precision)))
+
+
+def draw_variance(deviations: Floats, spread: float, rng: np.random.Generator) -> Floats:
+    """Draw the variance of normal deviations from 0, which is inverse gamma with mean ``spread**2``."""
+    shape = FREEDOM + 0.5 * deviations.size
+    scale = (FREEDOM - 1.0) * spread**2 + 0.5 * float(np.square(deviations).sum())
+    return np.asarray(scale / rng.standard_gamma(shape))
+
+
+def move_centre(
+    effects: Floats,
+    away: Callable[[float], float],
+    seen: Mask,
+    centre: tuple[float, float, float],
+    variance: float,
+    rng: np.random.Generator,
+) -> float:
+    """Draw a shift of the centre of normal effects, along with which all effects that are not seen move."""
+    # Given the log shapes, or other effects, of cells that are 0 everywhere, which the prior alone places, their centre and spread
+    # hardly move, and the other way round; those of other cells are known too well to be moved along. So the first are moved along,
+    # and the second are not.
+    #
+    # `away`: of a shift s, to the log likelihood of all effects that are not seen, at the effects plus s. `seen`: whether each is.
+    # `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
+    (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
+    total = known.sum()
+    precision = len(known) / variance + 1.0 / prior_variance
+    pull = total / variance - (mean - prior_mean) / prior_variance
+    return slice_draw(lambda s: pull * s - 0.5 * precision * s**2 + away(s), precision, rng)
+
+
+def move_spread(
+    deviations: Floats,
+    away: Callable[[float], float],
+    seen: Mask,
+    variance: float,
+    spread: float,
+    rng: np.random.Generator,
+) -> float:
+    """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow."""
+    # `deviations`: of the effects from their centres. `away`: of a factor, to the log likelihood of all effects that are not seen,
+    # where their deviations are so many times as large. `variance`, `spread`: the variance, and the root of its prior mean; it is
+    # inverse gamma.
+    known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
+    number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
+
+    def log_density(r: float) -> float:
+        return float(-number * r - known / variance * np.exp(-2.0 * r) + away(float(np.exp(r))))
+
+    return slice_draw(log_density, 2.0 * number, rng)
+
+
+def zeros_away(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:
+    """The log likelihood of shapes whose counts are all 0, as a function of a factor of the deviations of their logarithms."""
+    # `place`, `deviations`: logarithms of the shapes are their sums. `misses`: sums of `log(1 - u)` over the leaves of a shape.
+
+    def away(factor: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.where(misses < 0.0, np.exp(place + deviations * factor) * misses, 0.0).sum())
+
+    return away

@@ -48,7 +48,7 @@ class PartState:
     """One part of one chain."""
 
     counts: Ints  # shape (T, C)
-    donor_start: Ints  # with `donor_cell`, `visits`: see `bayesdp.hierarchies.kernel.state.State`; chosen while tuning
+    donor_start: Ints  # with `donor_cell`, `visits`: see `bayesdp.hierarchies.kernel.moves.State`; chosen while tuning
     donor_cell: Ints
     visits: Ints
     ends: Ints  # counts of the cells that can move in the first table, shape (F,)

@@ -15,7 +15,7 @@ import xarray as xr
 from bayesdp._interrupts import dispensable_caches
 from bayesdp.consistency import unseen_tables
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import ends_of, paired, to_ends
+from bayesdp.hierarchies.modes import ends_of, paired, to_ends
 from bayesdp.hierarchies.start import start_table
 from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.streaming.cells import batching, new_kept, take

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, area_and_cell, unseen, varying_shares
+from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, base, pooled
 from bayesdp.hierarchies.priors.base import free_cells
 from tests.hierarchies.priors.test_updates import TREES
 
@@ -151,11 +151,11 @@ def test_a_step_draws_from_the_joint_law(monkeypatch, name, tree, step):
 
     def update(values, hyper=hyper):
         steps = Steps(STEPS[name], hyper, values)
-        for module in (varying_shares, area_and_cell, unseen):
+        for module in (pooled, base):
             for own in ("slice_draws", "draw_centre", "draw_variance"):
                 if hasattr(module, own):
                     monkeypatch.setattr(module, own, getattr(steps, own))
-        monkeypatch.setattr(varying_shares, "log_odds", steps.log_odds)
+        monkeypatch.setattr(pooled, "log_odds", steps.log_odds)
         after = prior.update(tree, counts, hyper, steps)
         return after, joint(prior, tree, counts, after), steps
 

@@ -11,7 +11,7 @@ import pytest
 
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, simulate_counts
-from bayesdp.hierarchies.tree import levels_of, tree_of
+from bayesdp.hierarchies.structure import levels_of, tree_of
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[4] / "shared/data"))
 MIDWEST = SHARED / "census1990_midwest_counties_race.csv"

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from bayesdp.hierarchies.priors.gamma_terms import gamma_terms, gather
-from bayesdp.hierarchies.priors.slices import draw_centre, draw_variance, slice_draws
+from bayesdp.hierarchies.priors.base import draw_centre, draw_variance, gamma_terms, gather, slice_draws
 
 DRAWS = 100_000
 RATE = 1e-6

@@ -9,8 +9,7 @@ from scipy import stats
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, simulate_counts
 from bayesdp.hierarchies.priors.base import free_cells
-from bayesdp.hierarchies.structure import structure_of
-from bayesdp.hierarchies.tree import levels_of, tree_of
+from bayesdp.hierarchies.structure import levels_of, structure_of, tree_of
 from bayesdp.queries import SumPart
 from tests.hierarchies.cases import CASES
 

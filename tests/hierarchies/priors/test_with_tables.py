@@ -133,7 +133,7 @@ def test_fixed_numbers_are_in_the_order_of_the_frame():
         (lambda: VaryingShares(log_scale=np.nan), ValueError, "log_scale must be finite"),
         (lambda: VaryingShares(level=3), TypeError, "level must be the name of a level"),
         (lambda: AreaAndCell(log_mean="2"), TypeError, "log_mean must be a real number"),
-        (lambda: AreaAndCell(cell_spread=True), TypeError, "cell_spread must be a real number"),
+        (lambda: AreaAndCell(cell_spread=True), TypeError, "cell_spread must be a positive real number"),
     ],
 )
 def test_bad_parameters(make, error, message):
