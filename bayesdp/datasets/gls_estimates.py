@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp._validate import shown
-from bayesdp.datasets.folders import below
+from bayesdp.datasets.nmf.layout import below
 from bayesdp.storage.csv_file import NUMBER, CsvFile, read_csv
 
 _COLUMNS = ("geocode", "query", "estimate", "std_dev", "query_description")

@@ -1,4 +1,7 @@
-"""Reader of Wikimedia's daily files of differentially private page views by country, project and page."""
+"""Reader of Wikimedia's daily files of differentially private page views by country, project and page.
+
+In these files fields stand between tabs; in those of exact views of a day, between blanks.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp._validate import shown
-from bayesdp.datasets._wikimedia_lines import Row, page_totals, rows_of_day
-from bayesdp.datasets.wikimedia_terms import WIKIMEDIA_TERMS, WikimediaTerms, terms_of
-from bayesdp.datasets.wikimedia_views import WikimediaViews
+from bayesdp.datasets.wikimedia_views import WIKIMEDIA_TERMS, WikimediaTerms, WikimediaViews, terms_of
 
 _DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 
@@ -203,12 +204,12 @@ def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[s
 
 def _collect(
     path: Path, project: str, pages: Sequence[Any], countries: Sequence[str] | None
-) -> tuple[list[Row], dict[str, str], set[Any], dict[str, int]]:
+) -> tuple[list[_Row], dict[str, str], set[Any], dict[str, int]]:
     """Rows of the pages and countries; names of all countries by code; pages with a row; each country's smallest number."""
     by_title = isinstance(pages[0], str)
     wanted, inside = set(pages), None if countries is None else set(countries)
     rows, codes, found, smallest = [], dict[str, str](), set[Any](), dict[str, int]()
-    for row in rows_of_day(path):
+    for row in _rows_of_day(path):
         codes.setdefault(row.code, row.country)
         smallest[row.code] = min(row.views, smallest.get(row.code, row.views))
         page = row.title if by_title else row.page_id
@@ -219,9 +220,7 @@ def _collect(
     return rows, codes, found, smallest
 
 
-def _fill(
-    values: Any, rows: Iterator[Row] | list[Row], labels: Sequence[str], pages: Sequence[Any], terms: Any, path: Path
-) -> None:
+def _fill(values: Any, rows: list[_Row], labels: Sequence[str], pages: Sequence[Any], terms: Any, path: Path) -> None:
     """Put the rows into the table; ValueError where one is there twice, or not above its threshold."""
     place = {code: i for i, code in enumerate(labels)}
     column = {page: j for j, page in enumerate(pages)}
@@ -236,3 +235,106 @@ def _fill(
                 f"that country has other terms on this day, give terms={{{row.code!r}: ...}} with one of {shown(WIKIMEDIA_TERMS, 9)}"
             )
         values[i, j] = row.views
+
+
+_MOST_DIGITS = 15
+_LONGEST = 20_000
+"""Characters of a line. A title has at most 255 bytes."""
+
+
+class _Row(NamedTuple):
+    """One line of a daily file."""
+
+    line: int
+    country: str
+    code: str
+    project: str
+    page_id: int | None
+    title: str
+    views: int
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines that are not empty; ValueError where they are no text or much too long."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_LONGEST):
+            number += 1
+            if len(line) == _LONGEST:
+                raise ValueError(f"{printable(path)}, line {number}: it is longer than {_LONGEST} bytes")
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{printable(path)}, line {number}: it is not text in UTF-8; a compressed file has to be decompressed first"
+                ) from error
+            if text:
+                yield number, text
+
+
+def _count(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise ValueError(f"{where}: views must be a whole number of at least 0, got {text[:40]!r}")
+    return int(text)
+
+
+def _rows_of_day(path: Path) -> Iterator[_Row]:
+    """The rows of a daily file, one after the other, so that a file of any size takes little memory."""
+    fields_of_first, names = 0, dict[str, str]()
+    for number, text in _lines(path):
+        where = f"{printable(path)}, line {number}"
+        fields = text.split("\t")
+        if not fields_of_first:
+            fields_of_first = len(fields)
+            if fields_of_first not in (6, 7):
+                raise ValueError(
+                    f"{where}: a line must have seven fields between tabs (country, code, project, page id, title, item, views) or "
+                    f"six (without item), got {len(fields)}"
+                )
+            if fields[0] == "country":
+                continue
+        if len(fields) != fields_of_first:
+            raise ValueError(f"{where}: {len(fields)} fields, but the first line has {fields_of_first}")
+        country, code, project, page_id, title = fields[:5]
+        if names.setdefault(code, country) != country:
+            raise ValueError(
+                f"{where}: the code {code!r} is that of {printable(country)} here and of {printable(names[code])} before"
+            )
+        page = _count(page_id, where) if page_id else None
+        yield _Row(number, country, code, project, page, title, _count(fields[-1], where))
+    if not fields_of_first:
+        raise ValueError(f"{printable(path)}: the file is empty")
+
+
+def page_totals(path: Path, project: str, pages: Sequence[Any]) -> xr.DataArray:
+    """Exact views of some pages in all countries, summed over accesses; int64, dims `(page,)`."""
+    # Lines without a page id have `null` there.
+    by_title = isinstance(pages[0], str)
+    place = {str(page): j for j, page in enumerate(pages)}
+    totals, seen = np.zeros(len(pages), dtype=np.int64), set[tuple[str, ...]]()
+    found = np.zeros(len(pages), dtype=np.bool_)
+    for number, text in _lines(path):
+        where = f"{printable(path)}, line {number}"
+        fields = text.split(" ")
+        if len(fields) != 6:
+            raise ValueError(
+                f"{where}: a line must have six fields between blanks (project, title, page id, access, views of the day, views by "
+                f"hour), got {len(fields)}"
+            )
+        page = fields[1] if by_title else fields[2]
+        if fields[0] != project or page not in place:
+            continue
+        key = (page, fields[2], fields[3])
+        if key in seen:
+            raise ValueError(f"{where}: {printable(page)} by {printable(fields[3])} is there twice")
+        seen.add(key)
+        totals[place[page]] += _count(fields[4], where)
+        found[place[page]] = True
+    if not found.all():
+        missing = [page for page, there in zip(pages, found, strict=True) if not there]
+        raise ValueError(
+            f"{printable(path)}: no line is about {project!r} and the pages {shown(missing)}, so that they have no total"
+        )
+    return xr.DataArray(totals, coords={"page": list(pages)}, dims=("page",), name="totals")

@@ -1,8 +1,10 @@
-"""Noisy page views by country and page, as measurements of one confidential table."""
+"""Noisy page views of Wikimedia: under which law and threshold they were published, and as measurements of one table."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +13,134 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import shown
-from bayesdp.datasets.wikimedia_terms import WikimediaTerms
+from bayesdp._validate import positive_integer, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured, thresholded
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Identity, Margins, Query, cell_list
 from bayesdp.release import Release
 
-__all__ = ["WikimediaViews"]
-
 type Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class WikimediaTerms:
+    """The law of the noise, and the number that a noisy count had to be above to be published.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        Of whole numbers.
+    threshold : int
+        Rows are published if their noisy count is above it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the law is none of independent whole numbers, or the threshold is not a positive whole number.
+
+    Examples
+    --------
+    >>> WIKIMEDIA_TERMS["laplace-30"]
+    WikimediaTerms(law=DiscreteLaplace(b=30.0), threshold=450)
+    """
+
+    law: NoiseLaw
+    threshold: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.law, NoiseLaw):
+            raise TypeError(f"law must be a noise law such as DiscreteGaussian(sigma=18.26), got {self.law!r}")
+        if not (self.law.integer and self.law.independent):
+            raise ValueError(
+                f"law must be one of independent whole numbers, got {self.law.name!r}: page views are published whole"
+            )
+        positive_integer(self.threshold, "threshold")
+
+    @classmethod
+    def on(cls, day: dt.date | str, country: str) -> WikimediaTerms:
+        """The documented terms of a country on a day.
+
+        Parameters
+        ----------
+        day : datetime.date or str
+            Such as "2023-02-06".
+        country : str
+            Its code, such as "AU".
+
+        Raises
+        ------
+        ValueError
+            If the day is none or before July 2015, or the terms depended on the risk of that country, which is in no file.
+
+        Examples
+        --------
+        >>> WikimediaTerms.on("2023-02-05", "AU"), WikimediaTerms.on("2023-02-06", "AU").threshold
+        (WikimediaTerms(law=DiscreteLaplace(b=30.0), threshold=450), 90)
+        """
+        when = day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
+        return terms_of(when, {country: country}, {})[0]
+
+
+def _gaussian(rho: float) -> DiscreteGaussian:
+    """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10).
+
+    With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
+    """
+    return DiscreteGaussian(sigma=math.sqrt(10.0 / (2.0 * rho)))
+
+
+WIKIMEDIA_TERMS: Mapping[str, WikimediaTerms] = {
+    "laplace-300": WikimediaTerms(DiscreteLaplace(b=300.0), 3500),
+    "laplace-30": WikimediaTerms(DiscreteLaplace(b=30.0), 450),
+    "gaussian-lower": WikimediaTerms(_gaussian(0.015), 90),
+    "gaussian-medium": WikimediaTerms(_gaussian(6.166e-4), 550),
+    "gaussian-higher": WikimediaTerms(_gaussian(1.546e-4), 1000),
+}
+"""Terms by name: of 2015 to 8 February 2017, of 9 February 2017 to 5 February 2023, and from then on by the risk of the country."""
+
+_FIRST, _SECOND, _THIRD = dt.date(2015, 7, 1), dt.date(2017, 2, 9), dt.date(2023, 2, 6)
+_TIERS = dt.date(2024, 2, 15)
+_REPAIRED = frozenset(
+    dt.date(2023, month, day) for month, day in ((6, 19), (10, 25), (11, 13), (11, 17), (11, 19), (11, 23), (11, 27))
+)
+_LAST_OF_GAP = dt.date(2023, 9, 19)
+
+_NOT_ALWAYS_LOWER = frozenset(
+    "AE AF AZ BD BH BT BY CN CU DJ EG ER ET HK HN IQ IR KH KP KW KZ LA MM MO NI OM PK PS RU RW SA SD SY TJ TM TR UZ VE VN YE".split()
+)
+"""Countries that were of medium or higher risk, or protected altogether, on some version of the Country and Territory Protection
+List from 2024 on. Which version held on a day is not in the files, so these are asked for and never guessed."""
+
+
+def terms_of(day: dt.date, countries: Mapping[str, str], stated: Mapping[str, WikimediaTerms]) -> list[WikimediaTerms]:
+    """The terms of some countries (code to name) on a day: those that are stated, else the documented ones."""
+    if day < _FIRST:
+        raise ValueError(
+            f"date must be {_FIRST} or later, from when on Wikimedia publishes noisy page views, got {day}"
+        )
+    unknown = [code for code in stated if code not in countries]
+    if unknown:
+        raise ValueError(f"terms are stated for {shown(unknown)}, but the countries are {shown(countries)}")
+    return [stated[code] if code in stated else _documented(day, code, name) for code, name in countries.items()]
+
+
+def _documented(day: dt.date, code: str, name: str) -> WikimediaTerms:
+    if day < _SECOND:
+        return WIKIMEDIA_TERMS["laplace-300"]
+    if day < _THIRD or day in _REPAIRED:
+        return WIKIMEDIA_TERMS["laplace-30"]
+    if code == "US" and day <= _LAST_OF_GAP:
+        return WIKIMEDIA_TERMS["laplace-30"]
+    if day >= _TIERS and code in _NOT_ALWAYS_LOWER:
+        raise ValueError(
+            f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
+            f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection List of "
+            f"that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a WikimediaTerms; "
+            "or leave the country out"
+        )
+    return WIKIMEDIA_TERMS["gaussian-lower"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +182,8 @@ class WikimediaViews:
     @property
     def frame(self) -> Frame:
         """Labels of the table, with the row of the rest where there is one."""
-        countries = [str(own) for own in self.published["country"].values]
-        return Frame.of(
-            {"country": countries + ([] if self.rest is None else [self.rest]), "page": self.published["page"].values}
-        )
+        countries = [*map(str, self.published["country"].values), *([] if self.rest is None else [self.rest])]
+        return Frame.of({"country": countries, "page": self.published["page"].values})
 
     @property
     def law(self) -> Any:
@@ -115,8 +233,8 @@ class WikimediaViews:
         tuple of Measured
         """
         return tuple(
-            Measured(query, np.where(np.isnan(values), np.nan, values), terms.law, unmeasured=np.isnan(values))
-            for query, values, terms, _ in self._groups(np.ones(self.published.shape, dtype=np.bool_))
+            Measured(query, values, terms.law, unmeasured=np.isnan(values))
+            for query, values, terms, _ in self._groups()
             if not np.isnan(values).all()
         )
 
@@ -144,7 +262,7 @@ class WikimediaViews:
         """
         could = self._candidates(candidates)
         found = []
-        for query, values, terms, places in self._groups(could):
+        for query, values, terms, places in self._groups():
             known = could.reshape(-1)[places].reshape(query.shape)
             if known.any():
                 below = terms.threshold + (0 if self.at_threshold else 1)
@@ -187,14 +305,14 @@ class WikimediaViews:
             )
         return could
 
-    def _groups(self, wanted: Mask) -> list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]]:
+    def _groups(self) -> list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]]:
         """For each terms: the cells as a query, their published numbers, the terms, and their places in the published table."""
         frame = self.frame
         found: list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]] = []
         values, pages = self.published.values, self.published.shape[1]
         distinct = list(dict.fromkeys(self.terms))
         for terms in distinct:
-            rows = np.array([i for i, own in enumerate(self.terms) if own == terms])
+            rows = np.array([i for i, stated in enumerate(self.terms) if stated == terms])
             places = (rows[:, None] * pages + np.arange(pages)).reshape(-1)
             if len(distinct) == 1 and self.rest is None:
                 found.append((Identity(frame), values, terms, places))
@@ -204,16 +322,11 @@ class WikimediaViews:
 
     def __repr__(self) -> str:
         there = int(np.isfinite(self.published.values).sum())
-        laws = dict.fromkeys(f"law {own.law} above {own.threshold}" for own in self.terms)
+        laws = list(dict.fromkeys(f"law {terms.law} above {terms.threshold}" for terms in self.terms))
+        told = "; ".join(laws) if len(laws) <= 3 else shown(laws)
         totals = "" if self.totals is None else f"\n  exact: views of {len(self.totals)} pages in all countries"
         countries, pages = self.published.shape
         return (
             f"<WikimediaViews of {printable(self.project)} on {self.day}: {countries} countries × {pages} pages, {there} of "
-            f"{self.published.size} published\n  {shown_laws(laws)}{totals}>"
+            f"{self.published.size} published\n  {told}{totals}>"
         )
-
-
-def shown_laws(laws: Any) -> str:
-    """Laws and thresholds in words."""
-    listed = list(laws)
-    return "; ".join(listed) if len(listed) <= 3 else shown(listed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.datasets import code_query, published_codes
-from bayesdp.datasets.nmf.tables import TABLES
+from bayesdp.datasets.nmf.products import TABLES
 from bayesdp.frames import Frame
 
 

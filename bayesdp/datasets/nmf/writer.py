@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, shown
-from bayesdp.datasets.nmf.arrow import parquet
-from bayesdp.datasets.nmf.products import Product, product_of, same_query
-from bayesdp.datasets.nmf.synthetic_rows import Variance, constraint_rows, histogram_sums, measured_rows
-
-__all__ = ["histogram_sums", "synthetic_spine", "write_synthetic_nmf"]
+from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, positive_real, shown
+from bayesdp.datasets.nmf.histograms import Binning
+from bayesdp.datasets.nmf.layout import parquet
+from bayesdp.datasets.nmf.products import Product, product_of, same_query, sigma_squared
+from bayesdp.noise import DiscreteGaussian
 
 type Ints = npt.NDArray[np.int64]
+type Variance = float | Callable[[str, str], float] | None
 
 _GROUP_ROWS = 4096
 _UP_TO = {"State": 3, "County": 8}
 """Digits of the geocodes of upper levels; below them, those of a block without its last 18 are the tract, without 16 the group."""
+_CAPACITY = 99_999
+"""An upper limit of a facility of group quarters, or of the households of a block, as the constraints state it."""
 
 
 def synthetic_spine(
@@ -125,26 +127,26 @@ def write_synthetic_nmf(
         If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is
         not of the level, or a variance is not known.
     """
-    own = product_of(product)
+    described = product_of(product)
     by_county = choice(partitions, ("state", "county"), "partitions") == "county"
     generator = generator_of(rng)
-    leaves = _checked(truth, own, level, constraints)
-    folder = Path(path) / f"US{own.suffix}"
+    leaves = _checked(truth, described, level, constraints)
+    folder = Path(path) / f"US{described.suffix}"
     if folder.exists():
         raise FileExistsError(f"{folder} is there already")
     asked = None if queries is None else {same_query(name) for name in queries}
-    known = {same_query(name) for name in own.queries}
+    known = {same_query(name) for name in described.queries}
     if asked is not None and not asked <= known:
         raise ValueError(
-            f"queries must be some of {shown(own.queries, 20)}, got {shown([*queries] if queries else [])}"
+            f"queries must be some of {shown(described.queries, 20)}, got {shown([*queries] if queries else [])}"
         )
-    for upper in own.levels[: own.levels.index(level) + 1]:
+    for upper in described.levels[: described.levels.index(level) + 1]:
         if upper in ("Prim", "Tract_Subset_Group", "Tract_Subset"):
             continue  # levels that published files do not have
         nodes: dict[str, list[str]] = {}
         for geocode in leaves:
             nodes.setdefault(_node(geocode, upper, level), []).append(geocode)
-        _write_level(folder, own, upper, nodes, leaves, variance, asked, constraints, by_county, generator)
+        _write_level(folder, described, upper, nodes, leaves, variance, asked, constraints, by_county, generator)
     return folder
 
 
@@ -202,10 +204,11 @@ def _write_level(
         for node, below in nodes.items():
             if not node.startswith(branch):
                 continue
-            table = np.sum([leaves[own] for own in below], axis=0)
-            noisy += measured_rows(product, level, node, table, variance, asked, rng)
+            tables = [leaves[leaf] for leaf in below]
+            table = np.sum(tables, axis=0)
+            noisy += _measured_rows(product, level, node, table, variance, asked, rng)
             if constraints:
-                exact += constraint_rows(product, level, node, table, [leaves[own] for own in below])
+                exact += _constraint_rows(product, level, node, table, tables)
         part = Path(f"State={int(branch[:3]):02d}" if digits else "", f"County={branch[3:]}" if digits > 3 else "")
         if noisy:
             _write(folder / f"{level}.parquet" / "DPQuery" / part, noisy, product, sign=False)
@@ -228,3 +231,98 @@ def _write(folder: Path, rows: list[dict[str, Any]], product: Product, *, sign: 
     if sign:
         data["sign"] = arrow.array([row["sign"] for row in rows], arrow.string())
     pq.write_table(arrow.table(data), folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
+
+
+def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
+    """A histogram summed by one binning an axis; values that are in no group are left out."""
+    for axis, binning in enumerate(bins):
+        groups = [table.take(members, axis=axis).sum(axis=axis) for members in binning.members]
+        table = np.stack(groups, axis=axis)
+    return table
+
+
+def _measured_rows(
+    product: Product,
+    level: str,
+    node: str,
+    table: Ints,
+    variance: Variance,
+    asked: set[frozenset[str]] | None,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Noisy answers of a geounit."""
+    rows = []
+    for query in product.queries:
+        if asked is not None and same_query(query) not in asked:
+            continue
+        if level == "US" and query == "total":
+            continue  # it is exact
+        spread = _variance(variance, product, level, query)
+        names = product.histogram.named(query)
+        answers = histogram_sums(table, product.histogram.binned(names))
+        law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
+        noise = np.asarray(law.draw(rng, answers.shape), dtype=np.int64)
+        stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
+        if np.float32(stated) == 0.0:
+            raise ValueError(
+                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
+                "files state a variance that is positive; give 0.02 for next to none"
+            )
+        rows.append(_record(product, node, f"{query}_dpq", names, answers + noise, stated))
+    return rows
+
+
+def _variance(variance: Variance, product: Product, level: str, query: str) -> float:
+    if callable(variance):
+        return positive_real(variance(level, query), f"variance({level!r}, {query!r})")
+    if variance is not None:
+        return positive_real(variance, "variance")
+    if product.name != "pl94-person":
+        raise ValueError(
+            f"variance must be given for {product.name}: the published settings are known here for pl94-person"
+        )
+    known = sigma_squared(level, query)
+    if known is None:
+        raise ValueError(f"the production settings measure no {query!r} at the level {level}")
+    return float(known)
+
+
+def _record(
+    product: Product,
+    node: str,
+    name: str,
+    bins: tuple[str, ...],
+    values: Ints,
+    variance: float,
+    sign: str | None = None,
+) -> dict[str, Any]:
+    axes = dict(zip(product.histogram.names, bins, strict=True))
+    return {
+        "geocode": node, "query_name": name, **axes, "query_shape": list(values.shape), "value": values.reshape(-1),
+        "variance": variance, "sign": sign,
+    }  # fmt: skip
+
+
+def _constraint_rows(product: Product, level: str, node: str, table: Ints, below: list[Ints]) -> list[dict[str, Any]]:
+    """Constraints of a geounit, of which `below` are the leaves."""
+
+    def record(name: str, values: Ints, sign: str) -> dict[str, Any]:
+        names = product.constraints[name]
+        shape = [len(binning.members) for binning in product.histogram.binned(names)]
+        return _record(product, node, f"{name}_con", names, values.reshape(shape), 0.0, sign)
+
+    total = np.asarray([table.sum()])
+    if product.name == "pl94-unit":
+        return [record("total", total, "=")]
+    if product.name == "dhc-person":
+        return [record("pl94", histogram_sums(table, product.histogram.binned(product.constraints["pl94"])), "=")]
+    facilities = np.sum([own.sum(axis=(1, 2, 3)) > 0 for own in below], axis=0).astype(np.int64)
+    least, most = facilities.copy(), facilities * _CAPACITY
+    least[0], most[0] = 0, len(below) * _CAPACITY
+    found = [record("total", total, "=")] if level == "US" else []
+    return [
+        *found,
+        record("hhgq_total_lb", least, ">="),
+        record("hhgq_total_ub", most, "<="),
+        record("nurse_nva_0", np.zeros(1, dtype=np.int64), "="),
+    ]

@@ -21,7 +21,7 @@ from bayesdp.datasets import (
     read_nhgis_demonstration,
     read_wikimedia,
 )
-from bayesdp.datasets._wikimedia_lines import page_totals
+from bayesdp.datasets.wikimedia import page_totals
 from bayesdp.datasets.wikimedia_views import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import DiscreteLaplace, TransitionTable
