@@ -120,7 +120,10 @@ def test_ages_of_p12():
             ValueError, match=f"{code} .* is no sum of the cells: the axis 'age' of the table is cut by"
         ):
             code_query(coarse, code)
-    assert code_query(coarse, *(code for code in TABLES["P12"].codes if code not in fine)).rows == 43
+    assert (
+        code_query(coarse, *(code for code in (line.code for line in TABLES["P12"].lines) if code not in fine)).rows
+        == 43
+    )
 
 
 @pytest.mark.parametrize(
