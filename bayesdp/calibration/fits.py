@@ -44,15 +44,8 @@ class Refit:
     left open. If the two are the same graph, only numbers are replaced from then on. If not, because the model itself
     depends on the numbers (a prior centred at a published mean, say), every release gets a model of its own.
 
-    Parameters
-    ----------
-    build_model : callable
-        From a release to a `pymc.Model`.
-    first : object
-        The release that gives the compiled model.
-    update : callable, optional
-        From a release to the values of the model's ``pm.Data``. Needed where the release is not a `bayesdp.Release`, or a tuple of
-        them, put into the model by `observe`; without it such models are built again for each release.
+    `update` gives the values of the model's ``pm.Data`` for a release. It is needed where the release is not a `bayesdp.Release`, or a
+    tuple of them, put into the model by `observe`; without it such models are built again for each release.
     """
 
     def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:

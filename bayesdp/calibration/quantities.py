@@ -59,13 +59,7 @@ type Simulate = Callable[[np.random.Generator], Simulated | tuple[Mapping[str, A
 
 
 def simulated(simulate: Simulate, rng: np.random.Generator) -> Simulated:
-    """Run a simulator, and accept a pair ``(truth, release)`` as well.
-
-    Examples
-    --------
-    >>> simulated(lambda rng: ({"p": rng.random()}, None), np.random.default_rng(1)).truth["p"]
-    array(0.51182162)
-    """
+    """Run a simulator, and accept a pair ``(truth, release)`` as well."""
     result: Any = simulate(rng)
     if isinstance(result, Simulated):
         return result
@@ -166,14 +160,7 @@ def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: 
 
 
 def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
-    """Split a quantity into its elements, named by label: ``x[Alpha, Low]``.
-
-    Examples
-    --------
-    >>> array = xr.DataArray(np.zeros((1, 2, 2)), dims=("chain", "draw", "county"), coords={"county": ["A", "B"]})
-    >>> [(label, values.shape) for label, values in scalars("x", array)]
-    [('x[A]', (1, 2)), ('x[B]', (1, 2))]
-    """
+    """Split a quantity into its elements, named by label: ``x[Alpha, Low]``."""
     labels = [array[dim].values for dim in array.dims[2:]]
     for at in np.ndindex(*array.shape[2:]):
         words = [str(values[i]) for values, i in zip(labels, at, strict=True)]

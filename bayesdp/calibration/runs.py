@@ -66,13 +66,7 @@ def _run_packed(packed: bytes, number: int) -> dict[str, Any]:
 
 
 def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Run in this process, in order.
-
-    Examples
-    --------
-    >>> list(serially(lambda k: {"number": k, "half": 1 / k}, [2, 0]))
-    [{'number': 2, 'half': 0.5}, {'number': 0, 'error': 'ZeroDivisionError: division by zero'}]
-    """
+    """Run in this process, in order."""
     for number in numbers:
         yield _record(task, number)
 
@@ -249,21 +243,13 @@ def by_name(check: Check) -> Check:
 
 @dataclass
 class Journal:
-    """A file of records, one for each simulation that has ended, well or badly.
+    """A file of records, one for each simulation that has ended, well or badly; kept in memory only without a `path`.
 
-    The first line says what the run is. A line is written and flushed to disk at once. What a killed process or a power cut can
-    leave is a torn last line, half written or filled with zero bytes: it is dropped when the file is read again, and a file
-    that never got beyond its first line starts afresh. Anything else that is not a record of this run is refused.
-
-    Parameters
-    ----------
-    path : path or None
-        Without one, records are kept in memory only.
-    about : mapping
-        Plain data that must be the same when the run goes on: the `fingerprint` of the run.
-    entries : mapping
-        What a record of a simulation that ended well has beside its ``number``, and what each entry may hold. One that ended
-        badly has an ``error``, and ``again`` if it is to be tried again.
+    The first line says what the run is: `about`, plain data that must be the same when it goes on. A line is written and flushed
+    to disk at once. What a killed process or a power cut can leave is a torn last line, half written or filled with zero bytes: it
+    is dropped when the file is read again, and a file that never got beyond its first line starts afresh. Anything else that is not
+    a record of this run is refused. `entries`: what a record of a simulation that ended well has beside its ``number``, and what
+    each may hold. One that ended badly has an ``error``, and ``again`` if it is to be tried again.
     """
 
     path: str | os.PathLike[str] | None

@@ -65,23 +65,10 @@ def _limits(n: int, gamma: float) -> tuple[Ints, Ints]:
 
 
 def crossing_probability(n: int, lower: Ints, upper: Ints, law: Floats) -> float:
-    """Probability that the counts leave their limits at some point of the grid.
+    """Probability that the counts of n values leave their limits at some point of the grid.
 
-    Parameters
-    ----------
-    n : int
-        Number of independent values.
-    lower, upper : ndarray of int, shape (points,)
-        Limits of the number of values up to each point, both included; an upper one below the lower one lets nothing in.
-    law : ndarray of float, shape (points,)
-        Probability that one value is at most that point: the points themselves if values are uniform.
-
-    Examples
-    --------
-    One value is below 1/2 with probability 1/2:
-
-    >>> crossing_probability(1, np.array([1]), np.array([1]), np.array([0.5]))
-    0.5
+    `lower`, `upper`: both included; an upper one below the lower one lets nothing in. `law`: probability that one value is at most
+    that point, the points themselves if values are uniform.
     """
     state, at, reached, left = np.ones(1), np.zeros(1, dtype=np.int64), 0.0, 0.0
     for low, high, probability in zip(lower, upper, law, strict=True):
@@ -112,27 +99,9 @@ def _level(n: int, false_alarm: float) -> float:
 
 
 def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
-    """Simultaneous limits for the number of values up to each point of a grid.
+    """Points, and simultaneous limits (both included) for the number of values up to each.
 
-    Parameters
-    ----------
-    n : int
-        Number of values.
-    false_alarm : float
-        Probability that uniform values leave the band at some point; at most that, as near as counts allow.
-
-    Returns
-    -------
-    points : ndarray of float, shape (points,)
-    lower, upper : ndarray of int, shape (points,)
-        Both included.
-
-    Examples
-    --------
-    >>> points, lower, upper = band(100, false_alarm=0.05)
-    >>> middle = len(points) // 2
-    >>> print(f"{points[middle]:.2f}: {lower[middle]} to {upper[middle]}")
-    0.51: 37 to 65
+    Uniform values leave the band at some point with probability at most `false_alarm`, as near as counts allow.
     """
     count = _validate.positive_integer(n, "n")
     return (_grid(count), *_limits(count, _level(count, _probability(false_alarm, "false_alarm"))))
@@ -141,21 +110,7 @@ def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
 def uniformity_pvalue(values: npt.ArrayLike) -> float:
     """P-value of the hypothesis that values are independent and uniform: exact, from the most extreme point.
 
-    Parameters
-    ----------
-    values : array_like, shape (n,)
-        Between 0 and 1.
-
-    Returns
-    -------
-    float
-        Probability that some count is at least as extreme, by its binomial tail, as the most extreme one here.
-
-    Examples
-    --------
-    >>> even = (np.arange(100) + 0.5) / 100
-    >>> print(f"{uniformity_pvalue(even):.3f} {uniformity_pvalue(even**2):.1e}")
-    1.000 5.7e-08
+    It is the probability that some count is at least as extreme, by its binomial tail, as the most extreme one here.
     """
     given = _ranks(values)
     n = given.size
@@ -165,22 +120,7 @@ def uniformity_pvalue(values: npt.ArrayLike) -> float:
 
 
 def detection_probability(n: int, law: Callable[[Floats], Floats], false_alarm: float = 0.05) -> float:
-    """Probability that n independent values of another law leave the simultaneous band: the power of the test.
-
-    Parameters
-    ----------
-    n : int
-        Number of values.
-    law : callable
-        Distribution function of one value, vectorised.
-    false_alarm : float
-        That of the band.
-
-    Examples
-    --------
-    >>> print(f"{detection_probability(100, lambda z: z, 0.05):.3f} {detection_probability(100, lambda z: z**1.5):.3f}")
-    0.047 0.916
-    """
+    """Probability that n independent values of a law, given by its distribution function, leave the band: the power of the test."""
     points, lower, upper = band(n, false_alarm)
     return crossing_probability(n, lower, upper, np.asarray(law(points), dtype=np.float64))
 
@@ -200,60 +140,22 @@ def _ranks(values: npt.ArrayLike) -> Floats:
 
 
 def dispersion_ratio(values: npt.ArrayLike) -> float:
-    """Ratio of the errors to what the posteriors state, root mean square: above 1 if posteriors are too narrow.
+    """Root mean square of errors over what posteriors state, from ranks of squared errors: above 1 if these are too narrow.
 
-    Parameters
-    ----------
-    values : array_like, shape (n,)
-        Ranks of squared standardised errors, between 0 and 1.
-
-    Returns
-    -------
-    float
-        Exact for normal posteriors, a summary for others.
-
-    Examples
-    --------
-    >>> even = (np.arange(1000) + 0.5) / 1000
-    >>> print(f"{dispersion_ratio(even):.3f}")
-    1.000
+    Exact for normal posteriors, a summary for others.
     """
     return float(np.sqrt(np.mean(stats.chi2.ppf(_ranks(values), 1))))
 
 
 def dispersion_pvalue(values: npt.ArrayLike) -> float:
-    """Two-sided p-value of the hypothesis that the posteriors are as wide as they should be.
-
-    Parameters, errors as in `dispersion_ratio`.
-
-    Examples
-    --------
-    >>> even = (np.arange(300) + 0.5) / 300
-    >>> print(f"{dispersion_pvalue(even):.2f} {dispersion_pvalue(even**0.75):.4f}")
-    1.00 0.0065
-    """
+    """Two-sided p-value of the hypothesis that the posteriors are as wide as they should be."""
     squares = stats.chi2.ppf(_ranks(values), 1)
     total, n = float(squares.sum()), squares.size
     return float(min(1.0, 2.0 * min(stats.chi2.cdf(total, n), stats.chi2.sf(total, n))))
 
 
 def dispersion_power(n: int, scale: float, false_alarm: float = 0.05) -> float:
-    """Probability that the test notices errors which are `scale` times as large as normal posteriors state.
-
-    Parameters
-    ----------
-    n : int
-        Number of simulations.
-    scale : float
-        For instance 1.2 for posteriors whose standard deviation is 20% too small in proportion (1 / 1.2).
-    false_alarm : float
-        Level of the test.
-
-    Examples
-    --------
-    >>> print(f"{dispersion_power(300, 1.2):.4f} {dispersion_power(50, 1.2):.3f}")
-    0.9932 0.490
-    """
+    """Probability that the test notices errors which are `scale` times as large as normal posteriors state."""
     count, level = _validate.positive_integer(n, "n"), _probability(false_alarm, "false_alarm")
     ratio = _validate.positive_real(scale, "scale")
     low, high = stats.chi2.ppf(level / 2, count), stats.chi2.isf(level / 2, count)
@@ -338,13 +240,7 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
 
 
 def holm(pvalues: npt.ArrayLike) -> Floats:
-    """Adjust p-values for their number (Holm, 1979): the chance of any false alarm is held, however they depend.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
+    """Adjust p-values for their number (Holm, 1979): the chance of any false alarm is held, however they depend."""
     given = np.asarray(pvalues, dtype=np.float64)
     order = np.argsort(given, kind="stable")
     steps = np.minimum(1.0, given[order] * np.arange(given.size, 0, -1))
@@ -426,20 +322,10 @@ class Verdict:
 def judge(
     ranks: Mapping[str, Sequence[float]], dispersion: Mapping[str, Sequence[float]], false_alarm: float = 0.01
 ) -> Verdict:
-    """Test all quantities together.
+    """Test all quantities together, by the ranks of the truth and of its squared error.
 
-    Parameters
-    ----------
-    ranks, dispersion : mapping from name to sequence of float
-        Ranks of the truth, and of its squared error (NaN where the posterior was one point, left out where there is none).
-    false_alarm : float
-        Chance of any rejection if all posteriors are right.
-
-    Examples
-    --------
-    >>> even = list((np.arange(200) + 0.5) / 200)
-    >>> judge({"rate": even}, {"rate": even}).calibrated
-    True
+    The latter are NaN where the posterior was one point, and left out where there are none. `false_alarm` is the chance of any
+    rejection if all posteriors are right.
     """
     if not ranks:
         raise ValueError("ranks must hold at least one quantity, got none")
