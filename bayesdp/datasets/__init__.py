@@ -27,7 +27,6 @@ from bayesdp.datasets.public_tables import (
     illinois_counties,
     midwest_counties,
     morocco_communes,
-    morocco_totals,
     statsnz_age_by_sex,
     working_population,
 )
@@ -37,7 +36,7 @@ from bayesdp.datasets.wikimedia_views import WIKIMEDIA_TERMS, WikimediaTerms, Wi
 __all__ = [
     "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "compare_estimates",
     "delinquent_children", "demonstration_errors", "flights", "illinois_counties", "midwest_counties", "morocco_communes",
-    "morocco_totals", "noise_json_of_opendp", "noise_json_of_pipelinedp", "noise_json_of_tumult", "published_codes",
+    "noise_json_of_opendp", "noise_json_of_pipelinedp", "noise_json_of_tumult", "published_codes",
     "read_county_demonstration", "read_county_populations", "read_gls_estimates", "read_nhgis_demonstration", "read_nmf",
     "read_wikimedia", "statsnz_age_by_sex", "synthetic_spine", "working_population", "write_synthetic_nmf",
 ]  # fmt: skip

@@ -22,8 +22,6 @@ from bayesdp.noise import CellKey, NoiseLaw, RandomRounding
 from bayesdp.release import Release
 from bayesdp.tables import read_office_csv
 
-type Counted = Literal["population", "households"]
-
 
 def _table(
     counts: npt.ArrayLike, coords: Mapping[str, Any], *, name: str, title: str, source: str, licence: str
@@ -230,11 +228,7 @@ def illinois_counties() -> xr.DataArray:
     return table
 
 
-_PROVINCE = len("01.511")  # a commune's code begins with that of its province, and that one with that of the region
-_PARTS_OF = "06.141.01.0"  # the commune whose parts, prefectures of arrondissements, have longer codes than provinces
-
-
-def morocco_communes(of: Counted = "population") -> xr.DataArray:
+def morocco_communes(of: Literal["population", "households"] = "population") -> xr.DataArray:
     """Population of Morocco's 1,503 communes, census of 2024: four levels, down from the country.
 
     Parameters
@@ -252,9 +246,9 @@ def morocco_communes(of: Counted = "population") -> xr.DataArray:
 
     Notes
     -----
-    83 provinces and prefectures are published, but only 75 of them consist of communes, and these are the coordinate
+    Communes add up to each region as it is published, and to 75 of the 83 provinces and prefectures, which are the coordinate
     ``province``. The other eight, the prefectures of arrondissements of Casablanca, hold no commune: they are parts of one, the
-    commune of Casablanca, which is in the prefecture of Casablanca, one of the 75. :func:`morocco_totals` has all 83.
+    commune of Casablanca, which is in the prefecture of Casablanca, one of the 75.
 
     Source: Haut-Commissariat au Plan, Recensement général de la population et de l'habitat 2024, reusable on the terms of
     CC BY 4.0; as the columns ``code``, ``name_fr``, ``population_2024`` and ``households_2024`` of the Python package
@@ -269,80 +263,24 @@ def morocco_communes(of: Counted = "population") -> xr.DataArray:
     >>> int(table.sum())
     36828330
     """
-    units = _morocco("commune", of)
-    provinces, regions = _morocco_names("province"), _morocco_names("region")
-    province = [provinces[code[:_PROVINCE]] for code in units]
-    coords = {
-        "commune": [f"{above}: {name}" for above, (name, _) in zip(province, units.values(), strict=True)],
-        "code": ("commune", list(units)),
-        "province": ("commune", province),
-        "region": ("commune", [regions[code[:2]] for code in units]),
-    }
-    return _morocco_table(units, coords, of, "commune")
-
-
-def morocco_totals(level: Literal["province", "region"], of: Counted = "population") -> xr.DataArray:
-    """Totals of Morocco's provinces or regions as they are published, census of 2024.
-
-    Parameters
-    ----------
-    level : {"province", "region"}
-        Of which units.
-    of : {"population", "households"}
-        What is counted.
-
-    Returns
-    -------
-    xarray.DataArray
-        Shape (83,) or (12,), dims ``(province,)`` or ``(region,)``, int64 counts, with the coordinate ``code``. Provinces have
-        the coordinates ``region``, and ``part_of``: the commune that a prefecture of arrondissements is part of (a label of
-        :func:`morocco_communes`, where source and licence are), and an empty text for all others.
-
-    Notes
-    -----
-    Communes add up to each of the 12 regions, and to 75 of the 83 provinces and prefectures. The other eight are the prefectures
-    of arrondissements of Casablanca: no commune lies in them, and together they are the commune of Casablanca (3,215,935
-    persons). So the 83 do not add up to the country, nor the 17 of the region Casablanca-Settat to the region: both sums count
-    that commune twice. Leave out those with a text in ``part_of``, and they do.
-
-    Examples
-    --------
-    >>> provinces = morocco_totals("province")
-    >>> parts = provinces["part_of"].values == "Casablanca: Casablanca"
-    >>> int(parts.sum()), int(provinces[parts].sum())
-    (8, 3215935)
-    >>> int(provinces.sum()), int(provinces[~parts].sum())
-    (40044265, 36828330)
-    """
-    choice(level, ("province", "region"), "level")
-    units = _morocco(level, of)
-    coords: dict[str, Any] = {level: [name for name, _ in units.values()], "code": (level, list(units))}
-    if level == "province":
-        regions, communes = _morocco_names("region"), _morocco_names("commune")
-        whole = f"{_morocco_names('province')[_PARTS_OF[:_PROVINCE]]}: {communes[_PARTS_OF]}"
-        coords["region"] = (level, [regions[code[:2]] for code in units])
-        coords["part_of"] = (level, [whole if len(code) > _PROVINCE else "" for code in units])
-    return _morocco_table(units, coords, of, level)
-
-
-def _morocco(level: str, of: str) -> dict[str, tuple[str, int]]:
-    """Code -> name and count, of each unit of a level."""
     choice(of, ("population", "households"), "of")
-    return {row["code"]: (row["name"], int(row[of])) for row in _rows("morocco_2024.csv") if row["level"] == level}
-
-
-def _morocco_names(level: str) -> dict[str, str]:
-    return {code: name for code, (name, _) in _morocco(level, "population").items()}
-
-
-def _morocco_table(
-    units: Mapping[str, tuple[str, int]], coords: Mapping[str, Any], of: str, level: str
-) -> xr.DataArray:
+    rows = _rows("morocco_2024.csv")
+    name = {row["code"]: row["name"] for row in rows}
+    communes = [row for row in rows if row["level"] == "commune"]
+    codes = [
+        row["code"] for row in communes
+    ]  # a code begins with that of the province, and that one with that of the region
+    province = [name[code[: len("01.511")]] for code in codes]
     return _table(
-        [count for _, count in units.values()],
-        coords,
+        [int(row[of]) for row in communes],
+        {
+            "commune": [f"{above}: {row['name']}" for above, row in zip(province, communes, strict=True)],
+            "code": ("commune", codes),
+            "province": ("commune", province),
+            "region": ("commune", [name[code[: len("01")]] for code in codes]),
+        },
         name=of,
-        title=f"{of.capitalize()} of Morocco's {level}s, 2024",
+        title=f"{of.capitalize()} of Morocco's communes, 2024",
         source="Haut-Commissariat au Plan, Recensement général de la population et de l'habitat 2024 "
         "(https://www.hcp.ma/file/242341/); Python package morocco-communes 1.9.1",
         licence="CC BY 4.0, Haut-Commissariat au Plan; columns chosen and renamed, nothing else changed",
