@@ -17,7 +17,6 @@ from bayesdp.composition import tables_of_posterior
 from bayesdp.datasets import (
     read_county_demonstration,
     read_county_populations,
-    read_gls_estimates,
     read_nhgis_demonstration,
     read_wikimedia,
 )
@@ -193,11 +192,6 @@ def read_demonstration(path: Path) -> xr.Dataset:
 def read_nhgis(path: Path) -> xr.Dataset:
     """A demonstration file of NHGIS."""
     return read_nhgis_demonstration(path)
-
-
-def read_estimates(path: Path) -> xr.Dataset:
-    """Published least-squares estimates."""
-    return read_gls_estimates(path)
 
 
 _DECLARED: dict[str, Any] = {

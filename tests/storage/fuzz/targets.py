@@ -71,7 +71,6 @@ TARGETS = (
     Target("county populations", ("populations.csv",), "csv", readers.read_populations, readers.check_same, 2),
     Target("demonstration, NHGIS", ("nhgis.csv",), "csv", readers.read_nhgis, readers.check_same, 2),
     Target("demonstration, counties", ("demonstration.csv",), "csv", readers.read_demonstration, readers.check_same, 1),
-    Target("published estimates", ("estimates.csv",), "csv", readers.read_estimates, readers.check_same, 2),
     Target("office's table, long", ("office.csv",), "csv", readers.read_office, readers.check_office, 4),
     Target("office's table, wide", ("office_wide.csv",), "csv", readers.read_office_wide, readers.check_office, 3),
     Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
