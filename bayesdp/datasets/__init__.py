@@ -29,8 +29,7 @@ from bayesdp.datasets.public_tables import (
     statsnz_age_by_sex,
     working_population,
 )
-from bayesdp.datasets.wikimedia import read_wikimedia
-from bayesdp.datasets.wikimedia_views import WIKIMEDIA_TERMS, WikimediaTerms, WikimediaViews
+from bayesdp.datasets.wikimedia import WIKIMEDIA_TERMS, WikimediaTerms, WikimediaViews, read_wikimedia
 
 __all__ = [
     "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "delinquent_children",

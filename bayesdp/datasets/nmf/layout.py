@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -25,20 +25,18 @@ from bayesdp.datasets.nmf.products import Product
 KINDS = ("DPQuery", "Constraint")
 
 _PUERTO_RICO = "72"
-_DEEPEST = 3
-"""So many folders down it is looked for levels, to name them in an error."""
 
 
-def below(folder: Path, root: Path, wanted: Callable[[Path], bool]) -> list[Path]:
-    """All files, sorted, and folders that have none that is wanted. Hidden folders, such as of temporary files, are not entered."""
-    if not checked(folder, root).is_dir():
+def _below(folder: Path, root: Path) -> list[Path]:
+    """All files, sorted, and folders that have none with rows. Hidden folders, such as of temporary files, are not entered."""
+    if not _checked(folder, root).is_dir():
         return [folder]
     entries = sorted(folder.iterdir())
-    found = [file for entry in entries for file in ([entry] if is_hidden(entry) else below(entry, root, wanted))]
-    return found if any(map(wanted, found)) else [*found, folder]
+    found = [file for entry in entries for file in ([entry] if _is_hidden(entry) else _below(entry, root))]
+    return found if any(map(_has_rows, found)) else [*found, folder]
 
 
-def checked(path: Path, root: Path) -> Path:
+def _checked(path: Path, root: Path) -> Path:
     """A file or folder, or a link to one within `root`, as it is; ValueError for anything else."""
     if not (path.is_dir() or path.is_file()):
         raise ValueError(
@@ -53,7 +51,7 @@ def checked(path: Path, root: Path) -> Path:
     return path
 
 
-def is_hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     """Whether it is put beside the files of a product, and is none of them."""
     return path.name.startswith((".", "_"))
 
@@ -78,7 +76,7 @@ class Folder:
         return [file for file in self._below(folder) if _has_rows(file) and _may_hold(file, folder, state, county)]
 
     def _below(self, folder: Path) -> list[Path]:
-        return below(folder, self.root, _has_rows) if os.path.lexists(folder) else []
+        return _below(folder, self.root) if os.path.lexists(folder) else []
 
     def strangers(self, level: str) -> list[tuple[str, str]]:
         """What a level has besides files with rows, and why that is not used; ValueError if it has no kind that is known."""
@@ -163,7 +161,7 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
             f"{shown(product.levels, 10)}"
         )
     for entry in (found[0], *_told(found[0].iterdir())):
-        if not checked(entry, root).is_dir() and entry.name.removesuffix(".parquet") in product.levels:
+        if not _checked(entry, root).is_dir() and entry.name.removesuffix(".parquet") in product.levels:
             raise ValueError(f"{entry} is a file; a level is a folder, with {' and '.join(KINDS)} in it")
     return Folder(found[0], tuple(level for level in product.levels if (found[0] / f"{level}.parquet").is_dir()), root)
 
@@ -174,19 +172,14 @@ def _told(paths: Iterable[Path]) -> list[Path]:
 
 
 def _has_rows(path: Path) -> bool:
-    return path.suffix == ".parquet" and path.is_file() and not is_hidden(path)
+    return path.suffix == ".parquet" and path.is_file() and not _is_hidden(path)
 
 
 def _further_down(root: Path, product: Product) -> str:
     """The end of a message: folders below that have levels, one of which may be what is meant."""
-    found, level = [], [root]
-    for _ in range(_DEEPEST):
-        level = [own for folder in level for own in sorted(folder.iterdir()) if own.is_dir()]
-        found += [own for own in level if _has_levels(own, product)]
-        level = [own for own in level if own not in found]
-    if not found:
-        return ""
-    return f"; folders with levels of geography are {shown(str(own) for own in found)}: give the one of the product"
+    below = (folder for depth in (1, 2, 3) for folder in sorted(root.glob("*/" * depth)))
+    found = [str(folder) for folder in below if _has_levels(folder, product)]
+    return f"; folders with levels of geography are {shown(found)}: give the one of the product" if found else ""
 
 
 def _has_levels(folder: Path, product: Product) -> bool:

@@ -39,9 +39,6 @@ _WIKIMEDIA = (
     "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
     "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
 )
-_WIKIMEDIA_TOTALS = (
-    "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\nen.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
-)
 _PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n"
 
 
@@ -133,7 +130,7 @@ def write_specimens(folder: Path) -> None:
     write_draw_journal(folder / "draws.partial")
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
-        "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA, "wikimedia_totals": _WIKIMEDIA_TOTALS,
+        "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA,
         "ptable": _PTABLE, "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():

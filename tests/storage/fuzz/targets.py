@@ -74,7 +74,6 @@ TARGETS = (
     Target("office's table, long", ("office.csv",), "csv", readers.read_office, readers.check_office, 4),
     Target("office's table, wide", ("office_wide.csv",), "csv", readers.read_office_wide, readers.check_office, 3),
     Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
-    Target("page totals", ("wikimedia_totals.csv",), "csv", readers.read_page_totals, readers.check_same, 1),
     Target("perturbation table", ("ptable.csv",), "csv", read_ptable, readers.check_law, 3),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), "bytes", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
