@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pymc as pm
 import pytensor
 import xarray as xr
-from scipy import stats
 
 from bayesdp import _validate
 from bayesdp.calibration.fits import SAMPLER, Build, Refit, Update, described_task, quiet_sample
@@ -26,6 +25,7 @@ from bayesdp.calibration.quantities import (
     simulated,
 )
 from bayesdp.calibration.runs import Journal, by_name, numbers, run_all
+from bayesdp.calibration.verdict import share_limits
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.measurements import Measured
 from bayesdp.noise import DiscreteGaussian
@@ -47,11 +47,12 @@ _TABLE = "as_published"
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis as a model of a release, and new values of the model's data, see `Refit`."""
+    """An analysis: what is read of a release, its model, and new values of the model's data, see `Refit`."""
 
     name: str
     build_model: Build
-    update: Any
+    update: Update | None = None
+    read: Callable[[Any], Any] = lambda release: release
 
 
 def _naive_analysis(name: str, build_model: Build) -> Analysis:
@@ -61,7 +62,7 @@ def _naive_analysis(name: str, build_model: Build) -> Analysis:
     if name not in NAIVE:
         raise ValueError(f"naive names {name!r}; known analyses are {', '.join(NAIVE)}")
     if name == "invariants ignored":
-        return Analysis(name, lambda release: build_model(_independent(release)), _independent_numbers(build_model))
+        return Analysis(name, build_model, read=_independent)
     table = _rounded if name == "noise ignored" else _nearest
 
     def build(release: Any) -> pm.Model:
@@ -99,19 +100,6 @@ def _independent(release: Any) -> Release:
     sigma = np.sqrt(np.maximum(variance, 1e-12))
     values = np.rint(measured.values).astype(np.int64)
     return Release(release.frame, (Measured(measured.query, values, DiscreteGaussian(sigma)),), ())
-
-
-def _independent_numbers(build_model: Build) -> Any:
-    """The function that gives new values of the data of the model with independent noise."""
-    names: list[str] = []
-
-    def update(release: Any) -> dict[str, npt.NDArray[np.float64]]:
-        bare = _independent(release)
-        if not names:
-            names.extend(n for n in build_model(bare).named_vars if n.endswith("_published"))
-        return {names[0]: bare.measurements[0].values.astype(np.float64)}
-
-    return update
 
 
 def _rounded(release: Any) -> npt.NDArray[np.int64]:
@@ -186,13 +174,14 @@ class _Repeat:
     def __call__(self, number: int) -> dict[str, Any]:
         if not self._refits:
             first = simulated(self.simulate, np.random.default_rng(self._seeds(0)[0])).release
-            self._refits = {a.name: Refit(a.build_model, first, a.update) for a in self._analyses()}
+            self._refits = {a.name: Refit(a.build_model, a.read(first), a.update) for a in self._analyses()}
         draw, fit = self._seeds(number)
         truth = simulated(self.simulate, np.random.default_rng(draw))
         tail = (1.0 - self.probability) / 2.0
         found: dict[str, dict[str, list[float]]] = {}
-        for name, refit in self._refits.items():
-            model = refit.model(truth.release)
+        for analysis in self._analyses():
+            name = analysis.name
+            model = self._refits[name].model(analysis.read(truth.release))
             posterior = _with_fixed(self._sampled(model, int(fit.generate_state(1)[0])), model, truth.truth)
             points = as_points(truth, posterior)
             known = [str(variable) for variable in points.data_vars]
@@ -286,10 +275,11 @@ def _summary(good: list[dict[str, dict[str, list[float]]]], errors: list[str], l
     true, mean, low, high = np.moveaxis(values, -1, 0)
     n = len(good)
     hits = np.sum((low <= true) & (true <= high), axis=0)
+    lowest, highest = share_limits(hits, n, 0.99)
     table = {
         "coverage": hits / n,
-        "coverage_low": np.where(hits > 0, stats.beta.ppf(0.005, hits, n - hits + 1), 0.0),
-        "coverage_high": np.where(hits < n, stats.beta.ppf(0.995, hits + 1, n - hits), 1.0),
+        "coverage_low": lowest,
+        "coverage_high": highest,
         "bias": np.mean(mean - true, axis=0),
         "rmse": np.sqrt(np.mean((mean - true) ** 2, axis=0)),
         "width": np.mean(high - low, axis=0),

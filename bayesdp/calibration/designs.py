@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
-from scipy import stats
 
 from bayesdp import _text, _validate
 from bayesdp._text import printable
@@ -36,6 +36,7 @@ from bayesdp.calibration.design_inputs import (
     losses_of,
 )
 from bayesdp.calibration.fits import Fits, fit_many
+from bayesdp.calibration.verdict import share_limits
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.inference.runs.fingerprint import described_model, difference, fingerprint
@@ -226,49 +227,31 @@ def row_of(truth: Mapping[str, Floats], draws: Mapping[str, Floats], probabiliti
 def summary_of(rows: Floats, probabilities: Sequence[float], questions: Sequence[str]) -> xr.Dataset:
     """Mean widths, coverage, bias and error over many releases of one candidate."""
     # `rows`, shape (release, question, 2 + 2 * probabilities): of `row_of`; NaN where there is nothing.
-    used = ~np.isnan(rows[:, :, 0])
-    n = used.sum(axis=0)
+    n = np.sum(~np.isnan(rows[:, :, 0]), axis=0)
     error = rows[:, :, 1] - rows[:, :, 0]
-    low, high = rows[:, :, 2::2], rows[:, :, 3::2]
-    true = rows[:, :, :1]
+    low, high, true = rows[:, :, 2::2], rows[:, :, 3::2], rows[:, :, :1]
     hits = np.sum((low <= true) & (true <= high), axis=0)  # no comparison with NaN is true
-    of = n[:, None]
-    tail = (1.0 - _LIMITS) / 2.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lower = np.where(hits > 0, stats.beta.ppf(tail, hits, of - hits + 1), 0.0)
-        upper = np.where(hits < of, stats.beta.isf(tail, hits + 1, of - hits), 1.0)
+    lowest, highest = share_limits(hits, n[:, None], _LIMITS)
+    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # where no release, or only one, has a number
         by_probability = {
-            "width": _mean(high - low),
-            "width_error": _standard_error(high - low),
-            "coverage": hits / of,
-            "coverage_low": np.where(of > 0, lower, np.nan),
-            "coverage_high": np.where(of > 0, upper, np.nan),
+            "width": np.nanmean(high - low, axis=0),
+            "width_error": np.nanstd(high - low, axis=0, ddof=1) / np.sqrt(n[:, None]),
+            "coverage": hits / n[:, None],
+            "coverage_low": lowest,
+            "coverage_high": highest,
         }
-    by_question = {
-        "bias": _mean(error),
-        "bias_error": _standard_error(error),
-        "rmse": np.sqrt(_mean(error**2)),
-        "used": n,
-    }
+        by_question = {
+            "bias": np.nanmean(error, axis=0),
+            "bias_error": np.nanstd(error, axis=0, ddof=1) / np.sqrt(n),
+            "rmse": np.sqrt(np.nanmean(error**2, axis=0)),
+            "used": n,
+        }
     return xr.Dataset(
         {key: (("question", "probability"), value) for key, value in by_probability.items()}
         | {key: (("question",), value) for key, value in by_question.items()},
         coords={"question": list(questions), "probability": list(probabilities)},
     )
-
-
-def _mean(values: Floats) -> Floats:
-    """Mean over the releases that have a number; NaN where none has."""
-    n = np.sum(~np.isnan(values), axis=0)
-    return np.asarray(np.divide(np.nansum(values, axis=0), n, out=np.full(n.shape, np.nan), where=n > 0))
-
-
-def _standard_error(values: Floats) -> Floats:
-    """Standard error of that mean; NaN where fewer than two releases have a number."""
-    n = np.sum(~np.isnan(values), axis=0)
-    squares = np.nansum((values - _mean(values)) ** 2, axis=0)
-    variance = np.divide(squares, n * (n - 1.0), out=np.full(n.shape, np.nan), where=n > 1)
-    return np.asarray(np.sqrt(variance))
 
 
 _PROBABILITIES = (0.5, 0.9, 0.95)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -237,6 +238,14 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
         low, high = stats.chi2.ppf(false_alarm / 2, n), stats.chi2.isf(false_alarm / 2, n)
         squares = float(stats.ncx2.cdf(low, n, n * amount**2) + stats.ncx2.sf(high, n, n * amount**2))
     return Power(str(kind), amount, n, false_alarm, ranks, squares)
+
+
+def share_limits(hits: npt.NDArray[np.int64], n: Any, probability: float) -> tuple[Floats, Floats]:
+    """Clopper-Pearson limits of a share of which `hits` of n were seen; NaN where n is 0."""
+    tail = (1.0 - probability) / 2.0
+    low = np.where(hits > 0, stats.beta.ppf(tail, hits, n - hits + 1), 0.0)
+    high = np.where(hits < n, stats.beta.isf(tail, hits + 1, n - hits), 1.0)
+    return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
 
 
 def holm(pvalues: npt.ArrayLike) -> Floats:

@@ -400,8 +400,9 @@ def read_wikimedia(
     per_country = _terms_of(day, {code: codes.get(code, code) for code in labels}, _stated(terms, labels))
     coords = {"country": labels, "page": wanted}
     published = xr.DataArray(np.full((len(labels), len(wanted)), np.nan), coords, ("country", "page"), name="views")
+    line, column = ({label: i for i, label in enumerate(names)} for names in (labels, wanted))
     for row in rows:
-        i, j = labels.index(row.code), wanted.index(row.title if isinstance(wanted[0], str) else row.page_id)
+        i, j = line[row.code], column[row.title if isinstance(wanted[0], str) else row.page_id]
         where = f"{printable(target)}, line {row.line}: {printable(row.country)} ({printable(row.code)}), {printable(row.title)}"
         if not np.isnan(published.values[i, j]):
             raise ValueError(f"{where} is there twice; if two pages have one title, ask for their page ids")
