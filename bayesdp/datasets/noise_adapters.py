@@ -22,7 +22,7 @@ from bayesdp.storage.noise_schema import NOISE_SCHEMA, check_noise_json
 
 def _checked_columns(columns: Any) -> dict[str, Query]:
     """Accept a mapping of the names of columns to queries of one table."""
-    if not isinstance(columns, Mapping) or not all(isinstance(own, str) for own in columns):
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
         raise TypeError(f"columns must map the name of each published column to its query, got {columns!r}")
     for name, query in columns.items():
         if not isinstance(query, Query):
@@ -45,13 +45,13 @@ def _parameter(value: Any, where: str) -> float:
     return positive_real(value, where)
 
 
-def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], notes: Iterable[str]) -> dict[str, Any]:
+def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], note: str) -> dict[str, Any]:
     """``noise.json`` of columns that stand in one CSV file, each with a law of its own."""
     queries = list(columns.values())
     frame = queries[0].frame
     linear = any(not isinstance(part, SumPart) for query in queries for part in query.parts)
-    dimensions = [{"name": dim, "labels": list(own)} for dim, own in zip(frame.dims, frame.labels, strict=True)]
-    groups = [{"name": name, "dimension": dim, "labels": list(own)} for name, dim, own in frame.groups]
+    dimensions = [{"name": dim, "labels": list(labels)} for dim, labels in zip(frame.dims, frame.labels, strict=True)]
+    groups = [{"name": name, "dimension": dim, "labels": list(labels)} for name, dim, labels in frame.groups]
     taken = {*columns, *frame.dims, *(name for name, _, _ in frame.groups)}
     if linear and "answer" in taken:
         raise ValueError(
@@ -65,7 +65,7 @@ def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], notes:
             {"column": name, "query": described_query(query), "law": law.describe()}
             for (name, query), law in zip(columns.items(), laws, strict=True)
         ],
-        "notes": list(notes),
+        "notes": [note],
     }
     plain: dict[str, Any] = _text.loads(_text.dumps(made, "noise.json"), "noise.json")
     check_noise_json(plain)
@@ -133,9 +133,8 @@ def noise_json_of_opendp(
     if not isinstance(given_measurements, Mapping) or set(measurements) != set(named):
         given = shown(measurements) if isinstance(given_measurements, Mapping) else type(given_measurements).__name__
         raise ValueError(f"measurements must have one measurement for each of the columns {shown(named)}, got {given}")
-    return _columns_json(
-        named, [_opendp_law(measurements[name], f"measurements[{name!r}]") for name in named], [_OPENDP]
-    )
+    laws = [_opendp_law(measurements[name], f"measurements[{name!r}]") for name in named]
+    return _columns_json(named, laws, _OPENDP)
 
 
 def _opendp_law(stated: Any, where: str) -> NoiseLaw:
@@ -205,10 +204,8 @@ def _atom(domain: Any, where: str) -> str:
 
 
 def _is_integer(kind: str, where: str) -> bool:
-    if kind in _INTEGERS:
-        return True
-    if kind in _REALS:
-        return False
+    if kind in (*_INTEGERS, *_REALS):
+        return kind in _INTEGERS
     raise NotImplementedError(
         f"{where}: numbers of type {kind!r} are not mapped; mapped are {shown((*_INTEGERS, *_REALS))}. Noise on unsigned or short "
         "integers stops at the ends of the type, and short floats round"
@@ -216,8 +213,8 @@ def _is_integer(kind: str, where: str) -> bool:
 
 
 _METRICS = ("count", "privacy_id_count")
-_STAGE = re.compile(r"^\s*\d+\.\s+Computed (?:DP )?(\w+)\b(.*)$", re.MULTILINE)
-_NEXT = re.compile(r"^\s*\d+\.\s", re.MULTILINE)
+_STAGE = re.compile(r"^[ \t]*\d+\.\s+Computed (?:DP )?(\w+)\b(.*)$", re.MULTILINE)
+_NEXT = re.compile(r"^[ \t]*\d+\.\s", re.MULTILINE)
 _MECHANISM = re.compile(r"(Laplace|Gaussian) mechanism:\s+parameter=(\S+)")
 _PIPELINEDP_NOTE = (
     "Noise as stated by PipelineDP. It was added to counts after the contributions of each person were limited, as the report says; "
@@ -286,7 +283,7 @@ def noise_json_of_pipelinedp(report: str, columns: Mapping[str, Query]) -> dict[
         raise NotImplementedError(
             "the report does not say that the partitions are public ('Public partition selection'), so rows may be missing"
         )
-    return _columns_json(named, [_pipelinedp_law(report, name) for name in named], [_PIPELINEDP_NOTE])
+    return _columns_json(named, [_pipelinedp_law(report, name) for name in named], _PIPELINEDP_NOTE)
 
 
 def _pipelinedp_law(report: str, metric: str) -> NoiseLaw:
@@ -382,7 +379,7 @@ def noise_json_of_tumult(
             f"noise_info has {len(records)} records, and columns has {len(named)}: {shown(named)}; each record is of one column, "
             "in the same order"
         )
-    return _columns_json(named, [_tumult_law(own, f"noise_info[{i}]") for i, own in enumerate(records)], [_TUMULT_NOTE])
+    return _columns_json(named, [_tumult_law(own, f"noise_info[{i}]") for i, own in enumerate(records)], _TUMULT_NOTE)
 
 
 def _tumult_law(record: Any, where: str) -> NoiseLaw:
