@@ -18,6 +18,7 @@ from bayesdp.calibration.fits import SAMPLER, Build, Refit, Update, described_ta
 from bayesdp.calibration.quantities import (
     Quantities,
     Simulate,
+    as_draws,
     as_points,
     checked_quantities,
     evaluate,
@@ -198,12 +199,8 @@ def _with_fixed(posterior: xr.Dataset, model: pm.Model, truth: Mapping[str, Any]
     for rv in model.observed_RVs:
         if rv.name in truth and rv.name not in posterior:
             data = model[_TABLE].get_value()
-            dims = [str(d) for d in model.named_vars_to_dims.get(rv.name, ())] or [
-                f"{rv.name}_{i}" for i in range(data.ndim)
-            ]
             spread = np.broadcast_to(data, (posterior.sizes["chain"], posterior.sizes["draw"], *data.shape))
-            coords = {d: list(model.coords[d]) for d in dims if d in model.coords}
-            posterior[rv.name] = xr.DataArray(spread, dims=("chain", "draw", *dims), coords=coords)
+            posterior[rv.name] = as_draws(model, rv.name, spread)
     return posterior
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from scipy import stats
 
@@ -18,6 +17,7 @@ from bayesdp.calibration.quantities import (
     Quantities,
     Simulate,
     Simulated,
+    as_draws,
     checked_quantities,
     evaluate,
     scalars,
@@ -110,19 +110,14 @@ class _Chain(Refitting):
                 tree = quiet_sample(model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31)))
                 last = tree["posterior"].to_dataset().isel(chain=[0], draw=[-1])
                 values |= {name: last[name].values[0, 0] for name in free}
-        points = xr.Dataset({name: _labelled(self._refit.template, name, values[name]) for name in free})
+        points = xr.Dataset(
+            {name: as_draws(self._refit.template, name, np.asarray(values[name])[None, None]) for name in free}
+        )
         found: dict[str, float] = {}
         for name, function in checked_quantities(self.quantities or free, free).items():
             array = evaluate(name, function, points, release)
             found |= {label: float(value[0, 0]) for label, value in scalars(name, array)}
         return {"number": number, "found": found, "tie": rng.random()}
-
-
-def _labelled(model: pm.Model, name: str, value: np.ndarray) -> xr.DataArray:
-    """A value with the dimensions and labels that the model gives it, as a posterior of one draw."""
-    dims = [str(dim) for dim in model.named_vars_to_dims.get(name) or (f"{name}_{i}" for i in range(np.ndim(value)))]
-    labels = {dim: list(model.coords[dim]) for dim in dims if model.coords.get(dim) is not None}
-    return xr.DataArray(np.asarray(value)[None, None], dims=("chain", "draw", *dims), coords=labels)
 
 
 def joint_distribution_test(

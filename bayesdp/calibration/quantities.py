@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pymc as pm
 import xarray as xr
 
 
@@ -147,6 +148,13 @@ def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
         labels = {dim: variable.coords[dim] for dim in variable.dims[2:] if dim in variable.coords}
         arrays[name] = xr.DataArray(value[None, None], dims=variable.dims, coords=labels)
     return xr.Dataset(arrays)
+
+
+def as_draws(model: pm.Model, name: str, draws: npt.NDArray[Any]) -> xr.DataArray:
+    """Draws of a variable, chain and draw in front, with the dimensions and labels that the model gives it."""
+    dims = [str(dim) for dim in model.named_vars_to_dims.get(name) or (f"{name}_{i}" for i in range(draws.ndim - 2))]
+    labels = {dim: list(model.coords[dim]) for dim in dims if model.coords.get(dim) is not None}
+    return xr.DataArray(draws, dims=("chain", "draw", *dims), coords=labels)
 
 
 def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: Any) -> xr.DataArray:

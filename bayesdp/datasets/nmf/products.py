@@ -123,13 +123,7 @@ _SHARES = {
 
 
 def share_of(level: str, query: str) -> Fraction:
-    """The share of the loss that a query at a level of geography has; 0 where it was not measured.
-
-    Examples
-    --------
-    >>> float(share_of("State", "total")), share_of("US", "total")
-    (0.323..., Fraction(0, 1))
-    """
+    """The share of the loss that a query at a level of geography has; 0 where it was not measured."""
     level_share, denominator, shares = _SHARES[choice(level, LEVELS, "level")]
     if query not in QUERIES:
         raise ValueError(f"query must be one of {shown(QUERIES, 20)}, got {query!r}")

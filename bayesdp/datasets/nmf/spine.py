@@ -44,24 +44,12 @@ SPLIT_STATES = frozenset(
 
 
 def county_code(geocode: str) -> str | None:
-    """The five digits of state and county of a geounit at or below the level of counties; None for units that are no counties.
-
-    Examples
-    --------
-    >>> county_code("05010007"), county_code("050100011")
-    ('50007', '50001')
-    """
+    """The five digits of state and county at or below the level of counties, 50007 of 05010007; None for other units."""
     return geocode[1:3] + geocode[5:8] if len(geocode) >= 8 and geocode[3:5] == "10" else None
 
 
 def block_code(geocode: str) -> str:
-    """The 15 digits of a block.
-
-    Examples
-    --------
-    >>> block_code("05010007" + "0101" + "01" + "5000796010011003")
-    '500079601001003'
-    """
+    """The 15 digits of a block: 500079601001003 of a geocode that ends in 5000796010011003."""
     end = geocode[-BLOCK_DIGITS:]
     return end[:11] + end[12:]
 
@@ -129,13 +117,7 @@ type Found = dict[str, dict[str, list[Place]]]
 
 
 def prefixes_of(geography: str) -> tuple[str, ...]:
-    """How the geocodes of a geography start: one given by its geocode, by the two digits of a state, or the five of a county.
-
-    Examples
-    --------
-    >>> prefixes_of("50"), prefixes_of("50007"), prefixes_of("05010007"), prefixes_of("US")
-    (('050', '150'), ('05010007', '15010007'), ('05010007',), ('',))
-    """
+    """How the geocodes of a geography start: of a geocode itself, of two digits of a state, or of the five of a county."""
     if not isinstance(geography, str):
         raise TypeError(f"geography must be a string, because leading zeros count, got {geography!r}")
     if geography == "US":
