@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +28,7 @@ type Bins = tuple[Binning, ...]
 
 @dataclass(frozen=True)
 class Unused:
-    """Evidence of the files that is not in the release, or only in part.
-
-    Parameters
-    ----------
-    what : str
-        The level, or the level and the query.
-    reason : str
-        Why.
-    """
+    """Evidence of the files that is not in the release, or only in part: a level, or a level and a query, and why."""
 
     what: str
     reason: str
@@ -70,9 +63,7 @@ def frame_of(spine: Spine, cells: Cells, asked: Iterable[Sequence[Binning]]) -> 
         source[level.lower()] = (leaf, [spine.nodes[level][node] for node in spine.node_of_leaf[level]])
     if spine.states is not None:
         source["state_fips"] = (leaf, list(spine.states))
-    for name, (dim, labels) in cells.groups(asked).items():
-        source[name] = (dim, labels)
-    return Frame.of(source)
+    return Frame.of(source | cells.groups(asked))
 
 
 def bins_of(row: Row, histogram: Histogram, named: tuple[str, ...] | None = None) -> Bins:
@@ -117,16 +108,11 @@ def _law_variance(sigma: float) -> float:
     return float(np.asarray(DiscreteGaussian(sigma=sigma).variance((1,))).reshape(-1)[0])
 
 
-def _level_query(frame: Frame, spine: Spine, level: str, kept: Iterable[str]) -> tuple[Query, SumPart]:
-    """Sums of the geounits of a level."""
-    part = SumPart(frame, (level.lower(), *kept))
-    return Query(frame, (part,)), part
-
-
-def _in_order[Number: np.generic](
-    values: npt.NDArray[Number], part: SumPart, spine: Spine, level: str, cells: Cells, bins: Bins
-) -> npt.NDArray[Number]:
-    """Answers as files order them, shape (nodes, groups of each axis), in the order and shape of a sum."""
+def _level_sums(
+    frame: Frame, spine: Spine, level: str, cells: Cells, bins: Bins
+) -> tuple[SumPart, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]:
+    """Sums of the geounits of a level, and what puts answers as files order them, by node and group of each axis, in their order."""
+    part = SumPart(frame, (level.lower(), *cells.kept(bins)))
     position = {geocode: i for i, geocode in enumerate(spine.nodes[level])}
     orders = [[position[str(label)] for label in part.answer_labels[0]]]
     for cut, binning in zip(cells.cuts, bins, strict=True):
@@ -137,7 +123,7 @@ def _in_order[Number: np.generic](
         else:
             labels = part.answer_labels[part.keep.index(binning.name)]
             orders.append([binning.labels.index(str(label)) for label in labels])
-    return np.asarray(values[np.ix_(*orders)].reshape(part.shape))
+    return part, lambda values: values[np.ix_(*orders)].reshape(part.shape)
 
 
 @dataclass(eq=False)
@@ -174,10 +160,9 @@ class Gathered:
 
     def measured(self, frame: Frame, spine: Spine, cells: Cells) -> Measured:
         """The answers as a noisy part of a release."""
-        query, part = _level_query(frame, spine, self.level, cells.kept(self.bins))
-        values = _in_order(self.values, part, spine, self.level, cells, self.bins)
-        wide = np.broadcast_to(self.variance.reshape(-1, *(1,) * len(self.bins)), self.values.shape)
-        variance = _in_order(wide, part, spine, self.level, cells, self.bins)
+        part, in_order = _level_sums(frame, spine, self.level, cells, self.bins)
+        query, values = Query(frame, (part,)), in_order(self.values)
+        variance = in_order(np.broadcast_to(self.variance.reshape(-1, *(1,) * len(self.bins)), self.values.shape))
         missing = np.isnan(values)
         # Where nothing was measured the scale means nothing, but must be some positive number.
         sigma = _sigma_of_variance(np.where(missing, 1.0, variance))
@@ -289,13 +274,13 @@ class Limits:
         """The constraints as exact parts of a release."""
         found = []
         for (level, _, sign, bins), (values, stated) in self.parts.items():
-            query, part = _level_query(frame, self.spine, level, self.cells.kept(bins))
-            ordered = _in_order(values, part, self.spine, level, self.cells, bins)
+            part, in_order = _level_sums(frame, self.spine, level, self.cells, bins)
+            ordered = in_order(values)
             if sign != "=" or stated.all():
-                found.append(Exact(query, ordered, sign))
+                found.append(Exact(Query(frame, (part,)), ordered, sign))
                 continue
             wide = np.broadcast_to(stated.reshape(-1, *(1,) * len(bins)), values.shape)
-            rows = np.flatnonzero(_in_order(wide, part, self.spine, level, self.cells, bins).reshape(-1))
+            rows = np.flatnonzero(in_order(wide).reshape(-1))
             some = LinearQuery(frame, part.matrix[rows], [part.names[i] for i in rows])
             found.append(Exact(some, ordered.reshape(-1)[rows]))
         cells = np.flatnonzero(self.zeros.reshape(-1))
