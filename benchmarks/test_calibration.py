@@ -13,8 +13,8 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.calibration import sbc
-from bayesdp.calibration.runners import in_processes
-from bayesdp.calibration.sampling import SAMPLER
+from bayesdp.calibration.fits import SAMPLER
+from bayesdp.calibration.runs import in_processes
 from bayesdp.calibration.study import Study
 
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}

@@ -1,26 +1,138 @@
-"""Do intervals hold the truth as often as they claim? For the posterior, and for naive analyses beside it."""
+"""Do intervals hold the truth as often as they claim? For the posterior, and for analyses without its likelihood beside it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
+import pytensor
 import xarray as xr
-from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal, by_name, numbers
-from bayesdp.calibration.naive import Naive, naive_analysis
-from bayesdp.calibration.quantities import Quantities, as_points, checked_quantities, evaluate, scalars
-from bayesdp.calibration.refit import Build, Refit, Update, described_task
-from bayesdp.calibration.sampling import SAMPLER, quiet_sample
-from bayesdp.calibration.sbc import choose_runner, run_numbers
-from bayesdp.calibration.simulated import Simulate, simulated
+from bayesdp.calibration.fits import SAMPLER, Build, Refit, Update, described_task, quiet_sample
+from bayesdp.calibration.quantities import (
+    Quantities,
+    Simulate,
+    as_draws,
+    as_points,
+    checked_quantities,
+    evaluate,
+    scalars,
+    simulated,
+)
+from bayesdp.calibration.runs import Journal, by_name, numbers, run_all
+from bayesdp.calibration.verdict import share_limits
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
+from bayesdp.measurements import Measured
+from bayesdp.noise import DiscreteGaussian
+from bayesdp.queries import Identity
+from bayesdp.release import Release
+
+NAIVE: Mapping[str, str] = {
+    "noise ignored": "published counts are taken for the confidential ones, those below zero as zero, and rounded",
+    "invariants ignored": "noise is taken for independent in the cells, with the variance it has, and exact answers are left out",
+    "post-processed": (
+        "published counts are moved to the nearest table without negative cells that has the exact answers, and taken for "
+        "the confidential ones"
+    ),
+}
+"""The analyses that `coverage` knows, and what each does."""
+
+_TABLE = "as_published"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysis: what is read of a release, its model, and new values of the model's data, see `Refit`."""
+
+    name: str
+    build_model: Build
+    update: Update | None = None
+    read: Callable[[Any], Any] = lambda release: release
+
+
+def _naive_analysis(name: str, build_model: Build) -> Analysis:
+    """Make the model of a naive analysis out of that of the right one."""
+    # `name`: see `NAIVE`. `build_model`: the right analysis: from a release with one noisy number for each cell to a model with one
+    # table of counts.
+    if name not in NAIVE:
+        raise ValueError(f"naive names {name!r}; known analyses are {', '.join(NAIVE)}")
+    if name == "invariants ignored":
+        return Analysis(name, build_model, read=_independent)
+    table = _rounded if name == "noise ignored" else _nearest
+
+    def build(release: Any) -> pm.Model:
+        model = build_model(_independent(release))
+        counts = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)]
+        if len(counts) != 1:
+            raise ValueError(f"{name!r} needs a model with one table of counts, got {len(counts)}")
+        # `pm.observe` copies the data of a model, but not what it is given: to be data of the result, the table must be registered
+        # there, or new values of it would change nothing.
+        data = pytensor.shared(table(release).astype(np.float64), name=_TABLE)
+        observed = pm.observe(model, {counts[0]: data.astype("int64")})
+        observed.register_data_var(data)
+        return observed
+
+    return Analysis(name, build, lambda release: {_TABLE: table(release).astype(np.float64)})
+
+
+def _noisy(release: Any) -> Measured:
+    """The only measurement of a release, which must have a noisy number for each cell."""
+    if not isinstance(release, Release) or len(release.measurements) != 1:
+        raise ValueError("naive analyses need a bayesdp.Release with one measurement")
+    measured = release.measurements[0]
+    if measured.query != Identity(release.frame) or measured.unmeasured.any():
+        raise ValueError("naive analyses need a noisy number for each cell of the table")
+    return measured
+
+
+def _independent(release: Any) -> Release:
+    """The release that a naive analyst reads: noisy cells only, with independent discrete Gaussian noise of their variances."""
+    measured = _noisy(release)
+    shape, invariants = measured.query.shape, measured.noise_invariants
+    variance: Any = measured.law.variance(shape, invariants)
+    if variance is None:  # no closed form: by simulation, the same number every time
+        variance = np.var(measured.law.draw(np.random.default_rng(0), shape, 4000, invariants), axis=0)
+    sigma = np.sqrt(np.maximum(variance, 1e-12))
+    values = np.rint(measured.values).astype(np.int64)
+    return Release(release.frame, (Measured(measured.query, values, DiscreteGaussian(sigma)),), ())
+
+
+def _rounded(release: Any) -> npt.NDArray[np.int64]:
+    """The published cells, rounded, and 0 where they are negative."""
+    return np.maximum(np.rint(_noisy(release).values), 0).astype(np.int64)
+
+
+def _nearest(release: Any) -> npt.NDArray[np.int64]:
+    """A whole table with the exact answers near the published one: least absolute distance, by integer programming."""
+    from scipy import optimize, sparse
+
+    noisy = np.asarray(_noisy(release).values, dtype=np.float64).reshape(-1)
+    size = noisy.size
+    # Minimise the sum of s with -s <= x - noisy <= s, the exact answers, x >= 0 and whole.
+    eye = sparse.eye_array(size)
+    rows = [
+        optimize.LinearConstraint(sparse.hstack([eye, -eye]), -np.inf, noisy),
+        optimize.LinearConstraint(sparse.hstack([eye, eye]), noisy, np.inf),
+    ]
+    for part in release.exact:
+        matrix = sparse.csr_array(part.query.matrix, dtype=np.float64)
+        answers = np.asarray(part.values, dtype=np.float64).reshape(-1)
+        low = answers if part.sign != "<=" else np.full(answers.shape, -np.inf)
+        high = answers if part.sign != ">=" else np.full(answers.shape, np.inf)
+        rows.append(optimize.LinearConstraint(sparse.hstack([matrix, sparse.csr_array(matrix.shape)]), low, high))
+    cost = np.concatenate([np.zeros(size), np.ones(size)])
+    whole = np.concatenate([np.ones(size), np.zeros(size)])
+    found = optimize.milp(cost, constraints=rows, integrality=whole, bounds=optimize.Bounds(0, np.inf))
+    if found.x is None:
+        raise ValueError(f"no table without negative cells has the exact answers: {found.message}")
+    return np.asarray(np.rint(found.x[:size]).astype(np.int64).reshape(release.frame.shape))
+
 
 POSTERIOR = "posterior"
 """Name of the analysis by the explicit likelihood."""
@@ -45,10 +157,10 @@ class _Repeat:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_refits": {}}
 
-    def _analyses(self) -> list[Naive]:
+    def _analyses(self) -> list[Analysis]:
         return [
-            Naive(POSTERIOR, self.build_model, self.update),
-            *(naive_analysis(name, self.build_model) for name in self.naive),
+            Analysis(POSTERIOR, self.build_model, self.update),
+            *(_naive_analysis(name, self.build_model) for name in self.naive),
         ]
 
     def _seeds(self, number: int) -> list[np.random.SeedSequence]:
@@ -63,13 +175,14 @@ class _Repeat:
     def __call__(self, number: int) -> dict[str, Any]:
         if not self._refits:
             first = simulated(self.simulate, np.random.default_rng(self._seeds(0)[0])).release
-            self._refits = {a.name: Refit(a.build_model, first, a.update) for a in self._analyses()}
+            self._refits = {a.name: Refit(a.build_model, a.read(first), a.update) for a in self._analyses()}
         draw, fit = self._seeds(number)
         truth = simulated(self.simulate, np.random.default_rng(draw))
         tail = (1.0 - self.probability) / 2.0
         found: dict[str, dict[str, list[float]]] = {}
-        for name, refit in self._refits.items():
-            model = refit.model(truth.release)
+        for analysis in self._analyses():
+            name = analysis.name
+            model = self._refits[name].model(analysis.read(truth.release))
             posterior = _with_fixed(self._sampled(model, int(fit.generate_state(1)[0])), model, truth.truth)
             points = as_points(truth, posterior)
             known = [str(variable) for variable in points.data_vars]
@@ -85,13 +198,9 @@ def _with_fixed(posterior: xr.Dataset, model: pm.Model, truth: Mapping[str, Any]
     """Add the table that a naive analysis takes for known to its posterior, with the same value in every draw."""
     for rv in model.observed_RVs:
         if rv.name in truth and rv.name not in posterior:
-            data = model["as_published"].get_value()
-            dims = [str(d) for d in model.named_vars_to_dims.get(rv.name, ())] or [
-                f"{rv.name}_{i}" for i in range(data.ndim)
-            ]
+            data = model[_TABLE].get_value()
             spread = np.broadcast_to(data, (posterior.sizes["chain"], posterior.sizes["draw"], *data.shape))
-            coords = {d: list(model.coords[d]) for d in dims if d in model.coords}
-            posterior[rv.name] = xr.DataArray(spread, dims=("chain", "draw", *dims), coords=coords)
+            posterior[rv.name] = as_draws(model, rv.name, spread)
     return posterior
 
 
@@ -144,19 +253,17 @@ def coverage(
     """
     names = list(naive)
     for name in names:
-        naive_analysis(name, build_model)
+        _naive_analysis(name, build_model)
     level = _validate.probability(probability, "probability")
     count = _validate.positive_integer(n, "n")
     task = _Repeat(simulate, build_model, quantities, names, level, seed, update, dict(sampler))
     about = described_task(task, simulated(simulate, np.random.default_rng(task._seeds(0)[0])), what="coverage")
-    journal = Journal(None if path is None else Path(path), about, {"found": by_name(by_name(numbers(4)))})
-    run_numbers(task, range(count), journal, choose_runner(client, workers), "releases", progressbar)
-    records = [journal.records[k] for k in range(count) if k in journal.records]
-    good = [record["found"] for record in records if "error" not in record]
-    errors = [f"{record['number']}: {record['error']}" for record in records if "error" in record]
+    journal = Journal(path, about, {"found": by_name(by_name(numbers(4)))})
+    good, bad = run_all(task, count, journal, client, workers, "releases", progressbar)
+    errors = [f"{record['number']}: {record['error']}" for record in bad]
     if not good:
         raise ValueError(f"all {len(errors)} releases failed; the first one: {errors[0]}")
-    return _summary(good, errors, level)
+    return _summary([record["found"] for record in good], errors, level)
 
 
 def _summary(good: list[dict[str, dict[str, list[float]]]], errors: list[str], level: float) -> xr.Dataset:
@@ -165,10 +272,11 @@ def _summary(good: list[dict[str, dict[str, list[float]]]], errors: list[str], l
     true, mean, low, high = np.moveaxis(values, -1, 0)
     n = len(good)
     hits = np.sum((low <= true) & (true <= high), axis=0)
+    lowest, highest = share_limits(hits, n, 0.99)
     table = {
         "coverage": hits / n,
-        "coverage_low": np.where(hits > 0, stats.beta.ppf(0.005, hits, n - hits + 1), 0.0),
-        "coverage_high": np.where(hits < n, stats.beta.ppf(0.995, hits + 1, n - hits), 1.0),
+        "coverage_low": lowest,
+        "coverage_high": highest,
         "bias": np.mean(mean - true, axis=0),
         "rmse": np.sqrt(np.mean((mean - true) ** 2, axis=0)),
         "width": np.mean(high - low, axis=0),

@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal, by_name, number, unit
-from bayesdp.calibration.quantities import Quantities, checked_quantities, evaluate, scalars
-from bayesdp.calibration.refit import Build, Refit, Refitting, Update, described_task
-from bayesdp.calibration.sampling import SAMPLER, quiet_sample
-from bayesdp.calibration.sbc import choose_runner, run_numbers
-from bayesdp.calibration.simulated import Simulate, Simulated, simulated
+from bayesdp.calibration.fits import SAMPLER, Build, Refit, Refitting, Update, described_task, quiet_sample
+from bayesdp.calibration.quantities import (
+    Quantities,
+    Simulate,
+    Simulated,
+    as_draws,
+    checked_quantities,
+    evaluate,
+    scalars,
+    simulated,
+)
+from bayesdp.calibration.runs import Journal, by_name, number, run_all, unit
 from bayesdp.calibration.verdict import holm
 
 type ReleaseAgain = Callable[[Mapping[str, Any], np.random.Generator], Any]
@@ -106,19 +110,14 @@ class _Chain(Refitting):
                 tree = quiet_sample(model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31)))
                 last = tree["posterior"].to_dataset().isel(chain=[0], draw=[-1])
                 values |= {name: last[name].values[0, 0] for name in free}
-        points = xr.Dataset({name: _labelled(self._refit.template, name, values[name]) for name in free})
+        points = xr.Dataset(
+            {name: as_draws(self._refit.template, name, np.asarray(values[name])[None, None]) for name in free}
+        )
         found: dict[str, float] = {}
         for name, function in checked_quantities(self.quantities or free, free).items():
             array = evaluate(name, function, points, release)
             found |= {label: float(value[0, 0]) for label, value in scalars(name, array)}
         return {"number": number, "found": found, "tie": rng.random()}
-
-
-def _labelled(model: pm.Model, name: str, value: np.ndarray) -> xr.DataArray:
-    """A value with the dimensions and labels that the model gives it, as a posterior of one draw."""
-    dims = [str(dim) for dim in model.named_vars_to_dims.get(name) or (f"{name}_{i}" for i in range(np.ndim(value)))]
-    labels = {dim: list(model.coords[dim]) for dim in dims if model.coords.get(dim) is not None}
-    return xr.DataArray(np.asarray(value)[None, None], dims=("chain", "draw", *dims), coords=labels)
 
 
 def joint_distribution_test(
@@ -179,20 +178,17 @@ def joint_distribution_test(
     turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")
     chain = _Chain(simulate, release, build_model, quantities, seed, turns, update, {"draws": moves, **sampler})
     about = described_task(chain, chain.first, what="joint")
-    journal = Journal(None if path is None else Path(path), about, {"found": by_name(number), "tie": unit})
-    run_numbers(chain, range(2 * count), journal, choose_runner(client, workers), "chains", progressbar)
-    good = [record for record in journal.records.values() if "error" not in record]
-    failures = {k: record["error"] for k, record in journal.records.items() if "error" in record}
-    samples: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
-    for record in sorted(good, key=lambda r: int(r["number"])):
-        samples[record["number"] % 2].append(record)
-    if not samples[0] or not samples[1]:
-        raise ValueError(f"all chains failed; the first one: {next(iter(failures.values()))}")
+    journal = Journal(path, about, {"found": by_name(number), "tie": unit})
+    good, bad = run_all(chain, 2 * count, journal, client, workers, "chains", progressbar)
+    prior, ends = ([record for record in good if record["number"] % 2 == odd] for odd in (0, 1))
+    if not prior or not ends:
+        raise ValueError(f"all chains failed; the first one: {bad[0]['error']}")
     pvalues = {}
-    for name in samples[0][0]["found"]:
-        pair = [np.array([(r["found"][name], r["tie"]) for r in sample]) for sample in samples]
+    for name in prior[0]["found"]:
+        pair = [np.array([(r["found"][name], r["tie"]) for r in sample]) for sample in (prior, ends)]
         pvalues[name] = _two_sample(*pair)
     adjusted = dict(zip(pvalues, holm(list(pvalues.values())).tolist(), strict=True))
+    failures = {record["number"]: record["error"] for record in bad}
     return JointTest(pvalues, adjusted, count, turns, moves, false_alarm, failures)
 
 

@@ -1,15 +1,73 @@
-"""Test quantities: scalar functions of parameters, table and release, whose ranks are looked at."""
+"""Simulated releases with their truth, and test quantities: scalar functions of parameters, table and release.
+
+It is their ranks and intervals that are looked at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pymc as pm
 import xarray as xr
 
-from bayesdp.calibration.simulated import Simulated
+
+@dataclass(frozen=True)
+class Simulated:
+    """A truth drawn from the prior, and a release of it.
+
+    Attributes
+    ----------
+    truth : mapping
+        Values of the model's variables by name: parameters and the confidential table.
+    release : object
+        What ``build_model`` gets: a `bayesdp.Release`, or what another mechanism released.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the truth is not a mapping from names to finite numbers.
+
+    Examples
+    --------
+    >>> Simulated({"rate": 2.0, "x": [1, 3]}, release=None).truth["x"]
+    array([1, 3])
+    """
+
+    truth: Mapping[str, npt.NDArray[Any]]
+    release: Any
+
+    def __post_init__(self) -> None:
+        given: Any = self.truth
+        if not isinstance(given, Mapping) or not given:
+            raise TypeError(f"truth must be a mapping from names of variables to values, got {given!r}")
+        values = {}
+        for name, value in given.items():
+            if not isinstance(name, str):
+                raise TypeError(f"truth must have names of variables as keys, got {name!r}")
+            array = np.asarray(value)
+            if array.dtype.kind not in "iufb" or not np.all(np.isfinite(array)):
+                raise ValueError(f"truth[{name!r}] must hold finite numbers, got {value!r}")
+            values[name] = array
+        object.__setattr__(self, "truth", values)
+
+
+type Simulate = Callable[[np.random.Generator], Simulated | tuple[Mapping[str, Any], Any]]
+"""Draws parameters and a table from the prior and releases the table, all with the generator it gets."""
+
+
+def simulated(simulate: Simulate, rng: np.random.Generator) -> Simulated:
+    """Run a simulator, and accept a pair ``(truth, release)`` as well."""
+    result: Any = simulate(rng)
+    if isinstance(result, Simulated):
+        return result
+    if isinstance(result, tuple) and len(result) == 2:
+        return Simulated(*result)
+    raise TypeError(f"simulate must give back Simulated(truth, release) or that pair, got {type(result).__name__}")
+
 
 LOG_LIKELIHOOD = "log-likelihood"
 """Name of the log-likelihood of the released numbers, a quantity of parameters and data together."""
@@ -26,18 +84,7 @@ type Quantities = Iterable[str] | Mapping[str, Quantity | None] | None
 def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict[str, Quantity | None]:
     """Check the argument `quantities`: names, or names with functions; None for all variables and the log-likelihood.
 
-    Parameters
-    ----------
-    quantities : iterable of str, mapping or None
-        A name without a function is that of a variable, or ``"log-likelihood"``.
-    available : iterable of str
-        Variables that truth and posterior have in common.
-
-
-    Examples
-    --------
-    >>> list(checked_quantities(None, ["rate", "x"]))
-    ['rate', 'x', 'log-likelihood']
+    A name without a function is that of a variable, one of those `available`, or ``"log-likelihood"``.
     """
     known = [*available, LOG_LIKELIHOOD]
     if quantities is None:
@@ -59,9 +106,7 @@ def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict
 
 def checked_functions(also: Mapping[str, Quantity] | None) -> dict[str, Quantity]:
     """Check the argument `also`: functions that are tested beside other quantities."""
-    if also is None:
-        return {}
-    given: Any = also
+    given: Any = {} if also is None else also
     if not isinstance(given, Mapping):
         raise TypeError(f"also must be a mapping from names to functions, got {type(also).__name__}")
     for name, function in given.items():
@@ -105,6 +150,13 @@ def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(arrays)
 
 
+def as_draws(model: pm.Model, name: str, draws: npt.NDArray[Any]) -> xr.DataArray:
+    """Draws of a variable, chain and draw in front, with the dimensions and labels that the model gives it."""
+    dims = [str(dim) for dim in model.named_vars_to_dims.get(name) or (f"{name}_{i}" for i in range(draws.ndim - 2))]
+    labels = {dim: list(model.coords[dim]) for dim in dims if model.coords.get(dim) is not None}
+    return xr.DataArray(draws, dims=("chain", "draw", *dims), coords=labels)
+
+
 def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: Any) -> xr.DataArray:
     """Compute one quantity, with chain and draw in front."""
     result = values[name] if function is None else function(values, release)
@@ -116,18 +168,9 @@ def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: 
 
 
 def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
-    """Split a quantity into its elements, named by label: ``x[Alpha, Low]``.
-
-    Examples
-    --------
-    >>> array = xr.DataArray(np.zeros((1, 2, 2)), dims=("chain", "draw", "county"), coords={"county": ["A", "B"]})
-    >>> [(label, values.shape) for label, values in scalars("x", array)]
-    [('x[A]', (1, 2)), ('x[B]', (1, 2))]
-    """
+    """Split a quantity into its elements, named by label: ``x[Alpha, Low]``."""
+    labels = [array[dim].values for dim in array.dims[2:]]
     for at in np.ndindex(*array.shape[2:]):
-        words = [
-            str(array.coords[dim].values[i]) if dim in array.coords else str(i)
-            for dim, i in zip(array.dims[2:], at, strict=True)
-        ]
+        words = [str(values[i]) for values, i in zip(labels, at, strict=True)]
         label = f"{name}[{', '.join(words)}]" if words else name
         yield label, np.asarray(array.values[(slice(None), slice(None), *at)], dtype=np.float64)

@@ -1,13 +1,16 @@
-"""One simulation: draw a truth, release it, fit the release, rank the truth among the posterior's draws.
+"""Simulation-based calibration: whether the posteriors of a model, its sampler and its mechanism are right.
 
-The rank of a true value among posterior draws, as a number that is uniform on (0, 1) if the posterior is right.
+One simulation draws a truth, releases it, fits the release and ranks the truth among the posterior's draws: a number that is uniform
+on (0, 1) if the posterior is right.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,21 +18,27 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp import _validate
 from bayesdp._chains import ess_bulk, ess_mean
+from bayesdp.calibration.fits import SAMPLER, Build, Refit, Refitting, Update, described_task, quiet_sample
 from bayesdp.calibration.quantities import (
     EXACT_ANSWERS,
     LOG_LIKELIHOOD,
     Quantities,
     Quantity,
+    Simulate,
+    Simulated,
     as_points,
+    checked_functions,
     checked_quantities,
     evaluate,
     exact_answers,
     scalars,
+    simulated,
 )
-from bayesdp.calibration.refit import Build, Refit, Refitting, Update
-from bayesdp.calibration.sampling import SAMPLER, quiet_sample
-from bayesdp.calibration.simulated import Simulate, Simulated, simulated
+from bayesdp.calibration.runs import Check, Journal, by_name, number, rank, run_all, unit
+from bayesdp.calibration.runs import count as whole_number
+from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.release import Release
@@ -40,30 +49,8 @@ type Floats = npt.NDArray[np.float64]
 def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
     """Rank of the truth among draws, ties and the place within the rank at random.
 
-    Parameters
-    ----------
-    truth : float
-        The value that the data were simulated from.
-    draws : array_like, shape (draws,)
-        Independent draws from the posterior.
-    rng : numpy.random.Generator
-        For ties, which integers have many of: counted as smaller, they would spoil every table of counts.
-
-    Returns
-    -------
-    float
-        If truth and draws are exchangeable, exactly uniform for any number of draws, whatever the ties.
-
-
-    Notes
-    -----
-    With r draws smaller and e equal, (r + K + U) / (draws + 1), K uniform on 0, ..., e and U on (0, 1).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> 2 / 5 < uniform_rank(2.5, [1, 2, 3, 4], rng) < 3 / 5
-    True
+    With r draws smaller and e equal it is (r + K + U) / (draws + 1), K uniform on 0, ..., e and U on (0, 1): exactly uniform if
+    truth and draws are exchangeable. Ties counted as smaller would spoil every table of counts.
     """
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
@@ -76,23 +63,10 @@ def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -
 
 
 def squared_error_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the squared standardised error of the truth among those of draws.
+    """Rank of the squared standardised error of the truth among those of draws; NaN if all draws are one number.
 
     Every second draw gives the mean and the standard deviation of the posterior, the others are ranked: a mean that
     has seen a draw is nearer to it than to the truth.
-
-    Parameters, errors as in `uniform_rank`, with at least four draws.
-
-    Returns
-    -------
-    float
-        NaN if all draws are one number: the posterior claims to be certain, and has no scale to be tested.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> squared_error_rank(10.0, rng.normal(size=200), rng) > 0.99
-    True
     """
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size < 4:
@@ -120,21 +94,8 @@ class TooFewDraws(ValueError):
 class Study(Refitting):
     """The task of simulation-based calibration: calling it with a number runs the simulation of that number.
 
-    The random numbers of a simulation come from the seed and its own number only, so that it does not matter where and after
-    which others it is run.
-
-    Attributes
-    ----------
-    simulate : callable
-        From a generator to `Simulated` or a pair ``(truth, release)``.
-    build_model : callable
-        From a release to a model.
-    update : callable, optional
-        See `Refit`.
-    sampler : dict
-        Arguments of ``pm.sample``.
-    also : dict
-        Functions beside the quantities, by name.
+    The random numbers of a simulation come from the seed and the number only, so that it does not matter where and after
+    which others it is run. Its fields are arguments of `sbc`.
     """
 
     simulate: Simulate
@@ -162,13 +123,7 @@ class Study(Refitting):
         return self._refit
 
     def check(self) -> dict[str, Quantity | None]:
-        """Check that simulator, model and quantities agree on names, before anything is compiled.
-
-        Returns
-        -------
-        dict
-            The quantities by name.
-        """
+        """The quantities by name, if simulator, model and quantities agree on names: before anything is compiled."""
         truth, model = self.draw(0).truth, self.refit.template
         free = {rv.name for rv in model.free_RVs} - set(self._latent)
         known = free | {variable.name for variable in model.deterministics}
@@ -214,11 +169,8 @@ class Study(Refitting):
         A chain with too few effective draws of a quantity (a cell that is all but determined) is replaced by one that is four
         times as long, and that by one of sixteen times the length, before the simulation counts as failed.
 
-        Returns
-        -------
-        dict
-            Plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of all its
-            squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
+        The record has plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of
+        all its squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
         """
         with _LOCK:
             return self._run(number)
@@ -253,12 +205,12 @@ class Study(Refitting):
         dispersion: dict[str, float] = {}
         smallest = float("inf")
         for name, function in self.tested(points.data_vars).items():
-            pair: Iterable[xr.DataArray]
-            if name == LOG_LIKELIHOOD and function is None:
-                pair = (self.refit.log_likelihood(truth.release, data) for data in (points, posterior))
-            else:
-                pair = (evaluate(name, function, data, truth.release) for data in (points, posterior))
-            true, draws = pair
+            true, draws = (
+                self.refit.log_likelihood(truth.release, data)
+                if name == LOG_LIKELIHOOD and function is None
+                else evaluate(name, function, data, truth.release)
+                for data in (points, posterior)
+            )
             elements = list(zip(scalars(name, true), scalars(name, draws), strict=True))
             for (label, one), (_, many) in elements:
                 at, settled = _settled(float(one[0, 0]), many)
@@ -321,3 +273,206 @@ def _divergences(tree: xr.DataTree) -> int:
     if "sample_stats" not in tree.children or "diverging" not in tree["sample_stats"]:
         return 0
     return int(tree["sample_stats"]["diverging"].sum())
+
+
+def sbc(
+    simulate: Simulate,
+    build_model: Build,
+    quantities: Quantities = None,
+    *,
+    n: int,
+    seed: int,
+    also: Mapping[str, Quantity] | None = None,
+    client: Any = None,
+    workers: int = 1,
+    update: Update | None = None,
+    path: str | os.PathLike[str] | None = None,
+    false_alarm: float = 0.01,
+    progressbar: bool = True,
+    identity: str = "",
+    **sampler: Any,
+) -> xr.DataTree:
+    """Simulation-based calibration (Talts et al., 2018; Modrák et al., 2025) of a model with a release.
+
+    Each simulation draws parameters and a confidential table from the prior, releases the table (its exact answers change
+    from one to the next), fits the release, and ranks the truth among the draws. If model, sampler and noise law are
+    right, each rank is uniform. Ties, which integers have many of, are broken at random; draws are thinned by their effective
+    sample size; beside each quantity its squared standardised error is ranked as well, which is what notices posteriors that are
+    too wide or too narrow.
+
+    Parameters
+    ----------
+    simulate : callable
+        ``simulate(rng)`` gives ``(truth, release)`` (or `Simulated`): values of all the model's free variables by name, drawn from the
+        model's own prior, and the release of the table.
+    build_model : callable
+        ``build_model(release)`` gives a `pymc.Model`. It is compiled once and its numbers are replaced, see `Refit`.
+    quantities : iterable of str or mapping, optional
+        Variables by name, ``"log-likelihood"``, or functions of values and release; all variables and the log-likelihood
+        if left out. Arrays are tested element by element.
+    n : int
+        Number of simulations.
+    seed : int
+        Of everything: the same seed gives the same ranks, wherever they are computed.
+    also : mapping from name to function, optional
+        Functions of values and release beside `quantities`. What exact answers say of parameters shows in functions of both
+        only, such as the distance of a total from what a rate lets expect.
+    client : distributed.Client or str, optional
+        A Dask cluster, by its client or the address of its scheduler.
+    workers : int
+        Local processes; 1 runs here.
+    update : callable, optional
+        For releases that are not put into the model by `observe`: new values of its ``pm.Data``.
+    path : path, optional
+        A file for results as they come. If it is there, the run goes on where it was; it must be the same, but for `n`.
+    false_alarm : float
+        Chance that right posteriors are called wrong, over all quantities together.
+    progressbar : bool
+        Whether to show how far the run is.
+    identity : str
+        Says which model this is, for instance a version or a hash of its file: a run goes on with the same one only.
+    **sampler
+        For ``pm.sample``, for example ``draws=400, tune=400, chains=1``.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``prior_sbc``: ranks on (0, 1), as ``arviz_plots.plot_ecdf_pit`` reads them; ``dispersion_sbc``: ranks of squared
+        errors; ``verdict``: p-values by quantity, and the verdict in words in its attributes; ``fits``: effective sample
+        size, seconds and divergences of each, and how many times as long as asked its chain had to be (``longer``);
+        ``failures``: simulations that failed, with their errors. They are counted in the verdict's words, and never dropped
+        silently.
+
+    Raises
+    ------
+    ValueError
+        If simulator and model disagree on names, all simulations failed, or the file is of another run.
+
+    See Also
+    --------
+    coverage : intervals instead of ranks, beside naive analyses.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> labels = {"county": ["Alpha", "Beta"]}
+    >>> mechanism = bdp.LatticeLaplace(bdp.Totals(labels), epsilon=0.5)
+    >>> def simulate(rng):
+    ...     x = rng.poisson(5.0, size=2)
+    ...     return {"x": x}, mechanism.release(x, rng=rng)
+    >>> def build_model(release):
+    ...     with pm.Model(coords=release.coords) as model:
+    ...         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims="county")
+    ...         bdp.observe(release, x)
+    ...     return model
+    >>> result = sbc(simulate, build_model, ["x"], n=20, seed=1, draws=100, tune=20, progressbar=False)
+    >>> verdict_of(result).calibrated
+    True
+    """
+    count = _validate.positive_integer(n, "n")
+    own_seed = _validate.nonnegative_integer(seed, "seed")
+    study = Study(simulate, build_model, quantities, own_seed, update, dict(sampler), checked_functions(also))
+    tested = study.check()
+    asked = [[name, function or "a variable"] for name, function in tested.items()]
+    settings = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
+    about = described_task(study, study.draw(0), what="sbc", **settings)
+    journal = Journal(path, about, _RECORD)
+    good, bad = run_all(study, count, journal, client, workers, "simulations", progressbar)
+    return _tree(good, bad, false_alarm, about, study.refit.reused)
+
+
+_RECORD: dict[str, Check] = {
+    "seconds": number,
+    "ranks": by_name(rank),
+    "dispersion": by_name(unit),
+    "ess": number,
+    "divergences": whole_number,
+    "longer": whole_number,
+}
+"""Entries of the record of a simulation beside its number, as `Study` makes it."""
+
+
+def _tree(
+    good: list[dict[str, Any]],
+    bad: list[dict[str, Any]],
+    false_alarm: float,
+    about: Mapping[str, Any],
+    reused: bool | None,
+) -> xr.DataTree:
+    if not good:
+        raise ValueError(f"all {len(bad)} simulations failed; the first one: {bad[0]['error']}")
+    names = list(good[0]["ranks"])
+    odd = next((record["number"] for record in good if list(record["ranks"]) != names), None)
+    if odd is not None:
+        raise ValueError(
+            f"quantities must be the same in all simulations, but simulation {odd} has others than the first"
+        )
+    ranks, squares = (
+        {name: [float(record[key][name]) for record in good] for name in good[0][key]}
+        for key in ("ranks", "dispersion")
+    )
+    verdict = judge(ranks, squares, false_alarm)
+    simulations = {"simulation": [record["number"] for record in good]}
+    draws = {"chain": [0], "draw": simulations["simulation"]}
+    errors = np.array([record["error"] for record in bad], dtype=object).astype(str)
+    fits = {key: np.array([record[key] for record in good]) for key in ("ess", "seconds", "divergences", "longer")}
+    groups = {
+        "prior_sbc": xr.Dataset({name: (("chain", "draw"), np.array([row])) for name, row in ranks.items()}, draws),
+        "dispersion_sbc": xr.Dataset(
+            {name: (("chain", "draw"), np.array([row])) for name, row in squares.items()}, draws
+        ),
+        "verdict": _verdict_table(verdict, len(bad), fits["longer"]),
+        "fits": xr.Dataset({key: ("simulation", values) for key, values in fits.items()}, simulations),
+        "failures": xr.Dataset({"error": ("simulation", errors)}, {"simulation": [record["number"] for record in bad]}),
+    }
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = {
+        "seed": str(about["seed"]),
+        "sampler": json.dumps(about["sampler"]),
+        "versions": json.dumps(about["versions"]),
+        "identity": about["identity"],
+        "model_reused": "unknown" if reused is None else str(reused),
+    }
+    return tree
+
+
+def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -> xr.Dataset:
+    columns = ("n", "p_ranks", "p_dispersion", "ratio", "p_adjusted")
+    good, longer = lengths.size, lengths[lengths > 1]
+    said = f" {bad} of {good + bad} simulations failed and are left out: see the group failures." if bad else ""
+    if longer.size:
+        said += (
+            f" {longer.size} of {good} chains had too few effective draws, and were drawn again up to {longer.max()} times as long: "
+            "see longer in the group fits."
+        )
+    return xr.Dataset(
+        {key: ("quantity", np.array([getattr(q, key) for q in verdict.quantities])) for key in columns},
+        coords={"quantity": [q.name for q in verdict.quantities]},
+        attrs={
+            "calibrated": int(verdict.calibrated),
+            "false_alarm": verdict.false_alarm,
+            "message": str(verdict) + said,
+            "simulations": good,
+            "failed": bad,
+        },
+    )
+
+
+def verdict_of(tree: xr.DataTree) -> Verdict:
+    """Judge the ranks of a result again, for instance of one that was read from a file.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        What `sbc` gave.
+
+    Returns
+    -------
+    Verdict
+    """
+    ranks, squares = (
+        {str(name): values.values.reshape(-1).tolist() for name, values in tree[group].data_vars.items()}
+        for group in ("prior_sbc", "dispersion_sbc")
+    )
+    return judge(ranks, squares, float(tree["verdict"].attrs["false_alarm"]))

@@ -1,10 +1,15 @@
-"""From ranks to a verdict: p-values of every quantity, corrected for their number, and the power of the tests.
+"""From ranks to a verdict: whether n numbers between 0 and 1 are uniform, and posteriors as wide as they should be.
 
-Are posteriors as wide as they should be? The test of squared standardised errors, and what it can detect.
+A rank statistic of simulation-based calibration is uniform if the posterior is right. At each point z of a grid
+the number of values up to z is then binomial. A *simultaneous* band holds the counts at all points of the grid with a
+stated probability. That probability is computed exactly here, by following the counts from point to point (they are a
+Markov chain), not by simulation (Säilynoja, Bürkner and Vehtari, 2022, "Graphical test for discrete uniformity and its
+applications in goodness-of-fit evaluation and multiple sample comparison", Statistics and Computing 32; the recursion goes
+back to Noé, 1972).
 
 A band for a distribution function has its power in the middle; an error in scale moves the tails. The squared
-standardised error ``((theta - mean) / sd)^2``, with the posterior's own mean and standard deviation, is a test quantity
-of its own (Modrák et al., 2025, "Simulation-based calibration checking for Bayesian computation: the choice of test
+standardised error ``((theta - mean) / sd)^2``, with the posterior's mean and standard deviation, is a test quantity
+besides (Modrák et al., 2025, "Simulation-based calibration checking for Bayesian computation: the choice of test
 quantities shapes sensitivity", Bayesian Analysis): the rank of the true one among those of the posterior's draws is
 uniform too. Its rank u is turned into the quantile of a chi-squared law with one degree of freedom, and the sum of n of
 them has n. For normal posteriors whose errors are s times as large as stated, the sum is s^2 times that: this is the
@@ -13,8 +18,10 @@ best test of scale there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,87 +29,138 @@ from scipy import stats
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.calibration.uniformity import detection_probability, uniformity_pvalue
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+
+POINTS = 50
+"""Points of the grid (fewer for fewer values than that)."""
+
+_ROUNDING = 1e-9
+"""Tail probabilities that differ by this share of them, or less, are the same number."""
 
 
-def _quantiles(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _grid(n: int) -> Floats:
+    points = min(n, POINTS)
+    return np.arange(1, points + 1) / (points + 1)
+
+
+@lru_cache(maxsize=32)
+def _tails(n: int) -> Floats:
+    """Two-sided binomial tail probability of each count (rows) at each point of the grid (columns)."""
+    counts, z = np.arange(n + 1)[:, None], _grid(n)[None, :]
+    low, high = stats.binom.cdf(counts, n, z), stats.binom.sf(counts - 1, n, z)
+    tails = np.minimum(1.0, 2.0 * np.minimum(low, high))
+    tails.setflags(write=False)
+    return np.asarray(tails)
+
+
+def _limits(n: int, gamma: float) -> tuple[Ints, Ints]:
+    """Smallest and largest count at each point whose two-sided tail is greater than gamma; 0 and -1 where there is none."""
+    # The tail of i values up to z is that of n - i up to 1 - z, but only to rounding, and both are in or out.
+    inside = _tails(n) > gamma * (1.0 + _ROUNDING)
+    some = inside.any(axis=0)
+    lower = np.where(some, inside.argmax(axis=0), 0)
+    upper = np.where(some, n - inside[::-1].argmax(axis=0), -1)
+    return lower.astype(np.int64), upper.astype(np.int64)
+
+
+def crossing_probability(n: int, lower: Ints, upper: Ints, law: Floats) -> float:
+    """Probability that the counts of n values leave their limits at some point of the grid.
+
+    `lower`, `upper`: both included; an upper one below the lower one lets nothing in. `law`: probability that one value is at most
+    that point, the points themselves if values are uniform.
+    """
+    state, at, reached, left = np.ones(1), np.zeros(1, dtype=np.int64), 0.0, 0.0
+    for low, high, probability in zip(lower, upper, law, strict=True):
+        counts = np.arange(low, high + 1)
+        step = (probability - reached) / (1.0 - reached) if reached < 1.0 else 0.0
+        # Of the n - i values beyond the last point, each is up to this one with probability `step`.
+        # What leaves here is added up, because one minus what stays has no digits left where it is small.
+        outside = stats.binom.cdf(low - 1 - at, n - at, step) + stats.binom.sf(max(high, low - 1) - at, n - at, step)
+        left += float(state @ outside)
+        moves = stats.binom.pmf(counts[None, :] - at[:, None], n - at[:, None], step)
+        state, at, reached = state @ moves, counts, float(probability)
+    return min(1.0, left)
+
+
+@lru_cache(maxsize=64)
+def _level(n: int, false_alarm: float) -> float:
+    """Largest pointwise level whose simultaneous band is left with probability at most `false_alarm`."""
+    candidates = np.unique(_tails(n))
+    candidates = candidates[candidates < false_alarm]
+    low, high = -1, len(candidates) - 1  # -1: no count is excluded
+    while low < high:
+        middle = (low + high + 1) // 2
+        if crossing_probability(n, *_limits(n, candidates[middle]), _grid(n)) <= false_alarm:
+            low = middle
+        else:
+            high = middle - 1
+    return float(candidates[low]) if low >= 0 else 0.0
+
+
+def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
+    """Points, and simultaneous limits (both included) for the number of values up to each.
+
+    Uniform values leave the band at some point with probability at most `false_alarm`, as near as counts allow.
+    """
+    count = _validate.positive_integer(n, "n")
+    return (_grid(count), *_limits(count, _level(count, _probability(false_alarm, "false_alarm"))))
+
+
+def uniformity_pvalue(values: npt.ArrayLike) -> float:
+    """P-value of the hypothesis that values are independent and uniform: exact, from the most extreme point.
+
+    It is the probability that some count is at least as extreme, by its binomial tail, as the most extreme one here.
+    """
+    given = _ranks(values)
+    n = given.size
+    counts = np.searchsorted(np.sort(given), _grid(n), side="right")
+    worst = float(_tails(n)[counts, np.arange(len(counts))].min())
+    return crossing_probability(n, *_limits(n, worst), _grid(n))
+
+
+def detection_probability(n: int, law: Callable[[Floats], Floats], false_alarm: float = 0.05) -> float:
+    """Probability that n independent values of a law, given by its distribution function, leave the band: the power of the test."""
+    points, lower, upper = band(n, false_alarm)
+    return crossing_probability(n, lower, upper, np.asarray(law(points), dtype=np.float64))
+
+
+def _probability(value: float, argument: str) -> float:
+    number = _validate.positive_real(value, argument)
+    if number >= 1.0:
+        raise ValueError(f"{argument} must be between 0 and 1, got {value!r}")
+    return number
+
+
+def _ranks(values: npt.ArrayLike) -> Floats:
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 1 or given.size == 0 or not np.all((given >= 0.0) & (given <= 1.0)):
         raise ValueError(f"values must be a vector of numbers between 0 and 1, got {values!r}")
-    return np.asarray(stats.chi2.ppf(given, 1))
+    return given
 
 
 def dispersion_ratio(values: npt.ArrayLike) -> float:
-    """Ratio of the errors to what the posteriors state, root mean square: above 1 if posteriors are too narrow.
+    """Root mean square of errors over what posteriors state, from ranks of squared errors: above 1 if these are too narrow.
 
-    Parameters
-    ----------
-    values : array_like, shape (n,)
-        Ranks of squared standardised errors, between 0 and 1.
-
-    Returns
-    -------
-    float
-        Exact for normal posteriors, a summary for others.
-
-
-    Examples
-    --------
-    >>> even = (np.arange(1000) + 0.5) / 1000
-    >>> print(f"{dispersion_ratio(even):.3f}")
-    1.000
+    Exact for normal posteriors, a summary for others.
     """
-    return float(np.sqrt(np.mean(_quantiles(values))))
+    return float(np.sqrt(np.mean(stats.chi2.ppf(_ranks(values), 1))))
 
 
 def dispersion_pvalue(values: npt.ArrayLike) -> float:
-    """Two-sided p-value of the hypothesis that the posteriors are as wide as they should be.
-
-    Parameters, errors as in `dispersion_ratio`.
-
-    Examples
-    --------
-    >>> even = (np.arange(300) + 0.5) / 300
-    >>> print(f"{dispersion_pvalue(even):.2f} {dispersion_pvalue(even**0.75):.4f}")
-    1.00 0.0065
-    """
-    squares = _quantiles(values)
+    """Two-sided p-value of the hypothesis that the posteriors are as wide as they should be."""
+    squares = stats.chi2.ppf(_ranks(values), 1)
     total, n = float(squares.sum()), squares.size
     return float(min(1.0, 2.0 * min(stats.chi2.cdf(total, n), stats.chi2.sf(total, n))))
 
 
 def dispersion_power(n: int, scale: float, false_alarm: float = 0.05) -> float:
-    """Probability that the test notices errors which are `scale` times as large as the posteriors state.
-
-    Parameters
-    ----------
-    n : int
-        Number of simulations.
-    scale : float
-        For instance 1.2 for posteriors whose standard deviation is 20% too small in proportion (1 / 1.2).
-    false_alarm : float
-        Level of the test.
-
-    Returns
-    -------
-    float
-        For normal posteriors.
-
-
-    Examples
-    --------
-    >>> print(f"{dispersion_power(300, 1.2):.4f} {dispersion_power(50, 1.2):.3f}")
-    0.9932 0.490
-    """
-    count = _validate.positive_integer(n, "n")
-    ratio, level = _validate.positive_real(scale, "scale"), _validate.positive_real(false_alarm, "false_alarm")
-    if level >= 1.0:
-        raise ValueError(f"false_alarm must be between 0 and 1, got {false_alarm!r}")
+    """Probability that the test notices errors which are `scale` times as large as normal posteriors state."""
+    count, level = _validate.positive_integer(n, "n"), _probability(false_alarm, "false_alarm")
+    ratio = _validate.positive_real(scale, "scale")
     low, high = stats.chi2.ppf(level / 2, count), stats.chi2.isf(level / 2, count)
     return float(stats.chi2.cdf(low / ratio**2, count) + stats.chi2.sf(high / ratio**2, count))
-
-
-type Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -130,11 +188,8 @@ class Power:
     dispersion: float
 
     def __str__(self) -> str:
-        what = (
-            f"errors {self.size:g} times as large as stated"
-            if self.alternative == "scale"
-            else f"posteriors off by {self.size:g} standard deviations"
-        )
+        scale = f"errors {self.size:g} times as large as stated"
+        what = scale if self.alternative == "scale" else f"posteriors off by {self.size:g} standard deviations"
         return (
             f"{what} would be noticed with probability {self.ranks:.2f} by ranks and {self.dispersion:.2f} by squared errors "
             f"({self.n} simulations, level {self.false_alarm:.2g}, normal posteriors)"
@@ -185,14 +240,16 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
     return Power(str(kind), amount, n, false_alarm, ranks, squares)
 
 
-def holm(pvalues: Sequence[float]) -> Floats:
-    """Adjust p-values for their number (Holm, 1979): the chance of any false alarm is held, however they depend.
+def share_limits(hits: npt.NDArray[np.int64], n: Any, probability: float) -> tuple[Floats, Floats]:
+    """Clopper-Pearson limits of a share of which `hits` of n were seen; NaN where n is 0."""
+    tail = (1.0 - probability) / 2.0
+    low = np.where(hits > 0, stats.beta.ppf(tail, hits, n - hits + 1), 0.0)
+    high = np.where(hits < n, stats.beta.isf(tail, hits + 1, n - hits), 1.0)
+    return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
 
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
+
+def holm(pvalues: npt.ArrayLike) -> Floats:
+    """Adjust p-values for their number (Holm, 1979): the chance of any false alarm is held, however they depend."""
     given = np.asarray(pvalues, dtype=np.float64)
     order = np.argsort(given, kind="stable")
     steps = np.minimum(1.0, given[order] * np.arange(given.size, 0, -1))
@@ -272,52 +329,27 @@ class Verdict:
 
 
 def judge(
-    ranks: Mapping[str, Sequence[float]],
-    dispersion: Mapping[str, Sequence[float]],
-    false_alarm: float = 0.01,
-    alternative: str = "scale",
-    size: float = 1.2,
+    ranks: Mapping[str, Sequence[float]], dispersion: Mapping[str, Sequence[float]], false_alarm: float = 0.01
 ) -> Verdict:
-    """Test all quantities together.
+    """Test all quantities together, by the ranks of the truth and of its squared error.
 
-    Parameters
-    ----------
-    ranks, dispersion : mapping from name to sequence of float
-        Ranks of the truth, and of its squared error (NaN where the posterior was one point, left out where there is none).
-    false_alarm : float
-        Chance of any rejection if all posteriors are right.
-    alternative, size
-        Of the power that is stated, see `power`.
-
-
-    Examples
-    --------
-    >>> even = list((np.arange(200) + 0.5) / 200)
-    >>> judge({"rate": even}, {"rate": even}).calibrated
-    True
+    The latter are NaN where the posterior was one point, and left out where there are none. `false_alarm` is the chance of any
+    rejection if all posteriors are right.
     """
     if not ranks:
         raise ValueError("ranks must hold at least one quantity, got none")
-    tests: list[tuple[str, float]] = []
-    found: dict[str, tuple[int, float, float, float]] = {}
+    found: list[QuantityVerdict] = []
     for name, values in ranks.items():
         squares = [value for value in dispersion.get(name, ()) if not np.isnan(value)]
-        first = uniformity_pvalue(values)
         second = dispersion_pvalue(squares) if squares else float("nan")
         ratio = dispersion_ratio(squares) if squares else float("nan")
-        found[name] = (len(values), first, second, ratio)
-        tests += [(name, p) for p in (first, second) if not np.isnan(p)]
-    adjusted = holm([p for _, p in tests])
-    smallest = {
-        name: min(p for (quantity, _), p in zip(tests, adjusted, strict=True) if quantity == name) for name in found
-    }
-    level = false_alarm / len(tests)
-    n = max(count for count, *_ in found.values())
+        found.append(QuantityVerdict(name, len(values), uniformity_pvalue(values), second, ratio, float("nan")))
+    tests = np.array([[quantity.p_ranks, quantity.p_dispersion] for quantity in found])
+    done = ~np.isnan(tests)
+    tests[done] = holm(tests[done])
+    adjusted = np.nanmin(tests, axis=1).tolist()
     return Verdict(
-        tuple(
-            QuantityVerdict(name, count, first, second, ratio, float(smallest[name]))
-            for name, (count, first, second, ratio) in found.items()
-        ),
+        tuple(replace(quantity, p_adjusted=p) for quantity, p in zip(found, adjusted, strict=True)),
         false_alarm,
-        power(n, alternative, size, level),
+        power(max(map(len, ranks.values())), false_alarm=false_alarm / int(done.sum())),
     )

@@ -1,22 +1,294 @@
-"""Reader of Wikimedia's daily files of differentially private page views by country, project and page."""
+"""Wikimedia's differentially private page views: under which law and threshold they were published, files, and measurements."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import shown
-from bayesdp.datasets._wikimedia_lines import Row, page_totals, rows_of_day
-from bayesdp.datasets.wikimedia_terms import WIKIMEDIA_TERMS, WikimediaTerms, terms_of
-from bayesdp.datasets.wikimedia_views import WikimediaViews
+from bayesdp._validate import positive_integer, shown
+from bayesdp.frames import Frame
+from bayesdp.measurements import Measured, thresholded
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.queries import Identity, Query, cell_list
+from bayesdp.release import Release
+
+type Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class WikimediaTerms:
+    """The law of the noise, and the number that a noisy count had to be above to be published.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        Of whole numbers.
+    threshold : int
+        Rows are published if their noisy count is above it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the law is none of independent whole numbers, or the threshold is not a positive whole number.
+
+    Examples
+    --------
+    >>> WIKIMEDIA_TERMS["laplace-30"]
+    WikimediaTerms(law=DiscreteLaplace(b=30.0), threshold=450)
+    """
+
+    law: NoiseLaw
+    threshold: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.law, NoiseLaw):
+            raise TypeError(f"law must be a noise law such as DiscreteGaussian(sigma=18.26), got {self.law!r}")
+        if not (self.law.integer and self.law.independent):
+            raise ValueError(
+                f"law must be one of independent whole numbers, got {self.law.name!r}: page views are published whole"
+            )
+        positive_integer(self.threshold, "threshold")
+
+    @classmethod
+    def on(cls, day: dt.date | str, country: str) -> WikimediaTerms:
+        """The documented terms of a country on a day.
+
+        Parameters
+        ----------
+        day : datetime.date or str
+            Such as "2023-02-06".
+        country : str
+            Its code, such as "AU".
+
+        Raises
+        ------
+        ValueError
+            If the day is none or before July 2015, or the terms depended on the risk of that country, which is in no file.
+
+        Examples
+        --------
+        >>> WikimediaTerms.on("2023-02-05", "AU"), WikimediaTerms.on("2023-02-06", "AU").threshold
+        (WikimediaTerms(law=DiscreteLaplace(b=30.0), threshold=450), 90)
+        """
+        when = day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
+        return _terms_of(when, {country: country}, {})[0]
+
+
+def _gaussian(rho: float) -> DiscreteGaussian:
+    """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10).
+
+    With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
+    """
+    return DiscreteGaussian(sigma=math.sqrt(10.0 / (2.0 * rho)))
+
+
+WIKIMEDIA_TERMS: Mapping[str, WikimediaTerms] = {
+    "laplace-300": WikimediaTerms(DiscreteLaplace(b=300.0), 3500),
+    "laplace-30": WikimediaTerms(DiscreteLaplace(b=30.0), 450),
+    "gaussian-lower": WikimediaTerms(_gaussian(0.015), 90),
+    "gaussian-medium": WikimediaTerms(_gaussian(6.166e-4), 550),
+    "gaussian-higher": WikimediaTerms(_gaussian(1.546e-4), 1000),
+}
+"""Terms by name: of 2015 to 8 February 2017, of 9 February 2017 to 5 February 2023, and from then on by the risk of the country."""
+
+_FIRST, _SECOND, _THIRD = dt.date(2015, 7, 1), dt.date(2017, 2, 9), dt.date(2023, 2, 6)
+_TIERS = dt.date(2024, 2, 15)
+_REPAIRED = frozenset(
+    dt.date(2023, month, day) for month, day in ((6, 19), (10, 25), (11, 13), (11, 17), (11, 19), (11, 23), (11, 27))
+)
+_LAST_OF_GAP = dt.date(2023, 9, 19)
+
+_NOT_ALWAYS_LOWER = frozenset(
+    "AE AF AZ BD BH BT BY CN CU DJ EG ER ET HK HN IQ IR KH KP KW KZ LA MM MO NI OM PK PS RU RW SA SD SY TJ TM TR UZ VE VN YE".split()
+)
+"""Countries that were of medium or higher risk, or protected altogether, on some version of the Country and Territory Protection
+List from 2024 on. Which version held on a day is not in the files, so these are asked for and never guessed."""
+
+
+def _terms_of(day: dt.date, countries: Mapping[str, str], stated: Mapping[str, WikimediaTerms]) -> list[WikimediaTerms]:
+    """The terms of some countries (code to name) on a day: those that are stated, else the documented ones."""
+    if day < _FIRST:
+        raise ValueError(
+            f"date must be {_FIRST} or later, from when on Wikimedia publishes noisy page views, got {day}"
+        )
+    unknown = [code for code in stated if code not in countries]
+    if unknown:
+        raise ValueError(f"terms are stated for {shown(unknown)}, but the countries are {shown(countries)}")
+    return [stated[code] if code in stated else _documented(day, code, name) for code, name in countries.items()]
+
+
+def _documented(day: dt.date, code: str, name: str) -> WikimediaTerms:
+    if day < _SECOND:
+        return WIKIMEDIA_TERMS["laplace-300"]
+    if day < _THIRD or day in _REPAIRED:
+        return WIKIMEDIA_TERMS["laplace-30"]
+    if code == "US" and day <= _LAST_OF_GAP:
+        return WIKIMEDIA_TERMS["laplace-30"]
+    if day >= _TIERS and code in _NOT_ALWAYS_LOWER:
+        raise ValueError(
+            f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
+            f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection List of "
+            f"that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a WikimediaTerms; "
+            "or leave the country out"
+        )
+    return WIKIMEDIA_TERMS["gaussian-lower"]
+
+
+@dataclass(frozen=True, eq=False)
+class WikimediaViews:
+    """What one daily file says of some pages of a project: noisy views by country and page, and what is known of missing ones.
+
+    Made by :func:`read_wikimedia`. The confidential table has the dimensions ``country`` and ``page``.
+
+    Attributes
+    ----------
+    published : xarray.DataArray
+        Noisy views, float64, dims ``(country, page)``; NaN where the file has no row.
+    terms : tuple of WikimediaTerms
+        Law and threshold of each country.
+    day : datetime.date
+    project : str
+    could_be : xarray.DataArray of bool
+        Which rows the file itself shows to have been candidates: the page has a row in some country, and the country a row
+        for some page of any project. Others may have been candidates or not.
+    at_threshold : bool
+        Whether some row of these countries is equal to its threshold. The documentation says that rows are above it; a file that
+        has such a row shows that equal ones are published too, and then rows below it only are missing.
+    """
+
+    published: xr.DataArray
+    terms: tuple[WikimediaTerms, ...]
+    day: dt.date
+    project: str
+    could_be: xr.DataArray
+    at_threshold: bool
+
+    @property
+    def frame(self) -> Frame:
+        """Labels of the table."""
+        return Frame.of(self.published)
+
+    def measured(self) -> tuple[Measured, ...]:
+        """The published rows as measurements, one for each law; of rows that are missing nothing is said.
+
+        Rows are there because their noisy number is large: counts that were pushed up by the noise are there more often. With
+        a prior that is learned from the table (a hierarchy), leaving out the missing rows makes its rates too large. `censored`
+        says what missing rows say.
+
+        Returns
+        -------
+        tuple of Measured
+        """
+        return tuple(
+            Measured(query, values, terms.law, unmeasured=np.isnan(values))
+            for query, values, terms, _ in self._groups()
+            if not np.isnan(values).all()
+        )
+
+    def censored(self, *, candidates: Any) -> tuple[Measured, ...]:
+        """The published rows, and those that were under the threshold, as measurements, one for each law.
+
+        A row is missing for one of two reasons: its noisy number was not above the threshold, or there never was one, because
+        the page had 150 views or fewer in the world that day, or the country is protected. The file does not say which.
+
+        Parameters
+        ----------
+        candidates : True, "certain", or boolean array or DataArray with dims (country, page)
+            Which rows could have been published. True: all of the table. "certain": those of `could_be`. Missing rows that are
+            candidates contribute the probability that their noisy number is not above the threshold; of others nothing is
+            known.
+
+        Returns
+        -------
+        tuple of Measured
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the candidates are not stated in one of these ways, or a published row is not among them.
+        """
+        could = self._candidates(candidates)
+        found = []
+        for query, values, terms, places in self._groups():
+            known = could.reshape(-1)[places].reshape(query.shape)
+            if known.any():
+                below = terms.threshold + (0 if self.at_threshold else 1)
+                found.append(thresholded(query, values, terms.law, below, candidates=known))
+        return tuple(found)
+
+    def release(self, *, candidates: Any = None) -> Release:
+        """A release of the published rows, and of the missing ones as far as candidates are stated.
+
+        Parameters
+        ----------
+        candidates : optional
+            As in `censored`; None for `measured`.
+        """
+        noisy = self.measured() if candidates is None else self.censored(candidates=candidates)
+        return Release.from_published(self.frame, noisy)
+
+    def _candidates(self, stated: Any) -> Mask:
+        shape = self.published.shape
+        if stated is True:
+            could = np.ones(shape, dtype=np.bool_)
+        elif isinstance(stated, str) and stated == "certain":
+            could = np.array(self.could_be.values, dtype=np.bool_)
+        elif isinstance(stated, (np.ndarray, xr.DataArray)) and stated.dtype == np.bool_:
+            labels = {dim: list(self.published[dim].values) for dim in self.published.dims}
+            could = np.array(Identity(labels).align(stated, "candidates"), dtype=np.bool_)
+        else:
+            raise TypeError(
+                "candidates must be True (every country and page of the table could have been published), 'certain' (those of "
+                f"which the file shows it), or a boolean array or DataArray of shape {shape}; got {type(stated).__name__}. A missing "
+                "row may have been under the threshold, or no candidate at all, and the file does not say which"
+            )
+        outside = np.argwhere(~could & ~np.isnan(self.published.values))
+        if len(outside):
+            country, page = (
+                str(self.published[d].values[i]) for d, i in zip(("country", "page"), outside[0], strict=True)
+            )
+            raise ValueError(
+                f"candidates leaves out {printable(country)}, {printable(page)}, which was published ({len(outside)} in all)"
+            )
+        return could
+
+    def _groups(self) -> list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]]:
+        """For each terms: the cells as a query, their published numbers, the terms, and their places in the published table."""
+        frame = self.frame
+        found: list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]] = []
+        values, pages = self.published.values, self.published.shape[1]
+        distinct = list(dict.fromkeys(self.terms))
+        for terms in distinct:
+            rows = np.array([i for i, stated in enumerate(self.terms) if stated == terms])
+            places = (rows[:, None] * pages + np.arange(pages)).reshape(-1)
+            if len(distinct) == 1:
+                found.append((Identity(frame), values, terms, places))
+            else:
+                found.append((cell_list(frame, places), values.reshape(-1)[places], terms, places))
+        return found
+
+    def __repr__(self) -> str:
+        there = int(np.isfinite(self.published.values).sum())
+        laws = list(dict.fromkeys(f"law {terms.law} above {terms.threshold}" for terms in self.terms))
+        told = "; ".join(laws) if len(laws) <= 3 else shown(laws)
+        countries, pages = self.published.shape
+        return (
+            f"<WikimediaViews of {printable(self.project)} on {self.day}: {countries} countries × {pages} pages, {there} of "
+            f"{self.published.size} published\n  {told}>"
+        )
+
 
 _DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 
@@ -29,8 +301,6 @@ def read_wikimedia(
     countries: Sequence[str] | None = None,
     date: dt.date | str | None = None,
     terms: Mapping[str, str | WikimediaTerms] | None = None,
-    totals: str | os.PathLike[str] | None = None,
-    rest: str | None = None,
 ) -> WikimediaViews:
     r"""Read some pages of one day of Wikimedia's differentially private page views.
 
@@ -85,12 +355,6 @@ def read_wikimedia(
     terms : mapping, optional
         By code, law and threshold of countries where they differ from those of the day: a name of `WIKIMEDIA_TERMS`, or
         `WikimediaTerms`. The key "*" is for all countries that are not named.
-    totals : path, optional
-        A file with exact views of the same day in all countries, as in the dumps "pageview_complete": fields between blanks, which
-        are project, title, page id, access, views of the day and views by hour. Views of several accesses are added up.
-    rest : str, optional
-        A label for one more country, which stands for all views that the others do not hold: other countries, protected ones, and
-        from 2023 on views beyond the first ten of a device. With it the totals are equalities, otherwise upper bounds.
 
     Returns
     -------
@@ -101,8 +365,8 @@ def read_wikimedia(
     FileNotFoundError
         If there is no such file.
     TypeError, ValueError
-        If a line is not of that form, a row is there twice or not above its threshold, the day is not known, a page has no
-        total, or terms have to be stated. The message names the line.
+        If a line is not of that form, a row is there twice or not above its threshold, the day is not known, or terms have to be
+        stated. The message names the line.
 
     References
     ----------
@@ -133,24 +397,30 @@ def read_wikimedia(
             f"{printable(target)}: no row is about {project!r} and one of the pages {shown(wanted)}; titles have underscores as in "
             "the file. If they were under the threshold everywhere, name the countries"
         )
-    if rest is not None and rest in labels:
-        raise ValueError(f"rest must be a label that is no country of the table, got {rest!r}")
-    if rest is not None and totals is None:
-        raise ValueError("rest needs totals: without them nothing is known of the rest")
-    per_country = terms_of(day, {code: codes.get(code, code) for code in labels}, _stated(terms, labels))
-    values = np.full((len(labels), len(wanted)), np.nan)
-    _fill(values, rows, labels, wanted, per_country, target)
+    per_country = _terms_of(day, {code: codes.get(code, code) for code in labels}, _stated(terms, labels))
     coords = {"country": labels, "page": wanted}
+    published = xr.DataArray(np.full((len(labels), len(wanted)), np.nan), coords, ("country", "page"), name="views")
+    line, column = ({label: i for i, label in enumerate(names)} for names in (labels, wanted))
+    for row in rows:
+        i, j = line[row.code], column[row.title if isinstance(wanted[0], str) else row.page_id]
+        where = f"{printable(target)}, line {row.line}: {printable(row.country)} ({printable(row.code)}), {printable(row.title)}"
+        if not np.isnan(published.values[i, j]):
+            raise ValueError(f"{where} is there twice; if two pages have one title, ask for their page ids")
+        if row.views < per_country[i].threshold:
+            raise ValueError(
+                f"{where} has {row.views} views, but under law {per_country[i].law} rows are published above "
+                f"{per_country[i].threshold} only: that country has other terms on this day, give terms={{{row.code!r}: ...}} with "
+                f"one of {shown(WIKIMEDIA_TERMS, 9)}"
+            )
+        published.values[i, j] = row.views
     could = np.array([code in codes for code in labels])[:, None] & np.array([own in found_pages for own in wanted])
     return WikimediaViews(
-        published=xr.DataArray(values, coords=coords, dims=("country", "page"), name="views"),
+        published=published,
         terms=tuple(per_country),
         day=day,
         project=project,
         could_be=xr.DataArray(could, coords=coords, dims=("country", "page"), name="could_be"),
         at_threshold=any(smallest.get(code) == own.threshold for code, own in zip(labels, per_country, strict=True)),
-        totals=None if totals is None else page_totals(Path(totals), project, wanted),
-        rest=rest,
     )
 
 
@@ -203,12 +473,12 @@ def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[s
 
 def _collect(
     path: Path, project: str, pages: Sequence[Any], countries: Sequence[str] | None
-) -> tuple[list[Row], dict[str, str], set[Any], dict[str, int]]:
+) -> tuple[list[_Row], dict[str, str], set[Any], dict[str, int]]:
     """Rows of the pages and countries; names of all countries by code; pages with a row; each country's smallest number."""
     by_title = isinstance(pages[0], str)
     wanted, inside = set(pages), None if countries is None else set(countries)
     rows, codes, found, smallest = [], dict[str, str](), set[Any](), dict[str, int]()
-    for row in rows_of_day(path):
+    for row in _rows_of_day(path):
         codes.setdefault(row.code, row.country)
         smallest[row.code] = min(row.views, smallest.get(row.code, row.views))
         page = row.title if by_title else row.page_id
@@ -219,20 +489,72 @@ def _collect(
     return rows, codes, found, smallest
 
 
-def _fill(
-    values: Any, rows: Iterator[Row] | list[Row], labels: Sequence[str], pages: Sequence[Any], terms: Any, path: Path
-) -> None:
-    """Put the rows into the table; ValueError where one is there twice, or not above its threshold."""
-    place = {code: i for i, code in enumerate(labels)}
-    column = {page: j for j, page in enumerate(pages)}
-    for row in rows:
-        i, j = place[row.code], column[row.title if isinstance(pages[0], str) else row.page_id]
-        where = f"{printable(path)}, line {row.line}: {printable(row.country)} ({printable(row.code)}), {printable(row.title)}"
-        if not np.isnan(values[i, j]):
-            raise ValueError(f"{where} is there twice; if two pages have one title, ask for their page ids")
-        if row.views < terms[i].threshold:
+_MOST_DIGITS = 15
+_LONGEST = 20_000
+"""Characters of a line. A title has at most 255 bytes."""
+
+
+class _Row(NamedTuple):
+    """One line of a daily file."""
+
+    line: int
+    country: str
+    code: str
+    project: str
+    page_id: int | None
+    title: str
+    views: int
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines that are not empty; ValueError where they are no text or much too long."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_LONGEST):
+            number += 1
+            if len(line) == _LONGEST:
+                raise ValueError(f"{printable(path)}, line {number}: it is longer than {_LONGEST} bytes")
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{printable(path)}, line {number}: it is not text in UTF-8; a compressed file has to be decompressed first"
+                ) from error
+            if text:
+                yield number, text
+
+
+def _count(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise ValueError(f"{where}: views must be a whole number of at least 0, got {text[:40]!r}")
+    return int(text)
+
+
+def _rows_of_day(path: Path) -> Iterator[_Row]:
+    """The rows of a daily file, one after the other, so that a file of any size takes little memory."""
+    fields_of_first, names = 0, dict[str, str]()
+    for number, text in _lines(path):
+        where = f"{printable(path)}, line {number}"
+        fields = text.split("\t")
+        if not fields_of_first:
+            fields_of_first = len(fields)
+            if fields_of_first not in (6, 7):
+                raise ValueError(
+                    f"{where}: a line must have seven fields between tabs (country, code, project, page id, title, item, views) or "
+                    f"six (without item), got {len(fields)}"
+                )
+            if fields[0] == "country":
+                continue
+        if len(fields) != fields_of_first:
+            raise ValueError(f"{where}: {len(fields)} fields, but the first line has {fields_of_first}")
+        country, code, project, page_id, title = fields[:5]
+        if names.setdefault(code, country) != country:
             raise ValueError(
-                f"{where} has {row.views} views, but under law {terms[i].law} rows are published above {terms[i].threshold} only: "
-                f"that country has other terms on this day, give terms={{{row.code!r}: ...}} with one of {shown(WIKIMEDIA_TERMS, 9)}"
+                f"{where}: the code {code!r} is that of {printable(country)} here and of {printable(names[code])} before"
             )
-        values[i, j] = row.views
+        page = _count(page_id, where) if page_id else None
+        yield _Row(number, country, code, project, page, title, _count(fields[-1], where))
+    if not fields_of_first:
+        raise ValueError(f"{printable(path)}: the file is empty")

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from bayesdp import _validate
 from bayesdp._validate import integer_array, positive_integer
-from bayesdp.datasets.nmf.allocation import LEVELS, QUERIES, RHO, share_of
+from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
 from bayesdp.invariants import Invariants

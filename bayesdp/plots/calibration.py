@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.sbc import verdict_of
-from bayesdp.calibration.uniformity import band
-from bayesdp.calibration.verdict import QuantityVerdict, Verdict
+from bayesdp.calibration.study import verdict_of
+from bayesdp.calibration.verdict import QuantityVerdict, Verdict, band
 from bayesdp.plots.style import COLOURS, figure, percent, plain, style
 
 _MARKED = COLOURS["release"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from bayesdp.calibration.sbc import verdict_of
+from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
 from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph

@@ -17,7 +17,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp import mechanisms, noise
-from bayesdp.calibration.sbc import sbc, verdict_of
+from bayesdp.calibration.study import sbc, verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.inference import ConfidentialCounts, observe
 from bayesdp.measurements import Exact

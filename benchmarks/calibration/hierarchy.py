@@ -24,8 +24,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp.calibration.journal import Journal, by_name, number, rank, unit
-from bayesdp.calibration.sbc import choose_runner, run_numbers
+from bayesdp.calibration.runs import Journal, by_name, choose_runner, number, rank, run_numbers, unit
 from bayesdp.calibration.study import TooFewDraws, joint_rank, squared_error_rank, thinned, uniform_rank
 from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.frames import Frame

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesdp import _validate
-from bayesdp.calibration.runners import in_processes, serially
-from bayesdp.calibration.sbc import followed
+from bayesdp.calibration.runs import followed, in_processes, serially
 from bayesdp.calibration.verdict import holm
 from benchmarks.calibration.cases import CASES, Case
 from benchmarks.calibration.table import markdown_table, versions, write_table

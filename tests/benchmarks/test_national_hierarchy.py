@@ -33,7 +33,7 @@ def test_morocco_has_noise_at_each_level_and_exact_regions(morocco):
         ("commune",), ("province",), ("commune", "group"), ("province", "group"), ("region", "group"), ("group",)
     ]  # fmt: skip
     (exact,) = release.exact
-    regions = bdp.datasets.morocco_totals("region").to_series().to_dict()
+    regions = bdp.datasets.morocco_communes().groupby("region").sum().to_series().to_dict()
     assert dict(zip(exact.labelled["region"].values.tolist(), exact.values.tolist(), strict=True)) == regions
 
 

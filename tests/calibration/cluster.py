@@ -43,9 +43,7 @@ def seeded(starts: str) -> Callable[[int], dict[str, float]]:
 
 def driver(address: str, journal: str, starts: str) -> None:
     """What is not in the journal yet is simulated, and put there."""
-    from bayesdp.calibration.journal import Journal, number
-    from bayesdp.calibration.runners import on_dask
-    from bayesdp.calibration.sbc import run_numbers
+    from bayesdp.calibration.runs import Journal, number, on_dask, run_numbers
 
     kept = Journal(Path(journal), {"seed": 1}, {"drawn": number})
     run_numbers(seeded(starts), range(N), kept, on_dask(address), "simulations", progressbar=False)

@@ -11,7 +11,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.calibration import NAIVE, coverage
 from bayesdp.calibration.coverage import _Repeat
-from bayesdp.calibration.simulated import simulated
+from bayesdp.calibration.quantities import simulated
 from tests.calibration import models
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.system]
@@ -166,7 +166,7 @@ def test_bad_arguments():
 
 
 def test_the_nearest_table_is_the_nearest_of_all():
-    from bayesdp.calibration.naive import _nearest
+    from bayesdp.calibration.coverage import _nearest
 
     labels = {"row": ["a", "b"], "column": ["u", "v"]}
     margins = bdp.Margins(labels, ["row"], ["column"])

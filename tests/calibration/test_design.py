@@ -14,9 +14,8 @@ from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.calibration import Design, fits
-from bayesdp.calibration.designs.designing import _fit_seed, _judged, _result, _rng, row_of, summary_of
-from bayesdp.calibration.designs.losses import _by_one_definition, losses_of
-from bayesdp.calibration.designs.questions import answers
+from bayesdp.calibration.design_inputs import _by_one_definition, answers, losses_of
+from bayesdp.calibration.designs import _fit_seed, _judged, _result, _rng, row_of, summary_of
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.privacy.losses import ApproximateDP
 

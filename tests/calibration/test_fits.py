@@ -21,8 +21,7 @@ from rich.console import Console
 import bayesdp as bdp
 from bayesdp.calibration import fit_many
 from bayesdp.calibration.fits import Fits, _Fit
-from bayesdp.calibration.runners import DIED
-from bayesdp.calibration.sbc import followed
+from bayesdp.calibration.runs import DIED, followed
 from tests.calibration import models
 
 QUICK = {"draws": 60, "tune": 10, "chains": 2, "progressbar": False}
@@ -197,7 +196,7 @@ def test_bad_arguments():
 def test_progress_counts_what_came_and_what_failed(monkeypatch):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)
-    progress_module = sys.modules["bayesdp.calibration.sbc"]  # the package has a function of this name
+    progress_module = sys.modules["bayesdp.calibration.runs"]  # the package has a function of this name
     original = progress_module.Progress
     monkeypatch.setattr(progress_module, "Progress", lambda *columns: original(*columns, console=console))
     records = [{"number": 0}, {"number": 1, "error": "no"}, {"number": 2}]
@@ -214,7 +213,7 @@ def test_progress_counts_what_came_and_what_failed(monkeypatch):
 
 IN_A_NOTEBOOK = """
 import time
-from bayesdp.calibration.sbc import followed
+from bayesdp.calibration.runs import followed
 def records():
     for number in range(3):
         time.sleep(0.3)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bayesdp.calibration.journal import Journal, by_name, number, unit
+from bayesdp.calibration.runs import Journal, by_name, number, unit
 
 ABOUT = {"what": "sbc", "seed": 1}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bayesdp.calibration.runners import on_dask
+from bayesdp.calibration.runs import on_dask
 from tests.calibration.cluster import SCRIPT, SECONDS, N, driver, killed, records, seeded, started, wait_for, work_left
 
 distributed = pytest.importorskip("distributed")

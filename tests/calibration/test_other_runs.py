@@ -14,7 +14,7 @@ from bayesdp.calibration import coverage, fit_many, joint_distribution_test, sbc
 from bayesdp.calibration.coverage import _Repeat
 from bayesdp.calibration.fits import _Fit
 from bayesdp.calibration.joint import _Chain
-from bayesdp.calibration.journal import Journal
+from bayesdp.calibration.runs import Journal
 from bayesdp.calibration.study import Study
 from bayesdp.inference.runs.journal_file import locked
 

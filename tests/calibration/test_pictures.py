@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from bayesdp.calibration.sbc import verdict_of
-from bayesdp.calibration.uniformity import band
+from bayesdp.calibration.study import verdict_of
+from bayesdp.calibration.verdict import band
 from bayesdp.plots import calibration_dispersion, calibration_ranks
 from bayesdp.report import calibration_report
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesdp.calibration.study import squared_error_rank, uniform_rank
-from bayesdp.calibration.uniformity import uniformity_pvalue
+from bayesdp.calibration.verdict import uniformity_pvalue
 
 
 @pytest.mark.parametrize("draws", [1, 4, 37])

@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from bayesdp.calibration.runners import DIED, in_processes, on_dask, serially
-from bayesdp.calibration.sbc import choose_runner
+from bayesdp.calibration.runs import DIED, choose_runner, in_processes, on_dask, serially
 
 pytestmark = pytest.mark.system
 

@@ -15,8 +15,8 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.calibration import sbc, study, verdict_of
+from bayesdp.calibration.fits import Refit
 from bayesdp.calibration.quantities import EXACT_ANSWERS
-from bayesdp.calibration.refit import Refit
 from tests.calibration import models
 
 QUICK = {"draws": 200, "tune": 30, "progressbar": False}

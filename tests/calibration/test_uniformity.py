@@ -9,8 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.calibration.uniformity import band, crossing_probability, detection_probability, uniformity_pvalue
-from bayesdp.calibration.verdict import dispersion_power, dispersion_pvalue, dispersion_ratio, holm, judge, power
+from bayesdp.calibration.verdict import (
+    band,
+    crossing_probability,
+    detection_probability,
+    dispersion_power,
+    dispersion_pvalue,
+    dispersion_ratio,
+    holm,
+    judge,
+    power,
+    uniformity_pvalue,
+)
 
 
 def test_the_crossing_probability_is_that_of_enumeration():

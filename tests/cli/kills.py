@@ -28,7 +28,7 @@ PLACES = {
     "diagnostics": ("bayesdp.inference.keeping", "diagnose", 1),
     "prior draws": ("bayesdp.inference", "add_prior_predictive", 1),
     "writing again": ("bayesdp.storage.atomic", "sync_file", 2),
-    "simulating": ("bayesdp.calibration.journal", "Journal.add", 2),
+    "simulating": ("bayesdp.calibration.runs", "Journal.add", 2),
     "releasing": ("bayesdp.cli.files", "write_release", 1),
     "saving": ("bayesdp.cli.calibrate", "_save", 1),
     "filling the folder": ("bayesdp.storage.folder", "write_csv", 1),

@@ -141,7 +141,7 @@ def observed(run: Callable[[], int], output: Path, limit: int) -> dict[str, Any]
 def without_sampling() -> None:
     """Let `fit` and `calibrate` write results that are made up: what they sample is tested elsewhere, and takes minutes."""
     import bayesdp as bdp
-    from bayesdp.calibration.journal import Journal
+    from bayesdp.calibration.runs import Journal
     from bayesdp.cli import calibrate, fit, resuming
     from bayesdp.inference import keeping
     from bayesdp.inference.keeping import Drawn

@@ -43,8 +43,8 @@ def test_every_call_gives_a_table_of_its_own(load):
 
 
 def test_every_loader_is_tested_here():
-    # Readers of users' files, totals beside a table, and comparisons have tests of their own in this folder.
-    others = {"morocco_totals", "compare_estimates", "demonstration_errors", "code_query", "published_codes"}
+    # Readers of users' files and comparisons have tests of their own in this folder.
+    others = {"demonstration_errors", "code_query", "published_codes"}
     others |= {"synthetic_spine", "write_synthetic_nmf", "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews"}
     others |= {"working_population", "statsnz_age_by_sex"}  # releases: test_real_releases.py
     others |= {name for name in datasets.__all__ if name.startswith("noise_json_of_")}

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import csv
+from importlib.resources import files
+
 import numpy as np
 import pytest
 
 from bayesdp import Totals
-from bayesdp.datasets import morocco_communes, morocco_totals
+from bayesdp.datasets import morocco_communes
 
 CASABLANCA = "Casablanca: Casablanca"
 PREFECTURES = {  # of arrondissements of Casablanca: the only units whose communes do not add up to them
@@ -39,28 +42,26 @@ def test_figures_of_the_census():
 
 
 @pytest.mark.parametrize("of", ["population", "households"])
-def test_which_totals_add_up_and_which_do_not(of):
-    communes, provinces, regions = morocco_communes(of), morocco_totals("province", of), morocco_totals("region", of)
-    assert provinces.shape == (83,)
-    assert _sums(communes, "region") == regions.to_series().to_dict()
-    published, found = provinces.to_series().to_dict(), _sums(communes, "province")
-    wrong = {name for name, total in published.items() if found.get(name) != total}
-    assert wrong == set(PREFECTURES) == set(published) - set(found)
-    parts = provinces[provinces["part_of"].values != ""]
-    assert set(parts["province"].values) == wrong
-    assert set(parts["part_of"].values) == {CASABLANCA}
-    assert int(parts.sum()) == int(communes.sel(commune=CASABLANCA))
-    assert set(parts["region"].values) == {"Casablanca-Settat"}
-    whole = provinces[provinces["part_of"].values == ""]
-    assert _sums(whole, "region") == regions.to_series().to_dict()
-    assert int(provinces.sum()) == int(communes.sum()) + int(parts.sum())
+def test_which_published_totals_add_up_and_which_do_not(of):
+    text = files("bayesdp.datasets").joinpath("morocco_2024.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    regions, provinces = (
+        {row["name"]: int(row[of]) for row in rows if row["level"] == level} for level in ("region", "province")
+    )
+    communes = morocco_communes(of)
+    assert len(provinces) == 83
+    assert _sums(communes, "region") == regions
+    found = _sums(communes, "province")
+    wrong = {name for name, total in provinces.items() if found.get(name) != total}
+    assert wrong == set(PREFECTURES) == set(provinces) - set(found)
+    assert sum(provinces[name] for name in wrong) == int(communes.sel(commune=CASABLANCA))
+    assert sum(provinces.values()) == int(communes.sum()) + int(communes.sel(commune=CASABLANCA))
 
 
 def test_the_prefectures_of_casablanca():
-    provinces = morocco_totals("province")
-    assert provinces.sel(province=list(PREFECTURES)).values.tolist() == list(PREFECTURES.values())
-    mechouar = morocco_communes().sel(commune="Casablanca: Méchouar de Casablanca")
-    assert int(provinces.sel(province="Casablanca")) == sum(PREFECTURES.values()) + int(mechouar) == 3_218_036
+    table = morocco_communes()
+    mechouar = table.sel(commune="Casablanca: Méchouar de Casablanca")
+    assert _sums(table, "province")["Casablanca"] == sum(PREFECTURES.values()) + int(mechouar) == 3_218_036
 
 
 def test_groups_are_those_of_the_codes_and_serve_queries():
@@ -76,11 +77,9 @@ def test_groups_are_those_of_the_codes_and_serve_queries():
 def test_what_there_is_not_is_refused():
     with pytest.raises(ValueError, match="of must be"):
         morocco_communes("dwellings")
-    with pytest.raises(ValueError, match="level must be"):
-        morocco_totals("cercle")
 
 
 def test_attribution():
-    for table in (morocco_communes(), morocco_totals("region")):
-        assert "Haut-Commissariat au Plan" in table.attrs["source"]
-        assert "CC BY 4.0" in table.attrs["licence"]
+    table = morocco_communes()
+    assert "Haut-Commissariat au Plan" in table.attrs["source"]
+    assert "CC BY 4.0" in table.attrs["licence"]

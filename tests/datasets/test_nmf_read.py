@@ -14,7 +14,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
-from bayesdp.datasets.nmf import allocation, sigma_squared
+from bayesdp.datasets.nmf import products, sigma_squared
 from bayesdp.datasets.nmf.histograms import DHC_PERSON, PL94_PERSON, PL94_UNIT
 from bayesdp.datasets.nmf.products import PRODUCTS
 from bayesdp.datasets.nmf.writer import histogram_sums
@@ -114,9 +114,9 @@ def test_the_noise_allocation_gives_the_printed_variances(level):
 
 
 def test_levels_and_queries_use_up_the_loss():
-    levels, queries = allocation.LEVELS, allocation.QUERIES
+    levels, queries = products.LEVELS, products.QUERIES
     losses = [sigma_squared(level, query) for level in levels for query in queries]
-    assert sum(1 / own for own in losses if own is not None) == allocation.RHO
+    assert sum(1 / own for own in losses if own is not None) == products.RHO
 
 
 @pytest.mark.skipif(

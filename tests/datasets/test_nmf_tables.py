@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.datasets import code_query, published_codes
-from bayesdp.datasets.nmf.tables import TABLES
+from bayesdp.datasets.nmf.products import TABLES
 from bayesdp.frames import Frame
 
 
@@ -120,7 +120,10 @@ def test_ages_of_p12():
             ValueError, match=f"{code} .* is no sum of the cells: the axis 'age' of the table is cut by"
         ):
             code_query(coarse, code)
-    assert code_query(coarse, *(code for code in TABLES["P12"].codes if code not in fine)).rows == 43
+    assert (
+        code_query(coarse, *(code for code in (line.code for line in TABLES["P12"].lines) if code not in fine)).rows
+        == 43
+    )
 
 
 @pytest.mark.parametrize(

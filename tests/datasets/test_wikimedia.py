@@ -18,12 +18,6 @@ ROWS = (
     "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
     'India\tIN\ten.wikipedia\t61\t"Weird_Al"_Yankovic\tQ2639\t700\n'
 )
-TOTALS = (
-    "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\n"
-    "en.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
-    "en.wikipedia Albert_Einstein 736 desktop 321 C321\n"
-    "fr.wikipedia Marie_Curie 2015 desktop 7 A7\n"
-)
 PAGES = ["Marie_Curie", "Albert_Einstein"]
 
 
@@ -34,20 +28,13 @@ def day(tmp_path):
     return path
 
 
-@pytest.fixture
-def totals(tmp_path):
-    path = tmp_path / "pageviews-20230301-user"
-    path.write_text(TOTALS, encoding="utf-8")
-    return path
-
-
 def test_rows_land_where_they_belong(day):
     views = read_wikimedia(day, project="en.wikipedia", pages=PAGES)
     assert views.published["country"].values.tolist() == ["DE", "FR"]
     np.testing.assert_array_equal(views.published.sel(country="FR"), [126.0, np.nan])
     np.testing.assert_array_equal(views.published.sel(country="DE"), [211.0, 95.0])
     assert views.could_be.values.all()
-    assert views.threshold == 90
+    assert views.terms[0].threshold == 90
     assert not views.at_threshold
     assert "3 of 4 published" in repr(views)
 
@@ -67,8 +54,8 @@ def test_files_without_items_and_with_a_header(tmp_path):
     )
     views = read_wikimedia(path, project="en.wikipedia", pages=["Marie_Curie"])
     assert views.published.item() == 4000
-    assert views.law == DiscreteLaplace(b=300.0)
-    assert views.threshold == 3500
+    assert views.terms[0].law == DiscreteLaplace(b=300.0)
+    assert views.terms[0].threshold == 3500
 
 
 @pytest.mark.parametrize(
@@ -87,7 +74,7 @@ def test_laws_by_day_as_documented(tmp_path, date, law, threshold):
     path = tmp_path / "file.tsv"
     path.write_text("France\tFR\ten.wikipedia\t1\tA\tQ1\t4000\n")
     views = read_wikimedia(path, project="en.wikipedia", pages=["A"], date=date)
-    assert (views.law, views.threshold) == (law, threshold)
+    assert views.terms == (WikimediaTerms(law, threshold),)
 
 
 def test_the_gaussian_scale_has_the_documented_rho():
@@ -103,22 +90,26 @@ def test_the_united_states_of_2023_and_countries_of_other_risk(tmp_path):
     path.write_text("United States\tUS\ten.wikipedia\t1\tA\tQ1\t500\nFrance\tFR\ten.wikipedia\t1\tA\tQ1\t100\n")
     views = read_wikimedia(path, project="en.wikipedia", pages=["A"])
     assert views.terms == (WIKIMEDIA_TERMS["gaussian-lower"], WIKIMEDIA_TERMS["laplace-30"])
-    with pytest.raises(ValueError, match="2 different laws and thresholds"):
-        _ = views.law
     parts = views.measured()
     assert [part.values.tolist() for part in parts] == [[100], [500]]
     assert [part.query.names for part in parts] == [["country=FR, page=A"], ["country=US, page=A"]]
     path.write_text("United States\tUS\ten.wikipedia\t1\tA\tQ1\t120\n")
     with pytest.raises(ValueError, match=r"line 1: United States \(US\), A has 120 views.*terms=\{'US'"):
         read_wikimedia(path, project="en.wikipedia", pages=["A"])
-    assert read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"US": "gaussian-lower"}).threshold == 90
+    assert (
+        read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"US": "gaussian-lower"}).terms[0].threshold
+        == 90
+    )
     path = tmp_path / "2025-01-01.tsv"
     path.write_text("Egypt\tEG\ten.wikipedia\t1\tA\tQ1\t1200\n")
     with pytest.raises(ValueError, match=r"terms of 'Egypt' \(EG\) must be stated"):
         read_wikimedia(path, project="en.wikipedia", pages=["A"])
-    assert read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"*": "gaussian-higher"}).threshold == 1000
+    assert (
+        read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"*": "gaussian-higher"}).terms[0].threshold
+        == 1000
+    )
     own = WikimediaTerms(DiscreteGaussian(sigma=10.0), 90)
-    assert read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"EG": own}).law.sigma == 10.0
+    assert read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"EG": own}).terms[0].law.sigma == 10.0
 
 
 def test_a_row_at_the_threshold_shows_that_equal_ones_are_published(tmp_path):
@@ -127,22 +118,13 @@ def test_a_row_at_the_threshold_shows_that_equal_ones_are_published(tmp_path):
     assert read_wikimedia(path, project="en.wikipedia", pages=["A"]).at_threshold
 
 
-def test_totals_bound_or_are_kept_by_a_row_for_the_rest(day, totals):
-    bounded = read_wikimedia(day, project="en.wikipedia", pages=PAGES, totals=totals)
-    (exact,) = bounded.exact
-    assert exact.sign == "<="
-    assert exact.values.tolist() == [2100, 321]
-    views = read_wikimedia(day, project="en.wikipedia", pages=PAGES, totals=totals, rest="rest of the world")
-    release = views.release()
-    assert release.frame.shape == (3, 2)
-    assert release.frame.labels[0] == ("DE", "FR", "rest of the world")
-    assert release.exact[0].sign == "="
-    assert release.exact[0].values.tolist() == [2100, 321]
+def test_the_published_rows_are_a_release(day):
+    release = read_wikimedia(day, project="en.wikipedia", pages=PAGES).release()
+    assert release.frame.labels == (("DE", "FR"), tuple(PAGES))
+    assert release.exact == ()
     (measured,) = release.measurements
     assert measured.query.rows == 4
     assert int(measured.unmeasured.sum()) == 1
-    by_id = read_wikimedia(day, project="en.wikipedia", pages=[736, 20408], totals=totals)
-    assert by_id.totals.values.tolist() == [321, 2100]
 
 
 @pytest.mark.parametrize(
@@ -165,22 +147,6 @@ def test_files_that_are_not_right_are_refused(tmp_path, old, new, message):
         read_wikimedia(path, project="en.wikipedia", pages=PAGES)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (" A400B500", "", "line 1: a line must have six fields between blanks"),
-        ("mobile-web", "desktop", "line 2: Marie_Curie by desktop is there twice"),
-        ("900", "many", "line 1: views must be a whole number"),
-        ("en.wikipedia Albert", "de.wikipedia Albert", r"the pages 'Albert_Einstein', so that they have no total"),
-    ],
-)
-def test_totals_that_are_not_right_are_refused(day, tmp_path, old, new, message):
-    path = tmp_path / "totals"
-    path.write_text(TOTALS.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        read_wikimedia(day, project="en.wikipedia", pages=PAGES, totals=path)
-
-
 def test_arguments_that_are_not_right(day, tmp_path):
     def read(**given):
         return read_wikimedia(day, **({"project": "en.wikipedia", "pages": PAGES} | given))
@@ -201,8 +167,6 @@ def test_arguments_that_are_not_right(day, tmp_path):
         read(terms={"FR": "gauss"})
     with pytest.raises(ValueError, match="terms are stated for 'XX'"):
         read(terms={"XX": "laplace-30"})
-    with pytest.raises(ValueError, match="rest needs totals"):
-        read(rest="rest")
     with pytest.raises(ValueError, match="independent whole numbers"):
         WikimediaTerms(bdp.noise.Gaussian(sigma=10.0), 90)
     other = tmp_path / "views.tsv"
@@ -228,7 +192,7 @@ def test_missing_candidates_contribute_their_probability(day):
     location = np.array(
         [[200.0, 100.0], [120.0, 95.0]]
     )  # DE, FR by Marie_Curie, Albert_Einstein; FR's Einstein is missing
-    inner = views.law
+    inner = views.terms[0].law
     below = np.log(np.sum(np.exp(inner.log_mass(np.arange(-400, 91) - 95.0))))  # the noisy number is at most 90
     by_hand = sum(float(inner.log_mass(np.array([y - m]))[0]) for y, m in ((211, 200), (95, 100), (126, 120))) + below
     assert law.logp(measured.values, location) == pytest.approx(by_hand, rel=1e-10)

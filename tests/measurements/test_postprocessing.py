@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayesdp.datasets._columns import POST_PROCESSED
+from bayesdp.datasets.census_files import POST_PROCESSED
 from bayesdp.measurements import Measured
 from bayesdp.measurements.parts import KINDS, refused
 from bayesdp.noise import DiscreteGaussian

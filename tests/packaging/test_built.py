@@ -67,7 +67,7 @@ assert noise.dtype == int and 0 < abs(noise).mean() < 10
 """,
     "cluster": """
 import distributed
-from bayesdp.calibration.runners import on_dask
+from bayesdp.calibration.runs import on_dask
 def square(number):
     return {"number": number, "square": number**2}
 options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bayesdp.datasets.nmf.allocation import LEVELS, QUERIES, RHO, share_of
+from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.papers.semi_dp import census_queries
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Query

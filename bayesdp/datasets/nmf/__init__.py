@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-from bayesdp.datasets.nmf.allocation import sigma_squared
-from bayesdp.datasets.nmf.codebook import code_query, published_codes
-from bayesdp.datasets.nmf.codes import Codes
+from bayesdp.datasets.nmf.measurements import Unused
+from bayesdp.datasets.nmf.products import code_query, published_codes, sigma_squared
 from bayesdp.datasets.nmf.reader import MeasurementFile, read_nmf
-from bayesdp.datasets.nmf.unused import Unused
+from bayesdp.datasets.nmf.spine import Codes
 from bayesdp.datasets.nmf.writer import synthetic_spine, write_synthetic_nmf
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Histograms of the 2020 Census's noisy measurement files: their axes, the order of their values, and their recodes.
+"""Histograms of noisy measurement files: their axes, the order of their values, and the ways in which queries and tables cut them.
 
 The orders are those of four independent public readers, which agree with one another and, as their authors report, with published
 tables: the Bureau's evaluation code for the generalised-least-squares product, census-bluedown, SeaBlue, and noisyvalue.
@@ -7,20 +7,130 @@ tables: the Bureau's evaluation code for the generalised-least-squares product, 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from bayesdp._validate import shown
-from bayesdp.datasets.nmf.binnings import Axis, Binning, of_ranges
 
-RACES = ("white", "black", "aian", "asian", "nhopi", "sor")
-"""White, Black or African American, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some
-other race."""
+type Ints = npt.NDArray[np.int64]
 
-_COMBINATIONS = tuple("-".join(own) for size in range(1, 7) for own in itertools.combinations(RACES, size))
-_HHGQ = (
-    "household", "correctional", "juvenile", "nursing", "other_institutional", "college_housing", "military",
-    "other_noninstitutional",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Binning:
+    """Disjoint groups of the values of an axis."""
+
+    name: str  # as files spell it
+    size: int  # number of values of the axis
+    labels: tuple[str, ...]  # of the groups
+    members: tuple[tuple[int, ...], ...]  # the values of each group
+
+    @cached_property
+    def codes(self) -> Ints:
+        """The group of each value, -1 for values that are in none."""
+        found = np.full(self.size, -1, dtype=np.int64)
+        for group, values in enumerate(self.members):
+            found[list(values)] = group
+        return found
+
+    @cached_property
+    def covers(self) -> bool:
+        """Whether every value is in a group."""
+        return bool(np.all(self.codes >= 0))
+
+    def refines(self, other: Binning) -> bool:
+        """Whether each group of this binning lies in one group of the other, which covers the axis."""
+        return self.covers and other.covers and bool(np.all(self.groups_in(other)[self.codes] == other.codes))
+
+    def groups_in(self, other: Binning) -> Ints:
+        """For each group of this binning, the group of a coarser one that it lies in."""
+        return np.asarray(other.codes[[group[0] for group in self.members]], dtype=np.int64)
+
+    def join(self, other: Binning) -> Binning:
+        """The finest binning that both refine: what is known of sums over either is known of its groups."""
+        group = np.arange(self.size)
+        for values in (*self.members, *other.members):
+            group[np.isin(group, group[list(values)])] = group[values[0]]
+        members = tuple(tuple(np.flatnonzero(group == first).tolist()) for first in dict.fromkeys(group.tolist()))
+        for same in (self, other):
+            if same.members == members:
+                return same
+        name = f"{self.name} and {other.name}"
+        return Binning(name, self.size, tuple(f"{name} {i + 1}" for i in range(len(members))), members)
+
+
+def of_ranges(name: str, size: int, starts: Iterable[int], labels: Iterable[str] = ()) -> Binning:
+    """Groups of consecutive values, given the first value of each."""
+    first = [*starts, size]
+    members = tuple(tuple(range(a, b)) for a, b in itertools.pairwise(first))
+    named = tuple(labels) or tuple(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in itertools.pairwise(first))
+    return Binning(name, size, named, members)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """An axis of a histogram, and the ways in which files cut it.
+
+    Besides its recodes and selections of some values, ``"*"``, ``"detailed"`` and the name of the axis are understood.
+    """
+
+    name: str
+    labels: tuple[str, ...]  # of its values, in the order of the files
+    recodes: Mapping[str, Binning]
+
+    @classmethod
+    def of(cls, name: str, labels: Iterable[str], *recodes: Binning) -> Axis:
+        """The axis with these recodes."""
+        return cls(name, tuple(labels), {own.name: own for own in recodes})
+
+    @cached_property
+    def whole(self) -> Binning:
+        """All values summed."""
+        return Binning("*", len(self.labels), ("total",), (tuple(range(len(self.labels))),))
+
+    @cached_property
+    def detailed(self) -> Binning:
+        """All values kept."""
+        return Binning(self.name, len(self.labels), self.labels, tuple((i,) for i in range(len(self.labels))))
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is that of a binning of this axis."""
+        return name in ("*", "detailed", self.name) or name in self.recodes
+
+    def binning(self, name: str) -> Binning:
+        """The binning of a name; ValueError that lists those that there are."""
+        if name == "*":
+            return self.whole
+        if name in ("detailed", self.name):
+            return self.detailed
+        if name not in self.recodes:
+            raise ValueError(
+                f"{name!r} is no binning of the axis {self.name!r}; known are {shown(self.partitions, 30)}"
+            )
+        return self.recodes[name]
+
+    @property
+    def partitions(self) -> list[str]:
+        """Names of the binnings that cover the axis, which a histogram can be cut by."""
+        return ["*", "detailed", *(name for name, own in self.recodes.items() if own.covers)]
+
+    def of_labels(self, labels: Iterable[object]) -> Binning:
+        """The binning whose groups have these labels."""
+        asked = tuple(labels)
+        for name in self.partitions:
+            if self.binning(name).labels == asked:
+                return self.binning(name)
+        raise ValueError(f"labels of {self.name!r} are those of no binning of that axis: {shown(asked)}")
+
+    def coarsest(self, asked: Iterable[Binning]) -> Binning:
+        """The coarsest known binning that refines all that are asked for."""
+        listed = list(asked)
+        good = [self.binning(name) for name in self.partitions]
+        good = [own for own in good if all(own.refines(other) for other in listed)]
+        return min(good, key=lambda own: len(own.members))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +151,11 @@ class Histogram:
 
     def axis(self, name: str) -> Axis:
         """The axis of a name."""
-        for own in self.axes:
-            if own.name == name:
-                return own
-        raise ValueError(f"{name!r} is no axis of the histogram; its axes are {shown(self.names)}")
+        return self.axes[self.names.index(name)]
+
+    def binned(self, names: Iterable[str]) -> tuple[Binning, ...]:
+        """The binnings of these names, one an axis; ValueError where one is not known."""
+        return tuple(axis.binning(name) for axis, name in zip(self.axes, names, strict=True))
 
     def named(self, query: str) -> tuple[str, ...]:
         """The binning of each axis that the name of a query states: its factors are names of binnings, in any order."""
@@ -61,13 +172,93 @@ class Histogram:
         return tuple(found.values())
 
 
-def _hispanic() -> Axis:
-    return Axis.of("hispanic", ("not_hispanic", "hispanic"))
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a leaf of a table: how each axis of a histogram is cut. One that is summed over is no dimension of the table."""
+
+    histogram: Histogram
+    cuts: tuple[Binning, ...]  # one an axis, each of which covers it
+
+    @property
+    def axes(self) -> list[tuple[Axis, Binning]]:
+        """The axes that are dimensions of the table, and how they are cut."""
+        return [(axis, cut) for axis, cut in zip(self.histogram.axes, self.cuts, strict=True) if len(cut.members) > 1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of labels of each."""
+        return tuple(len(cut.members) for _, cut in self.axes)
+
+    @property
+    def size(self) -> int:
+        """Cells of a leaf."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def span(self, bins: Sequence[Binning]) -> str | None:
+        """Why sums by these binnings, one an axis, are no sums of the cells; None where they are."""
+        for axis, cut, asked in zip(self.histogram.axes, self.cuts, bins, strict=True):
+            if not asked.covers:
+                return f"{asked.name!r} picks out some values of {axis.name!r}"
+            if not cut.refines(asked):
+                how = "sums over" if len(cut.members) == 1 else f"cuts by {cut.name!r}"
+                return f"it is by {asked.name!r}, and the table {how} {axis.name!r}"
+        return None
+
+    def kept(self, bins: Sequence[Binning]) -> tuple[str, ...]:
+        """What sums by these binnings keep of the table: names of dimensions or of groups (`groups`)."""
+        return tuple(
+            axis.name if len(asked.members) == len(cut.members) else asked.name
+            for axis, cut, asked in zip(self.histogram.axes, self.cuts, bins, strict=True)
+            if len(asked.members) > 1
+        )
+
+    def groups(self, asked: Iterable[Sequence[Binning]]) -> dict[str, tuple[str, list[str]]]:
+        """Group labels that queries need: name -> dimension and labels."""
+        found: dict[str, tuple[str, list[str]]] = {}
+        for bins in asked:
+            for axis, cut, own in zip(self.histogram.axes, self.cuts, bins, strict=True):
+                if 1 < len(own.members) < len(cut.members):
+                    found[own.name] = (axis.name, [own.labels[g] for g in cut.groups_in(own)])
+        return found
 
 
-def _race() -> Axis:
-    return Axis.of("cenrace", _COMBINATIONS)
+def cells_of(
+    histogram: Histogram, asked: Iterable[Sequence[Binning]] | None, stated: Mapping[str, str] | None
+) -> Cells:
+    """The cells that a user states, and elsewhere the coarsest that queries are sums of."""
+    # `asked`: the queries; None for all there are. `stated`: axis -> name of a binning.
+    given = dict(stated or {})
+    unknown = [name for name in given if name not in histogram.names]
+    if unknown:
+        raise ValueError(f"cells names {shown(unknown)}, which are no axes; axes are {shown(histogram.names)}")
+    listed = None if asked is None else list(asked)
+    cuts = []
+    for i, axis in enumerate(histogram.axes):
+        name = given.get(axis.name)
+        if name is None:
+            cuts.append(axis.detailed if listed is None else axis.coarsest(bins[i] for bins in listed))
+        elif name in (*axis.partitions, axis.name):
+            cuts.append(axis.binning(name))
+        else:
+            raise ValueError(f"cells cuts {axis.name!r} by {name!r}; it can be cut by {shown(axis.partitions, 12)}")
+    return Cells(histogram, tuple(cuts))
 
+
+RACES = ("white", "black", "aian", "asian", "nhopi", "sor")
+"""White, Black or African American, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some
+other race."""
+
+RACE_SETS = tuple(races for size in range(1, 7) for races in itertools.combinations(RACES, size))
+"""The values of the axis of races, in the order of the files."""
+
+_HHGQ = (
+    "household", "correctional", "juvenile", "nursing", "other_institutional", "college_housing", "military",
+    "other_noninstitutional",
+)  # fmt: skip
+
+
+_HISPANIC = Axis.of("hispanic", ("not_hispanic", "hispanic"))
+_RACE = Axis.of("cenrace", tuple("-".join(races) for races in RACE_SETS))
 
 PL94_PERSON = Histogram(
     (
@@ -78,8 +269,8 @@ PL94_PERSON = Histogram(
             Binning("gqNursingTotal", 8, ("nursing",), ((3,),)),
         ),
         Axis.of("votingage", ("under_18", "voting_age"), Binning("nonvoting", 2, ("under_18",), ((0,),))),
-        _hispanic(),
-        _race(),
+        _HISPANIC,
+        _RACE,
     )
 )
 """Persons of the redistricting file: 8 x 2 x 2 x 63 = 2,016 cells a geounit."""
@@ -161,8 +352,8 @@ DHC_PERSON = Histogram(
             of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
             *(_outside(name, first, end) for name, (first, end) in _AGE_ZEROS.items()),
         ),
-        _hispanic(),
-        _race(),
+        _HISPANIC,
+        _RACE,
     )
 )
 """Persons of the demographic and housing characteristics file: 42 x 2 x 116 x 2 x 63 = 1,227,744 cells a geounit."""

@@ -1,4 +1,4 @@
-"""Where the files of a product are.
+"""Where the files of a product are, and their rows, read a little at a time.
 
 ``<root>/US_Person_PL_PROD/<Level>.parquet/{DPQuery|Constraint}/State=<number>/part-*.parquet``, where the files of the DHC may have
 ``County=<number>`` below the state. What is not like that is refused, or named, and never passed over. Links are followed within the
@@ -9,76 +9,89 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from bayesdp._validate import shown
-from bayesdp.datasets.folders import below, checked, is_hidden
 from bayesdp.datasets.nmf.products import Product
 
 KINDS = ("DPQuery", "Constraint")
 
 _PUERTO_RICO = "72"
-_DEEPEST = 3
-"""So many folders down it is looked for levels, to name them in an error."""
+
+
+def _below(folder: Path, root: Path) -> list[Path]:
+    """All files, sorted, and folders that have none with rows. Hidden folders, such as of temporary files, are not entered."""
+    if not _checked(folder, root).is_dir():
+        return [folder]
+    entries = sorted(folder.iterdir())
+    found = [file for entry in entries for file in ([entry] if _is_hidden(entry) else _below(entry, root))]
+    return found if any(map(_has_rows, found)) else [*found, folder]
+
+
+def _checked(path: Path, root: Path) -> Path:
+    """A file or folder, or a link to one within `root`, as it is; ValueError for anything else."""
+    if not (path.is_dir() or path.is_file()):
+        raise ValueError(
+            f"{path} is neither a file nor a folder, nor a link to one: what should be there cannot be read"
+        )
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        raise ValueError(
+            f"{path} is a link that leads out of {root}, to {path.resolve()}: give a folder that has both, or a copy"
+        )
+    if path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve()):
+        raise ValueError(f"{path} is a link to a folder that it is in, {path.resolve()}: remove it")
+    return path
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether it is put beside the files of a product, and is none of them."""
+    return path.name.startswith((".", "_"))
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder of a product.
-
-    Parameters
-    ----------
-    path : Path
-        With a folder ``<Level>.parquet`` for each level.
-    levels : tuple of str
-        Those that are there, from the top down.
-    root : Path
-        The folder that was asked for, out of which no link may lead.
-    """
+    """The folder of a product, with a folder ``<Level>.parquet`` for each level."""
 
     path: Path
-    levels: tuple[str, ...]
-    root: Path
+    levels: tuple[str, ...]  # that are there, from the top down
+    root: Path  # that was asked for, out of which no link may lead
+
+    def at(self, level: str) -> Path:
+        """The folder of a level."""
+        return self.path / f"{level}.parquet"
 
     def files(self, level: str, kind: str, state: str | None = None, county: str | None = None) -> list[Path]:
-        """Files of a level and kind that may hold what is asked for.
-
-        Parameters
-        ----------
-        level : str
-        kind : {"DPQuery", "Constraint"}
-        state : str, optional
-            The first three digits of geocodes; partitions of other states are not opened, however their number is spelled
-            (``State=1``, ``State=01``, ``State=001``).
-        county : str, optional
-            The digits of geocodes after these, for partitions by county.
-
-        Returns
-        -------
-        list of Path
-            Sorted; empty if there are none.
-        """
-        folder = self.path / f"{level}.parquet" / kind
+        """Files of a level and kind that may hold what is asked for, sorted: the others are not opened."""
+        # `state`: the first three digits of geocodes; partitions may spell their number `State=1`, `State=01` or `State=001`.
+        # `county`: the digits after these, for partitions by county.
+        folder = self.at(level) / kind
         return [file for file in self._below(folder) if _has_rows(file) and _may_hold(file, folder, state, county)]
 
     def _below(self, folder: Path) -> list[Path]:
-        return below(folder, self.root, _has_rows) if os.path.lexists(folder) else []
+        return _below(folder, self.root) if os.path.lexists(folder) else []
 
     def strangers(self, level: str) -> list[tuple[str, str]]:
         """What a level has besides files with rows, and why that is not used; ValueError if it has no kind that is known."""
-        folder = self.path / f"{level}.parquet"
+        folder = self.at(level)
         there = sorted(own.name for own in _told(folder.iterdir()))
         if not set(there) & set(KINDS):
             raise ValueError(
                 f"{folder} has none of the folders {' and '.join(KINDS)}, in which rows are looked for; there are "
                 f"{shown(there) if there else 'no files'}: this layout is not known here"
             )
-        found = [(name, "it is not known here what is in that folder") for name in there if name not in KINDS]
-        others = _told(own for kind in KINDS for own in self._below(folder / kind) if not _has_rows(own))
-        found += [(str(own.relative_to(folder)), "there are no rows that are known here") for own in others]
-        return found
+        others = _told(path for kind in KINDS for path in self._below(folder / kind) if not _has_rows(path))
+        return [
+            *((name, "it is not known here what is in that folder") for name in there if name not in KINDS),
+            *((str(path.relative_to(folder)), "there are no rows that are known here") for path in others),
+        ]
 
     def unknown_levels(self, product: Product) -> list[str]:
         """What is beside the levels of the product."""
@@ -87,7 +100,7 @@ class Folder:
 
     def branches(self, level: str) -> set[str]:
         """The first three digits of the geocodes of a level, as its partitions state them; empty where there are none."""
-        folder = self.path / f"{level}.parquet"
+        folder = self.at(level)
         found = (_number(part.name, "State") for part in folder.glob("*/State=*"))
         return {f"{number:03d}" for number in found if number is not None}
 
@@ -147,9 +160,9 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
             f"{found[0]} has no level of the product {product.name!r}, such as {product.levels[0]}.parquet; levels are "
             f"{shown(product.levels, 10)}"
         )
-    for own in (found[0], *_told(found[0].iterdir())):
-        if not checked(own, root).is_dir() and own.name.removesuffix(".parquet") in product.levels:
-            raise ValueError(f"{own} is a file; a level is a folder, with {' and '.join(KINDS)} in it")
+    for entry in (found[0], *_told(found[0].iterdir())):
+        if not _checked(entry, root).is_dir() and entry.name.removesuffix(".parquet") in product.levels:
+            raise ValueError(f"{entry} is a file; a level is a folder, with {' and '.join(KINDS)} in it")
     return Folder(found[0], tuple(level for level in product.levels if (found[0] / f"{level}.parquet").is_dir()), root)
 
 
@@ -159,20 +172,198 @@ def _told(paths: Iterable[Path]) -> list[Path]:
 
 
 def _has_rows(path: Path) -> bool:
-    return path.suffix == ".parquet" and path.is_file() and not is_hidden(path)
+    return path.suffix == ".parquet" and path.is_file() and not _is_hidden(path)
 
 
 def _further_down(root: Path, product: Product) -> str:
     """The end of a message: folders below that have levels, one of which may be what is meant."""
-    found, level = [], [root]
-    for _ in range(_DEEPEST):
-        level = [own for folder in level for own in sorted(folder.iterdir()) if own.is_dir()]
-        found += [own for own in level if _has_levels(own, product)]
-        level = [own for own in level if own not in found]
-    if not found:
-        return ""
-    return f"; folders with levels of geography are {shown(str(own) for own in found)}: give the one of the product"
+    below = (folder for depth in (1, 2, 3) for folder in sorted(root.glob("*/" * depth)))
+    found = [str(folder) for folder in below if _has_levels(folder, product)]
+    return f"; folders with levels of geography are {shown(found)}: give the one of the product" if found else ""
 
 
 def _has_levels(folder: Path, product: Product) -> bool:
     return any((folder / f"{level}.parquet").is_dir() for level in product.levels)
+
+
+def parquet() -> tuple[Any, Any]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``; ImportError that names the extra where they are missing."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as missing:
+        raise ImportError(
+            "noisy measurement files are parquet files, which need pyarrow: pip install 'bayesdp[census]'"
+        ) from missing
+
+
+_KEYS = ("geocode", "query_name")
+_KEY_ROWS = 65_536
+"""Keys that are looked at together: a few megabytes."""
+_BATCH_BYTES = 2**23
+"""About as many bytes of values are decoded together."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows of a file are that are wanted, and what they are called."""
+
+    file: Path
+    groups: dict[int, npt.NDArray[np.int64]]  # row group -> rows of it
+    keys: list[tuple[str, str]]  # geocode and query of each, in that order
+    columns: tuple[str, ...]  # all of the file
+    rows: int  # how many the file has
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row: a query or constraint of a geounit."""
+
+    file: Path
+    geocode: str
+    name: str
+    bins: tuple[str | None, ...]  # how each axis is cut; None where the file has no such column
+    shape: tuple[int, ...] | None
+    values: npt.NDArray[np.int64]
+    variance: float  # NaN where the file states none
+    sign: str | None
+
+    @property
+    def where(self) -> str:
+        """The row, for messages."""
+        return f"{self.file}: geocode {self.geocode}, {self.name}"
+
+
+def _open(file: Path) -> Any:
+    arrow, pq = parquet()
+    try:
+        opened = pq.ParquetFile(file, memory_map=False, buffer_size=2**20, pre_buffer=False)
+    except (arrow.ArrowException, OSError) as broken:
+        raise ValueError(f"{file}: no readable parquet file, it may be cut short: {broken}") from broken
+    missing = [name for name in (*_KEYS, "value") if name not in opened.schema_arrow.names]
+    if missing:
+        opened.close()
+        raise ValueError(
+            f"{file}: the columns {shown(missing)} are missing; there are {shown(opened.schema_arrow.names, 12)}"
+        )
+    return opened
+
+
+def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: int) -> Iterator[Any]:
+    arrow, _ = parquet()
+    try:
+        yield from opened.iter_batches(batch_size=size, row_groups=[group], columns=list(columns), use_threads=False)
+    except (arrow.ArrowException, OSError) as broken:
+        raise ValueError(f"{file}: row group {group} cannot be read, the file may be cut short: {broken}") from broken
+
+
+def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
+    """The rows of a file whose geocode starts with one of `prefixes`: keys are read, values are not."""
+    branch = branch_of(file)
+    groups: dict[int, npt.NDArray[np.int64]] = {}
+    keys: list[tuple[str, str]] = []
+    with _open(file) as opened:
+        for group in range(opened.metadata.num_row_groups):
+            if not _within(opened.metadata.row_group(group), prefixes, file, branch):
+                continue
+            found: list[int] = []
+            first = 0
+            for batch in _batches(opened, file, group, _KEYS, _KEY_ROWS):
+                geocodes, names = (batch.column(name) for name in _KEYS)
+                for column, name in ((geocodes, "geocode"), (names, "query_name")):
+                    if column.null_count:
+                        raise ValueError(f"{file}: {column.null_count} rows have no {name}")
+                for i, geocode in enumerate(geocodes.to_pylist()):
+                    _check_branch(file, branch, str(geocode))
+                    if str(geocode).startswith(tuple(prefixes)):
+                        found.append(first + i)
+                        keys.append((str(geocode), str(names[i].as_py())))
+                first += batch.num_rows
+            if found:
+                groups[group] = np.asarray(found, dtype=np.int64)
+        return Place(file, groups, keys, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
+
+
+def _check_branch(file: Path, branch: str | None, geocode: str) -> None:
+    """Check that a geocode is of the state of its partition: by partitions it is decided which files are opened."""
+    if branch is not None and not geocode.startswith(branch):
+        raise ValueError(
+            f"{file}: geocode {geocode} does not start with {branch}, the branch and state of its partition: the files are "
+            "partitioned in a way that is not known here, and rows would be missed"
+        )
+
+
+def _within(group: Any, prefixes: Sequence[str], file: Path, branch: str | None) -> bool:
+    """Whether the geocodes of a row group may start with a prefix, by the smallest and the largest, where the file states them."""
+    for column in range(group.num_columns):
+        own = group.column(column)
+        if own.path_in_schema == "geocode" and own.is_stats_set and own.statistics.has_min_max:
+            low, high = str(own.statistics.min), str(own.statistics.max)
+            _check_branch(file, branch, low)
+            _check_branch(file, branch, high)
+            return any(low[: len(prefix)] <= prefix <= high[: len(prefix)] for prefix in prefixes)
+    return True
+
+
+def read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iterator[Row]:
+    """The rows of a place that have one of these names, with their values."""
+    with _open(place.file) as opened:
+        there = opened.schema_arrow.names
+        columns = [name for name in ("query_shape", "value", "variance", "sign", *axes) if name in there]
+        start = 0
+        for group, rows in place.groups.items():
+            keys = place.keys[start : start + len(rows)]
+            start += len(rows)
+            wanted = deque(i for i, (_, name) in enumerate(keys) if name in names)
+            if not wanted:
+                continue
+            first = 0
+            for batch in _batches(opened, place.file, group, columns, _batch_size(opened, group)):
+                while wanted and rows[wanted[0]] < first + batch.num_rows:
+                    i = wanted.popleft()
+                    yield _row(place.file, keys[i], batch, int(rows[i]) - first, axes)
+                first += batch.num_rows
+                if not wanted:
+                    break
+
+
+def _batch_size(opened: Any, group: int) -> int:
+    own = opened.metadata.row_group(group)
+    size = sum(
+        own.column(i).total_uncompressed_size
+        for i in range(own.num_columns)
+        if own.column(i).path_in_schema.split(".")[0] == "value"
+    )
+    # Files pack small numbers tightly, so that a row takes several times as much in memory as in the file.
+    return int(np.clip(_BATCH_BYTES // max(1, 8 * size // max(1, own.num_rows)), 1, 8192))
+
+
+def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[str]) -> Row:
+    def cell(name: str) -> Any:
+        return batch.column(name)[i] if name in batch.schema.names else None
+
+    where = f"{file}: geocode {key[0]}, {key[1]}"
+    value = cell("value")
+    if value is None or not value.is_valid:
+        raise ValueError(f"{where}: there is no value")
+    listed = value.values if hasattr(value, "values") else None
+    if listed is None or listed.null_count or not str(listed.type).lstrip("u").startswith("int"):
+        raise ValueError(f"{where}: value must be a list of whole numbers, got {value.type}")
+    arrow, _ = parquet()
+    try:
+        whole = listed.cast(arrow.int64())
+    except arrow.ArrowInvalid as large:
+        raise ValueError(f"{where}: value has a number beyond 64 bits: {large}") from large
+    shape, variance, sign, *bins = (_plain(cell(name)) for name in ("query_shape", "variance", "sign", *axes))
+    return Row(
+        file,
+        *key,
+        tuple(None if name is None else str(name) for name in bins),
+        None if shape is None else tuple(int(n) for n in shape),
+        np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64),
+        float("nan") if variance is None else float(variance),
+        None if sign is None else str(sign),
+    )
+
+
+def _plain(cell: Any) -> Any:
+    return None if cell is None or not cell.is_valid else cell.as_py()

@@ -1,40 +1,45 @@
-"""What noisy measurement files there are: their folders, histograms, queries and levels of geography."""
+"""What noisy measurement files there are, how their noise was allocated, and the published tables as sums of histogram cells.
+
+Tables are P1 to P5 and H1 of the redistricting file, and P12 of the DHC.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
-from bayesdp._validate import choice
-from bayesdp.datasets.nmf.histograms import DHC_PERSON, PL94_PERSON, PL94_UNIT, Histogram
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import scipy.sparse as sp
+
+from bayesdp._validate import choice, shown
+from bayesdp.datasets.nmf.histograms import DHC_PERSON, PL94_PERSON, PL94_UNIT, RACE_SETS, Binning, Histogram
+from bayesdp.frames import Frame
+from bayesdp.queries import LinearQuery
+
+type Mask = npt.NDArray[np.bool_]
+
+LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
+"""Levels of geography of the redistricting file, from the top down."""
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """One product.
-
-    Parameters
-    ----------
-    name : str
-    suffix : str
-        How its folder ends, after ``US`` or ``PR``.
-    histogram : Histogram
-    queries : tuple of str
-        Noisy queries, without the suffix ``_dpq``.
-    levels : tuple of str
-        Levels of geography, from the top down.
-    constraints : mapping
-        What each axis of a constraint is cut by, for those whose columns of axes say nothing that fits the histogram.
-    """
+    """One product."""
 
     name: str
-    suffix: str
+    suffix: str  # how its folder ends, after `US` or `PR`
     histogram: Histogram
-    queries: tuple[str, ...]
-    levels: tuple[str, ...]
-    constraints: dict[str, tuple[str, ...]]
+    queries: tuple[str, ...]  # noisy ones, without the suffix `_dpq`
+    levels: tuple[str, ...]  # of geography, from the top down
+    constraints: dict[
+        str, tuple[str, ...]
+    ]  # what cuts each axis, where their columns say nothing that fits the histogram
 
-
-_PL94_LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 
 PRODUCTS = {
     product.name: product
@@ -47,7 +52,7 @@ PRODUCTS = {
                 "total", "hhgq", "hhinstlevels", "votingage", "hispanic", "cenrace", "votingage * hispanic", "votingage * cenrace",
                 "hispanic * cenrace", "votingage * hispanic * cenrace", "detailed",
             ),
-            _PL94_LEVELS,
+            LEVELS,
             {
                 "total": ("*", "*", "*", "*"),
                 "hhgq_total_lb": ("hhgq", "*", "*", "*"),
@@ -55,7 +60,7 @@ PRODUCTS = {
                 "nurse_nva_0": ("gqNursingTotal", "nonvoting", "*", "*"),
             },
         ),
-        Product("pl94-unit", "_Unit_PL_PROD", PL94_UNIT, ("detailed",), _PL94_LEVELS, {"total": ("*",)}),
+        Product("pl94-unit", "_Unit_PL_PROD", PL94_UNIT, ("detailed",), LEVELS, {"total": ("*",)}),
         Product(
             "dhc-person",
             "_DHCP_PROD",
@@ -91,3 +96,335 @@ def plain_name(name: str) -> str:
 def same_query(name: str) -> frozenset[str]:
     """What two spellings of a query have in common: its factors, in any order."""
     return frozenset(part.strip() for part in plain_name(name.strip()).split("*"))
+
+
+# How the privacy loss of the 2020 redistricting file was split among levels of geography and queries. Source: the Census Bureau's
+# published production code, DAS_2020_Redistricting_Production_Code at commit 289ee463, configs/production/pl94/person_US.ini and
+# person_default.ini, and the strategy ProductionCandidate20210527US_mult8_add02_dsepJune3 of programs/strategies/strategies.py
+# (public domain, CC0). Persons of the fifty states and the District of Columbia.
+RHO = Fraction(293764, 114921)
+"""Loss of zero-concentrated differential privacy in all, for bounded neighbours: 2.556."""
+
+QUERIES = (
+    "total", "cenrace", "hispanic", "votingage", "hhinstlevels", "hhgq", "hispanic * cenrace", "votingage * cenrace",
+    "votingage * hispanic", "votingage * hispanic * cenrace", "detailed",
+)  # fmt: skip
+
+_SHARES = {
+    "US": (104, 4097, (0, 52, 26, 26, 26, 26, 130, 130, 26, 442, 3213)),
+    "State": (1440, 4097, (3773, 6, 6, 6, 6, 6, 12, 12, 6, 34, 230)),
+    "County": (447, 4097, (3126, 10, 10, 10, 10, 10, 28, 28, 10, 101, 754)),
+    "Tract": (687, 4102, (1567, 8, 5, 5, 5, 5, 1933, 20, 5, 67, 482)),
+    "Block_Group": (1256, 4099, (1705, 3, 3, 3, 3, 3, 1055, 9, 3, 24, 1288)),
+    "Block": (165, 4097, (5, 9, 5, 5, 5, 5, 21, 21, 5, 71, 3945)),
+}
+"""Level -> its share of the loss in 4099ths, and the shares of queries within it: their denominator, and numerators in the order of
+`QUERIES`. 0 means that the query was not measured."""
+
+
+def share_of(level: str, query: str) -> Fraction:
+    """The share of the loss that a query at a level of geography has; 0 where it was not measured."""
+    level_share, denominator, shares = _SHARES[choice(level, LEVELS, "level")]
+    if query not in QUERIES:
+        raise ValueError(f"query must be one of {shown(QUERIES, 20)}, got {query!r}")
+    return Fraction(level_share * shares[QUERIES.index(query)], 4099 * denominator)
+
+
+def sigma_squared(level: str, query: str) -> Fraction | None:
+    """The parameter ``sigma**2`` of the noise of a query, as the production settings imply it; None where it was not measured.
+
+    The noise is discrete Gaussian, and this is ``1 / (rho * share of the level * share of the query)``: one record that changes
+    moves two cells by one. Geounits that the optimised spine bypasses have more, so that of a file the column ``variance`` counts.
+
+    Parameters
+    ----------
+    level : {"US", "State", "County", "Tract", "Block_Group", "Block"}
+    query : str
+        Such as ``"hispanic * cenrace"``.
+
+    Examples
+    --------
+    >>> sigma_squared("State", "total")
+    Fraction(214437516707, 177339451520)
+    """
+    share = share_of(level, query)
+    return 1 / (RHO * share) if share else None
+
+
+type Row = tuple[str, int, dict[str, frozenset[int]]]
+"""Label, depth and selection of a line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line of a published table; it is the sum of the lines below it that are set in by one more, where there are some."""
+
+    code: str  # as the Bureau's data files call it: P1_003N
+    label: str
+    depth: int  # how far it is set in
+    selection: Mapping[str, frozenset[int]]  # axis -> values that count; axes that are not named count as a whole
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """A published table, sums of the cells of a product's histogram."""
+
+    name: str
+    title: str
+    product: Product
+    lines: tuple[Line, ...]
+
+
+_SIZES = ("one race", "two races", "three races", "four races", "five races", "six races")
+_RACE_NAMES = {
+    "white": "White", "black": "Black or African American", "aian": "American Indian and Alaska Native", "asian": "Asian",
+    "nhopi": "Native Hawaiian and Other Pacific Islander", "sor": "Some Other Race",
+}  # fmt: skip
+
+
+def _of_size(*sizes: int) -> frozenset[int]:
+    return frozenset(i for i, races in enumerate(RACE_SETS) if len(races) in sizes)
+
+
+def _races(depth: int) -> Iterator[Row]:
+    """The lines of races below a total that is set in by `depth`."""
+    yield f"Population of {_SIZES[0]}", depth + 1, {"cenrace": _of_size(1)}
+    for i in sorted(_of_size(1)):
+        yield f"{_RACE_NAMES[RACE_SETS[i][0]]} alone", depth + 2, {"cenrace": frozenset({i})}
+    yield "Population of two or more races", depth + 1, {"cenrace": _of_size(2, 3, 4, 5, 6)}
+    for size in range(2, 7):
+        yield f"Population of {_SIZES[size - 1]}", depth + 2, {"cenrace": _of_size(size)}
+        for i in sorted(_of_size(size)):
+            yield "; ".join(_RACE_NAMES[race] for race in RACE_SETS[i]), depth + 3, {"cenrace": frozenset({i})}
+
+
+def _hispanic_by_race() -> Iterator[Row]:
+    yield "Total", 0, {}
+    yield "Hispanic or Latino", 1, {"hispanic": frozenset({1})}
+    yield "Not Hispanic or Latino", 1, {"hispanic": frozenset({0})}
+    for label, depth, selection in _races(1):
+        yield label, depth, {"hispanic": frozenset({0})} | selection
+
+
+def _race() -> Iterator[Row]:
+    yield "Total", 0, {}
+    yield from _races(0)
+
+
+def _group_quarters() -> Iterator[Row]:
+    named = (
+        ("Total", 0, range(1, 8)),
+        ("Institutionalized population", 1, range(1, 5)),
+        ("Correctional facilities for adults", 2, (1,)),
+        ("Juvenile facilities", 2, (2,)),
+        ("Nursing facilities/skilled-nursing facilities", 2, (3,)),
+        ("Other institutional facilities", 2, (4,)),
+        ("Noninstitutionalized population", 1, range(5, 8)),
+        ("College/university student housing", 2, (5,)),
+        ("Military quarters", 2, (6,)),
+        ("Other noninstitutional facilities", 2, (7,)),
+    )
+    for label, depth, values in named:
+        yield label, depth, {"hhgq": frozenset(values)}
+
+
+def _occupancy() -> Iterator[Row]:
+    yield "Total", 0, {}
+    yield "Occupied", 1, {"h1": frozenset({1})}
+    yield "Vacant", 1, {"h1": frozenset({0})}
+
+
+_AGES = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85, 116)
+"""The first age of each group of P12, and the end of the last one."""
+
+
+def _sex_by_age() -> Iterator[Row]:
+    yield "Total", 0, {}
+    for sex, name in enumerate(("Male", "Female")):
+        yield name, 1, {"sex": frozenset({sex})}
+        for first, end in itertools.pairwise(_AGES):
+            ages = {"age": frozenset(range(first, end)), "sex": frozenset({sex})}
+            yield f"{name}, {_years(first, end)}", 2, ages
+
+
+def _years(first: int, end: int) -> str:
+    if first == 0:
+        return f"under {end} years"
+    if end > 100:
+        return f"{first} years and over"
+    middle = "" if end == first + 1 else f" and {end - 1}" if end == first + 2 else f" to {end - 1}"
+    return f"{first}{middle} years"
+
+
+def _adults(rows: Iterator[Row]) -> Iterator[Row]:
+    for label, depth, selection in rows:
+        yield label, depth, {"votingage": frozenset({1})} | selection
+
+
+def _table(name: str, title: str, product: str, rows: Iterator[Row]) -> Published:
+    lines = tuple(
+        Line(f"{name}_{number:03d}N", label, depth, selection)
+        for number, (label, depth, selection) in enumerate(rows, start=1)
+    )
+    return Published(name, title, product_of(product), lines)
+
+
+TABLES = {
+    table.name: table
+    for table in (
+        _table("P1", "Race", "pl94-person", _race()),
+        _table("P2", "Hispanic or Latino, and not Hispanic or Latino by race", "pl94-person", _hispanic_by_race()),
+        _table("P3", "Race for the population 18 years and over", "pl94-person", _adults(_race())),
+        _table(
+            "P4",
+            "Hispanic or Latino, and not Hispanic or Latino by race for the population 18 years and over",
+            "pl94-person",
+            _adults(_hispanic_by_race()),
+        ),
+        _table("P5", "Group quarters population by major group quarters type", "pl94-person", _group_quarters()),
+        _table("H1", "Occupancy status", "pl94-unit", _occupancy()),
+        _table("P12", "Sex by age for selected age categories", "dhc-person", _sex_by_age()),
+    )
+}
+"""Name -> table."""
+
+
+def _lines_of(*names: str) -> tuple[Published, tuple[Line, ...]]:
+    """The lines that names of tables or codes stand for, and the table of the first."""
+    found: list[Line] = []
+    tables: list[Published] = []
+    for name in names:
+        table = TABLES.get(str(name).split("_")[0])
+        lines = [] if table is None else [line for line in table.lines if name in (table.name, line.code)]
+        if table is None or not lines:
+            known = ", ".join(f"{own.lines[0].code} to {own.lines[-1].code}" for own in TABLES.values())
+            raise ValueError(f"{name!r} is no published table or code that is known here; known are {known}")
+        tables.append(table)
+        found += lines
+    if not tables:
+        raise ValueError("name at least one published table or code, such as 'P1' or 'P1_003N'")
+    products = [table.product.name for table in tables]
+    if len(set(products)) > 1:
+        raise ValueError(f"{shown(names)} are sums of different histograms: {shown(products)}")
+    codes = [line.code for line in found]
+    if len(set(codes)) < len(codes):
+        raise ValueError(f"the same code is asked for twice: {shown(code for code in codes if codes.count(code) > 1)}")
+    return tables[0], tuple(found)
+
+
+def published_codes(*names: str) -> pd.DataFrame:
+    """The lines of published tables.
+
+    Parameters
+    ----------
+    *names : str
+        Tables (``"P1"``) or codes (``"P1_003N"``), of one histogram: P1 to P5 of persons, H1 of housing units, P12 of the DHC.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index ``code``; columns ``label`` and ``depth`` (how far the line is set in).
+
+    Examples
+    --------
+    >>> published_codes("P1").loc["P1_003N", "label"]
+    'White alone'
+    """
+    _, lines = _lines_of(*names)
+    index = pd.Index([line.code for line in lines], name="code")
+    return pd.DataFrame({"label": [line.label for line in lines], "depth": [line.depth for line in lines]}, index=index)
+
+
+def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:
+    """Published codes as one query, so that all of them have one joint posterior.
+
+    Parameters
+    ----------
+    table : object
+        Anything with the labels of a table that `read_nmf` made: its release's frame, or draws without chain and draw.
+    *names : str
+        Tables (``"P1"``) or codes (``"P1_003N"``, ``"P12_020N"``).
+    by : str, optional
+        A level of geography, such as ``"tract"``: one answer a geounit and code. By default for all that was read.
+
+    Returns
+    -------
+    LinearQuery
+        Answers are called ``"P1_003N"``, or ``"tract=0501000100..., P1_003N"``.
+
+    Raises
+    ------
+    ValueError
+        If a code is not known, or the cells of the table are coarser than a code needs; the message names it.
+
+    Examples
+    --------
+    >>> units = {"block": ["a", "b"], "h1": ["vacant", "occupied"]}
+    >>> query = code_query(units, "H1")
+    >>> query.names, query.apply([[1, 10], [2, 20]]).tolist()
+    (['H1_001N', 'H1_002N', 'H1_003N'], [33, 30, 3])
+    """
+    frame = Frame.of(table)
+    published, lines = _lines_of(*names)
+    masks = _masks(frame, published, lines)
+    leaves = frame.shape[0]
+    cells = frame.size // leaves
+    node, labels = _nodes(frame, by)
+    rows, columns = [], []
+    for k, mask in enumerate(masks):
+        own = np.flatnonzero(mask)
+        columns.append((np.arange(leaves)[:, None] * cells + own).reshape(-1))
+        rows.append(np.repeat(node * len(lines) + k, len(own)))
+    at, cell = np.concatenate(rows), np.concatenate(columns)
+    matrix = sp.csr_array((np.ones(len(at), dtype=np.int64), (at, cell)), shape=(len(labels) * len(lines), frame.size))
+    return LinearQuery(frame, matrix, [f"{label}{line.code}" for label in labels for line in lines])
+
+
+def _nodes(frame: Frame, by: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The node of each leaf, and how the names of its answers start."""
+    leaf = frame.dims[0]
+    if by is None:
+        return np.zeros(frame.shape[0], dtype=np.int64), [""]
+    if by == leaf:
+        own = frame.labels_of(leaf)
+    else:
+        dim, own = frame.group(by)
+        if dim != leaf:
+            raise ValueError(
+                f"by must be a level of geography, {leaf!r} or a group of it, got {by!r}, a group of {dim!r}"
+            )
+    place = {label: i for i, label in enumerate(dict.fromkeys(own))}
+    return np.asarray([place[label] for label in own], dtype=np.int64), [f"{by}={label}, " for label in place]
+
+
+def _masks(frame: Frame, published: Published, lines: tuple[Line, ...]) -> list[Mask]:
+    """The cells of a leaf that count in each line, flat."""
+    histogram = published.product.histogram
+    dims = frame.dims[1:]
+    if not set(dims) <= set(histogram.names):
+        raise ValueError(
+            f"{published.name} is a table of {published.product.name}, with the axes {shown(histogram.names)}, but the dimensions of "
+            f"the table are {shown(frame.dims)}"
+        )
+    cuts = {dim: histogram.axis(dim).of_labels(frame.labels_of(dim)) for dim in dims}
+    found = []
+    for line in lines:
+        whole = np.ones((1,) * len(dims), dtype=np.bool_)
+        for name, values in line.selection.items():
+            chosen = _chosen(line, name, values, cuts.get(name, histogram.axis(name).whole), name in dims)
+            if name in dims:
+                whole = whole & chosen.reshape([-1 if dim == name else 1 for dim in dims])
+        found.append(np.broadcast_to(whole, frame.shape[1:]).reshape(-1))
+    return found
+
+
+def _chosen(line: Line, axis: str, values: frozenset[int], cut: Binning, there: bool) -> Mask:
+    """The groups of an axis that count in a line; ValueError if one counts in part only."""
+    inside = [len(values & set(members)) for members in cut.members]
+    if any(0 < count < len(members) for count, members in zip(inside, cut.members, strict=True)):
+        how = f"cut by {cut.name!r}" if there else "not there"
+        raise ValueError(
+            f"{line.code} ({line.label}) is no sum of the cells: the axis {axis!r} of the table is {how}; read it with "
+            f"finer cells, such as cells={{{axis!r}: 'detailed'}}"
+        )
+    return np.asarray(inside) > 0

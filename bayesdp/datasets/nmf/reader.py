@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bayesdp._validate import positive_integer, shown
-from bayesdp.datasets.nmf.asked import asked_bins, asked_levels, asked_queries, check_names, check_size
-from bayesdp.datasets.nmf.cells import cells_of, frame_of
-from bayesdp.datasets.nmf.codes import Codes
-from bayesdp.datasets.nmf.gathering import limits_of, names_of, noisy_of
+from bayesdp.datasets.nmf.histograms import Cells, cells_of
 from bayesdp.datasets.nmf.layout import Folder, find_folder
+from bayesdp.datasets.nmf.measurements import Bins, Ledger, Unused, frame_of, limits_of, names_of, noisy_of
 from bayesdp.datasets.nmf.products import PRODUCTS, Product, product_of, same_query
-from bayesdp.datasets.nmf.spine import Found, Spine, find_geounits, prefixes_of, spine_of
-from bayesdp.datasets.nmf.totals import exact_totals
-from bayesdp.datasets.nmf.unused import Ledger, Unused
+from bayesdp.datasets.nmf.spine import Codes, Found, Spine, exact_totals, find_geounits, prefixes_of, spine_of
 from bayesdp.release import Release
 
 MAX_CELLS = 10_000_000
@@ -150,35 +146,37 @@ def read_nmf(
     >>> found.codes.ordinary(blocks[0])
     '500010001001001'
     """
-    own = product_of(product)
+    described = product_of(product)
     prefixes = prefixes_of(geography)
     most = positive_integer(max_cells, "max_cells")
-    folder = find_folder(path, own, prefixes[0][1:3] or None)
-    asked = asked_levels(folder, own, levels)
-    names = asked_queries(queries)
+    folder = find_folder(path, described, prefixes[0][1:3] or None)
+    asked = _asked_levels(folder, described, levels)
+    if isinstance(queries, str):
+        raise TypeError(f"queries must be a list of names, got the string {queries!r}")
+    names = None if queries is None else list(queries)
     found = find_geounits(folder, asked, geography)
     ledger = Ledger()
-    _note_strangers(ledger, folder, own, found)
+    _note_strangers(ledger, folder, described, found)
     spine = spine_of(folder, asked, found)
     there = names_of(found, "DPQuery")
-    check_names(folder, own, names, there)
-    table = cells_of(own.histogram, asked_bins(own, names), cells)
-    check_size(spine, table, most, geography, own)
+    _check_names(folder, described, names, there)
+    table = cells_of(described.histogram, _asked_bins(described, names), cells)
+    _check_size(spine, table, most, geography, described)
 
-    _note_levels(ledger, folder, own, asked, spine, names, there)
-    noisy = noisy_of(own, spine, found, table, names, ledger)
-    limits = limits_of(own, spine, found, table, ledger)
+    _note_levels(ledger, folder, described, asked, spine, names, there)
+    noisy = noisy_of(described, spine, found, table, names, ledger)
+    limits = limits_of(described, spine, found, table, ledger)
     limits.check(folder.path)
     needed = [part.bins for part in noisy] + [bins for _, _, _, bins in limits.parts]
     frame = frame_of(spine, table, needed)
     try:
         exact = limits.exact(frame)
-        exact += exact_totals(totals or {}, frame, spine, folder, prefixes, own.name)
+        exact += exact_totals(totals or {}, frame, spine, folder, prefixes)
         release = Release.from_published(frame, [part.measured(frame, spine, table) for part in noisy], exact)
     except ValueError as wrong:
         raise ValueError(f"{folder.path}, geography {geography}: {wrong}") from wrong
     codes = Codes({level: spine.nodes[level] for level in spine.levels})
-    return MeasurementFile(release, ledger.lines, codes, own.name, spine.levels, folder.path)
+    return MeasurementFile(release, ledger.lines, codes, described.name, spine.levels, folder.path)
 
 
 def _note_levels(
@@ -230,3 +228,55 @@ def _note_strangers(ledger: Ledger, folder: Folder, product: Product, found: Fou
                 )
             for name in strange:
                 ledger.note(f"{level}, column {name}", "what it says is not known here")
+
+
+def _asked_levels(folder: Folder, product: Product, levels: Iterable[str] | None) -> list[str]:
+    """The levels that are to be read, from the top down; TypeError or ValueError where there are no such."""
+    if isinstance(levels, str):
+        raise TypeError(f"levels must be a list of levels, got the string {levels!r}")
+    asked = list(folder.levels if levels is None else levels)
+    unknown = [level for level in asked if level not in product.levels]
+    if unknown or not asked:
+        raise ValueError(f"levels must be some of {shown(product.levels, 10)}, got {shown(unknown or asked)}")
+    missing = [level for level in asked if level not in folder.levels]
+    if missing:
+        raise ValueError(f"{folder.path} has no level {shown(missing)}; its levels are {shown(folder.levels, 10)}")
+    return [level for level in product.levels if level in asked]
+
+
+def _check_names(folder: Folder, product: Product, names: Sequence[str] | None, there: Mapping[str, set[str]]) -> None:
+    """Check that the files have these queries; ValueError that lists those that there are."""
+    if names is None:
+        return
+    known = sorted(set().union(*there.values()))
+    for name in names:
+        if same_query(name) not in map(same_query, known):
+            valid = [query.removesuffix("_dpq") for query in known] or product.queries
+            raise ValueError(
+                f"queries names {name!r}, which is not measured in {folder.path}; queries are {shown(valid, 20)}"
+            )
+    if not names:
+        raise ValueError("queries must name at least one query; leave it out for all")
+
+
+def _asked_bins(product: Product, names: Sequence[str] | None) -> list[Bins] | None:
+    """What is asked of the cells; None if all, or a query's name does not say it."""
+    if names is None:
+        return None
+    try:
+        stated = [product.histogram.named(name.removesuffix("_dpq").strip()) for name in names]
+        return [product.histogram.binned(binnings) for binnings in stated]
+    except ValueError:
+        return None
+
+
+def _check_size(spine: Spine, cells: Cells, most: int, geography: str, product: Product) -> None:
+    """Check that the table is not too large; NotImplementedError that says what would make it smaller."""
+    leaves = len(spine.leaves)
+    if leaves * cells.size > most:
+        raise NotImplementedError(
+            f"the table of {leaves:,} geounits of the level {spine.leaf} in {geography} by {cells.size:,} cells has "
+            f"{leaves * cells.size:,} cells, and a release holds all of them in memory several times: above max_cells = {most:,}. "
+            f"Read fewer levels (levels={list(spine.levels[:0:-1])!r}), a smaller geography, some of the queries, or coarser cells "
+            f"(cells={{{product.histogram.names[-1]!r}: '*'}})"
+        )

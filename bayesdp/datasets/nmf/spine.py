@@ -1,32 +1,123 @@
-"""The part of the tree of geography that is read: its nodes level by level, from the leaves up."""
+"""The spine that noise was added on: its geocodes and ordinary codes, the part of it that is read, and exact totals of areas.
+
+The spine of the redistricting file is not that of the tables. Its codes nest: the code of a geounit starts with that of the geounit
+above it, and codes of one level have one length. They are made of
+
+* one digit for the branch of the state, 1 for its legal American Indian and Alaska Native areas and 0 for the rest,
+* two digits of the state,
+* one digit for the kind of unit (1 for a county) and four of it,
+* what the Bureau numbered the units below by, and
+* for blocks, 16 digits at the end: state (2), county (3), tract (6), block group (1), block (4).
+
+So states and blocks have ordinary codes for certain; counties have where the fourth digit is 1; tracts and counties have those
+that all blocks below them agree on, where blocks are read. Block groups of the spine are not those of the tables and have none.
+Source: the Bureau's published code that optimises the spine, and the public readers of the files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from bayesdp._validate import shown
-from bayesdp.datasets.nmf.codes import BLOCK_DIGITS, county_code, state_code
-from bayesdp.datasets.nmf.layout import KINDS, Folder
-from bayesdp.datasets.nmf.rows import Place, find_rows
+from bayesdp._validate import nonnegative_integer, shown
+from bayesdp.datasets.nmf.layout import KINDS, Folder, Place, find_rows
+from bayesdp.frames import Frame
+from bayesdp.measurements import Exact
+from bayesdp.queries import LinearQuery, Totals
+
+type Mask = npt.NDArray[np.bool_]
+
+BLOCK_DIGITS = 16
+"""Digits at the end of a block's geocode that are its ordinary code, with the block group between tract and block."""
+
+SPLIT_STATES = frozenset(
+    "01 02 04 06 08 09 12 13 15 16 18 19 20 22 23 25 26 27 28 30 31 32 35 36 37 38 40 41 45 46 47 48 49 51 53 55 56".split()
+)
+"""States with both branches in the 2020 spine."""
+
+
+def county_code(geocode: str) -> str | None:
+    """The five digits of state and county at or below the level of counties, 50007 of 05010007; None for other units."""
+    return geocode[1:3] + geocode[5:8] if len(geocode) >= 8 and geocode[3:5] == "10" else None
+
+
+def block_code(geocode: str) -> str:
+    """The 15 digits of a block: 500079601001003 of a geocode that ends in 5000796010011003."""
+    end = geocode[-BLOCK_DIGITS:]
+    return end[:11] + end[12:]
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The geounits that were read, and their ordinary codes.
+
+    Parameters
+    ----------
+    geounits : mapping
+        Level -> geocodes.
+
+    Examples
+    --------
+    >>> codes = Codes({"State": ("050", "150"), "County": ("05010007",)})
+    >>> codes.ordinary("05010007"), codes.spine("50")
+    ('50007', ('050', '150'))
+    """
+
+    geounits: Mapping[str, tuple[str, ...]]
+
+    def ordinary(self, geocode: str) -> str | None:
+        """The ordinary code of a geounit; None where it has none, or it does not follow from what was read."""
+        if geocode not in self._ordinary:
+            raise ValueError(f"{geocode!r} was not read; geounits that were are {shown(self._ordinary)}")
+        return self._ordinary[geocode]
+
+    def spine(self, code: str) -> tuple[str, ...]:
+        """The geounits whose ordinary code this is; ValueError where there is none."""
+        found = tuple(geocode for geocode, own in self._ordinary.items() if own == code)
+        if not found:
+            known = sorted({own for own in self._ordinary.values() if own is not None})
+            raise ValueError(f"no geounit that was read has the code {code!r}; codes are {shown(known)}")
+        return found
+
+    @cached_property
+    def _ordinary(self) -> dict[str, str | None]:
+        code_at: dict[str, Callable[[str], str | None]] = {
+            "US": lambda _: "US",
+            "State": lambda own: own[1:3],
+            "County": county_code,
+            "Block": block_code,
+        }
+        found: dict[str, str | None] = {
+            geocode: code_at[level](geocode) if level in code_at else None
+            for level, geocodes in self.geounits.items()
+            for geocode in geocodes
+        }
+        # What all blocks below a unit say is certain; it takes the place of what its own code says.
+        for level, digits in (("County", 5), ("Tract", 11)):
+            geocodes = self.geounits.get(level, ())
+            named: dict[str, set[str]] = {geocode: set() for geocode in geocodes}
+            lengths = {len(geocode) for geocode in geocodes}
+            for block in self.geounits.get("Block", ()):
+                for length in lengths:
+                    if block[:length] in named:
+                        named[block[:length]].add(block_code(block)[:digits])
+            found |= {geocode: own.pop() if len(own) == 1 else None for geocode, own in named.items() if own}
+        return found
+
 
 type Found = dict[str, dict[str, list[Place]]]
 """Level -> kind -> places of rows."""
 
 
 def prefixes_of(geography: str) -> tuple[str, ...]:
-    """How the geocodes of a geography start: one given by its geocode, by the two digits of a state, or the five of a county.
-
-    Examples
-    --------
-    >>> prefixes_of("50"), prefixes_of("50007"), prefixes_of("05010007"), prefixes_of("US")
-    (('050', '150'), ('05010007', '15010007'), ('05010007',), ('',))
-    """
+    """How the geocodes of a geography start: of a geocode itself, of two digits of a state, or of the five of a county."""
     if not isinstance(geography, str):
         raise TypeError(f"geography must be a string, because leading zeros count, got {geography!r}")
     if geography == "US":
@@ -38,28 +129,21 @@ def prefixes_of(geography: str) -> tuple[str, ...]:
         )
     if len(geography) == 2:
         return ("0" + geography, "1" + geography)
-    if len(geography) == 5:
-        return tuple(f"{branch}{geography[:2]}10{geography[2:]}" for branch in "01")
-    return (geography,)
+    return _county_geocodes(geography) if len(geography) == 5 else (geography,)
+
+
+def _county_geocodes(county: str) -> tuple[str, ...]:
+    """The geocodes that a county may have, one for each branch of its state."""
+    return tuple(f"{branch}{county[:2]}10{county[2:]}" for branch in "01")
 
 
 @dataclass(frozen=True, eq=False)
 class Spine:
-    """Nodes of a tree.
-
-    Parameters
-    ----------
-    levels : tuple of str
-        From the leaves up.
-    nodes : mapping
-        Level -> geocodes, sorted.
-    node_of_leaf : mapping
-        Level -> the node of each leaf, int64 array of shape (leaves,).
-    """
+    """The part of the tree of geography that is read: its nodes level by level, from the leaves up."""
 
     levels: tuple[str, ...]
-    nodes: Mapping[str, tuple[str, ...]]
-    node_of_leaf: Mapping[str, npt.NDArray[np.int64]]
+    nodes: Mapping[str, tuple[str, ...]]  # level -> geocodes, sorted
+    node_of_leaf: Mapping[str, npt.NDArray[np.int64]]  # level -> the node of each leaf
 
     @property
     def leaf(self) -> str:
@@ -74,7 +158,7 @@ class Spine:
     @property
     def states(self) -> tuple[str, ...] | None:
         """The state of each leaf; None where leaves are above states."""
-        return None if self.leaf == "US" else tuple(state_code(leaf) for leaf in self.leaves)
+        return None if self.leaf == "US" else tuple(leaf[1:3] for leaf in self.leaves)
 
 
 def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Found:
@@ -101,7 +185,7 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
 
 
 def _check_form(file: Path, level: str, geocode: str) -> None:
-    """Check that a geocode has the form from which states, counties and blocks are told: see `bayesdp.datasets.nmf.codes`."""
+    """Check that a geocode has the form from which states, counties and blocks are told."""
     digits = geocode.isascii() and geocode.isdigit() and geocode[0] in "01"
     if level == "State":
         good, form = digits and len(geocode) == 3, "three digits, 0 or 1 for the branch and two of the state"
@@ -109,10 +193,8 @@ def _check_form(file: Path, level: str, geocode: str) -> None:
         good = digits and len(geocode) >= 8 + BLOCK_DIGITS and geocode[-BLOCK_DIGITS:][:2] == geocode[1:3]
         form = f"digits, as in a county and below it, and at the end {BLOCK_DIGITS} that start with the state's two"
     else:
-        good, form = (
-            level == "US" or (digits and len(geocode) >= 8),
-            "eight digits or more, of which the first is 0 or 1",
-        )
+        good = level == "US" or (digits and len(geocode) >= 8)
+        form = "eight digits or more, of which the first is 0 or 1"
     if not good:
         raise ValueError(
             f"{file}: geocodes of the level {level} have {form}; got {geocode!r}. These files have other codes of geography than the "
@@ -152,10 +234,10 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
     for level in levels[levels.index(there[0]) : levels.index(there[-1])]:
         if level not in there:
             raise ValueError(
-                f"{_at(folder, level)}: there is no geounit of the level {level}, but of {there[0]} and {there[-1]}"
+                f"{folder.at(level)}: there is no geounit of the level {level}, but of {there[0]} and {there[-1]}"
             )
     if "US" in there and len(geocodes["US"]) > 1:
-        raise ValueError(f"{_at(folder, 'US')}: the nation has several geocodes: {shown(geocodes['US'])}")
+        raise ValueError(f"{folder.at('US')}: the nation has several geocodes: {shown(geocodes['US'])}")
     up = there[::-1]
     leaf = up[0]
     node_of_leaf = {leaf: np.arange(len(geocodes[leaf]), dtype=np.int64)}
@@ -167,7 +249,7 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
         childless = np.setdiff1d(np.arange(len(place)), node_of_leaf[level])
         if childless.size:
             raise ValueError(
-                f"{_at(folder, leaf)}: there is no geounit of the level {leaf} below {level} {geocodes[level][int(childless[0])]}"
+                f"{folder.at(leaf)}: there is no geounit of the level {leaf} below {level} {geocodes[level][int(childless[0])]}"
                 f"{f' and {childless.size - 1} more' if childless.size > 1 else ''}: files are missing, or read fewer levels"
             )
     for below, above in pairwise(up):
@@ -175,7 +257,7 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
             own, upper = geocodes[below][int(node)], geocodes[above][int(parent)]
             if above != "US" and not own.startswith(upper):
                 raise ValueError(
-                    f"{_at(folder, below)}: {own} is not below {above} {upper}, its geocode starts otherwise"
+                    f"{folder.at(below)}: {own} is not below {above} {upper}, its geocode starts otherwise"
                 )
     return Spine(tuple(up), {level: tuple(geocodes[level]) for level in up}, node_of_leaf)
 
@@ -184,17 +266,105 @@ def _parent(folder: Folder, level: str, place: Mapping[str, int], leaf: str, lea
     above = [leaf[:length] for length in {len(geocode) for geocode in place} if leaf[:length] in place]
     if not above:
         raise ValueError(
-            f"{_at(folder, leaf_level)}: {leaf} has no geounit of the level {level} above it in {_at(folder, level)}; there are "
+            f"{folder.at(leaf_level)}: {leaf} has no geounit of the level {level} above it in {folder.at(level)}; there are "
             f"{shown(place)}"
         )
     if len(above) > 1:
-        raise ValueError(f"{_at(folder, level)}: {leaf} is below several geounits of the level {level}: {shown(above)}")
+        raise ValueError(f"{folder.at(level)}: {leaf} is below several geounits of the level {level}: {shown(above)}")
     return place[above[0]]
-
-
-def _at(folder: Folder, level: str) -> Path:
-    return folder.path / f"{level}.parquet"
 
 
 def _geocodes(places: Iterable[list[Place]]) -> list[str]:
     return sorted({geocode for own in places for place in own for geocode, _ in place.keys})
+
+
+def exact_totals(
+    totals: Mapping[str, int], frame: Frame, spine: Spine, folder: Folder, prefixes: Sequence[str]
+) -> list[Exact]:
+    """Totals of states, counties or geounits as exact parts of a release."""
+    # The spine splits a state into two branches, so that the published total of a state is that of the sum of two geounits.
+    # `totals`: "US", two digits of a state, five of a county, or a geocode -> persons (or units).
+    stated = [(str(key), _leaves(str(key), spine, folder, prefixes), value) for key, value in totals.items()]
+    checked = [(key, mask, nonnegative_integer(value, f"totals[{key!r}]")) for key, mask, value in stated]
+    if not checked:
+        return []
+    whole = [value for _, mask, value in checked if mask.all()]
+    found = [Exact(Totals(frame), value) for value in whole[:1]]
+    if len(set(whole)) > 1:
+        raise ValueError(f"totals states several numbers for the same area: {shown(whole)}")
+    rest = [(key, mask, value) for key, mask, value in checked if not mask.all()]
+    by_group = _as_group(rest, frame)
+    if by_group is not None:
+        found.append(by_group)
+    elif rest:
+        matrix = sp.csr_array(
+            np.stack([np.repeat(mask, frame.size // len(mask)) for _, mask, _ in rest]).astype(np.int64)
+        )
+        names = [f"total of {key}" for key, _, _ in rest]
+        found.append(Exact(LinearQuery(frame, matrix, names), [value for _, _, value in rest]))
+    return found
+
+
+def _as_group(rest: Sequence[tuple[str, Mask, int]], frame: Frame) -> Exact | None:
+    """The totals as those of all labels of one group, which the hierarchy's kernel knows as a level."""
+    for name, dim, labels in frame.groups:
+        if dim != frame.dims[0]:
+            continue
+        masks = {label: np.asarray([own == label for own in labels], dtype=np.bool_) for label in dict.fromkeys(labels)}
+        values = {
+            label: value for label, mask in masks.items() for _, stated, value in rest if np.array_equal(mask, stated)
+        }
+        if rest and len(values) == len(masks) == len(rest):
+            return Exact(Totals(frame, by=name), [values[label] for label in masks])
+    return None
+
+
+def _leaves(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> Mask:
+    """The leaves of an area, all of which must have been read."""
+    if key == "US":
+        if "" not in prefixes:
+            raise ValueError(
+                "totals states that of 'US', and only a part of the nation was read: geography must be 'US'"
+            )
+        return np.ones(len(spine.leaves), dtype=np.bool_)
+    if len(key) == 2:
+        return _state(key, spine, folder, prefixes)
+    if len(key) == 5:
+        mask = np.asarray([county_code(leaf) == key for leaf in spine.leaves], dtype=np.bool_)
+        if not mask.any():
+            raise ValueError(f"totals states that of the county {key!r}, and no county with that code was read")
+        if not all(start.startswith(tuple(prefixes)) for start in _county_geocodes(key)):
+            raise ValueError(
+                f"totals states that of the county {key!r}, and only {shown(prefixes)} was read; read geography={key!r}, or its state"
+            )
+        if any(leaf.startswith(f"1{key[:2]}") and county_code(leaf) is None for leaf in spine.leaves):
+            raise ValueError(
+                f"totals states that of the county {key!r}, but its state has areas in the other branch that are cut in another way "
+                "than counties, and may be in that county: give the total of the state"
+            )
+        return mask
+    mask = np.asarray([leaf.startswith(key) for leaf in spine.leaves], dtype=np.bool_)
+    known = {geocode for own in spine.nodes.values() for geocode in own}
+    if key not in known:
+        raise ValueError(
+            f"totals states that of {key!r}, which was not read; geounits that were are {shown(sorted(known))}"
+        )
+    return mask
+
+
+def _state(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> Mask:
+    branches = {"0" + key, "1" + key}
+    there = {own for level in folder.levels for own in folder.branches(level)} & branches
+    there |= {leaf[:3] for leaf in spine.leaves} & branches
+    missing = sorted(branch for branch in there if not branch.startswith(tuple(prefixes)))
+    if missing or not there:
+        raise ValueError(
+            f"totals states that of the state {key!r}, which is the sum of its branches {', '.join(sorted(there or branches))}, and "
+            f"{', '.join(missing) or 'none of them'} was not read as a whole: read geography={key!r}"
+        )
+    if key in SPLIT_STATES and "1" + key not in there:
+        raise ValueError(
+            f"totals states that of the state {key!r}, whose spine has the branches 0{key} and 1{key}, but no State=1{key} in "
+            f"{folder.path}: the total is not that of what is there"
+        )
+    return np.asarray([leaf[:3] in branches for leaf in spine.leaves], dtype=np.bool_)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, shown
-from bayesdp.datasets.nmf.arrow import parquet
-from bayesdp.datasets.nmf.products import Product, product_of, same_query
-from bayesdp.datasets.nmf.synthetic_rows import Variance, constraint_rows, histogram_sums, measured_rows
-
-__all__ = ["histogram_sums", "synthetic_spine", "write_synthetic_nmf"]
+from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, positive_real, shown
+from bayesdp.datasets.nmf.histograms import Binning
+from bayesdp.datasets.nmf.layout import parquet
+from bayesdp.datasets.nmf.products import Product, product_of, same_query, sigma_squared
+from bayesdp.noise import DiscreteGaussian
 
 type Ints = npt.NDArray[np.int64]
+type Variance = float | Callable[[str, str], float] | None
 
 _GROUP_ROWS = 4096
+_EXACT = ("US", "total")  # not measured
 _UP_TO = {"State": 3, "County": 8}
 """Digits of the geocodes of upper levels; below them, those of a block without its last 18 are the tract, without 16 the group."""
+_CAPACITY = 99_999
+"""An upper limit of a facility of group quarters, or of the households of a block, as the constraints state it."""
 
 
 def synthetic_spine(
@@ -125,26 +129,33 @@ def write_synthetic_nmf(
         If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is
         not of the level, or a variance is not known.
     """
-    own = product_of(product)
+    described = product_of(product)
     by_county = choice(partitions, ("state", "county"), "partitions") == "county"
     generator = generator_of(rng)
-    leaves = _checked(truth, own, level, constraints)
-    folder = Path(path) / f"US{own.suffix}"
+    leaves = _checked(truth, described, level, constraints)
+    folder = Path(path) / f"US{described.suffix}"
     if folder.exists():
         raise FileExistsError(f"{folder} is there already")
-    asked = None if queries is None else {same_query(name) for name in queries}
-    known = {same_query(name) for name in own.queries}
-    if asked is not None and not asked <= known:
+    asked = {same_query(name) for name in (described.queries if queries is None else queries)}
+    if not asked <= {same_query(name) for name in described.queries}:
         raise ValueError(
-            f"queries must be some of {shown(own.queries, 20)}, got {shown([*queries] if queries else [])}"
+            f"queries must be some of {shown(described.queries, 20)}, got {shown([*queries] if queries else [])}"
         )
-    for upper in own.levels[: own.levels.index(level) + 1]:
+    measured = [query for query in described.queries if same_query(query) in asked]
+    survey = _Survey(described, measured, variance, constraints, generator)
+    for upper in described.levels[: described.levels.index(level) + 1]:
         if upper in ("Prim", "Tract_Subset_Group", "Tract_Subset"):
             continue  # levels that published files do not have
-        nodes: dict[str, list[str]] = {}
-        for geocode in leaves:
-            nodes.setdefault(_node(geocode, upper, level), []).append(geocode)
-        _write_level(folder, own, upper, nodes, leaves, variance, asked, constraints, by_county, generator)
+        # How the geocodes of a partition start.
+        digits = 0 if upper == "US" else 8 if by_county and upper != "State" else 3
+        nodes: dict[str, dict[str, list[Ints]]] = {}
+        for geocode, table in leaves.items():
+            node = _node(geocode, upper, level)
+            nodes.setdefault(node[:digits], {}).setdefault(node, []).append(table)
+        for start, tables in sorted(nodes.items()):
+            part = Path(f"State={int(start[:3]):02d}" if digits else "", f"County={start[3:]}" if digits > 3 else "")
+            for kind, rows in zip(("DPQuery", "Constraint"), survey.rows(upper, tables), strict=True):
+                _write(folder / f"{upper}.parquet" / kind / part, rows, described)
     return folder
 
 
@@ -182,49 +193,98 @@ def _node(geocode: str, level: str, leaf: str) -> str:
     return geocode[:-18] if level == "Tract" else geocode[:-16]
 
 
-def _write_level(
-    folder: Path,
-    product: Product,
-    level: str,
-    nodes: Mapping[str, list[str]],
-    leaves: Mapping[str, Ints],
-    variance: Variance,
-    asked: set[frozenset[str]] | None,
-    constraints: bool,
-    by_county: bool,
-    rng: np.random.Generator,
-) -> None:
-    # How the geocodes of a partition start.
-    digits = 0 if level == "US" else 8 if by_county and level != "State" else 3
-    for branch in sorted({node[:digits] for node in nodes}):
-        noisy: list[dict[str, Any]] = []
-        exact: list[dict[str, Any]] = []
-        for node, below in nodes.items():
-            if not node.startswith(branch):
-                continue
-            table = np.sum([leaves[own] for own in below], axis=0)
-            noisy += measured_rows(product, level, node, table, variance, asked, rng)
-            if constraints:
-                exact += constraint_rows(product, level, node, table, [leaves[own] for own in below])
-        part = Path(f"State={int(branch[:3]):02d}" if digits else "", f"County={branch[3:]}" if digits > 3 else "")
-        if noisy:
-            _write(folder / f"{level}.parquet" / "DPQuery" / part, noisy, product, sign=False)
-        if exact:
-            _write(folder / f"{level}.parquet" / "Constraint" / part, exact, product, sign=True)
-
-
-def _write(folder: Path, rows: list[dict[str, Any]], product: Product, *, sign: bool) -> None:
+def _write(folder: Path, rows: list[dict[str, Any]], product: Product) -> None:
+    if not rows:
+        return
     arrow, pq = parquet()
     folder.mkdir(parents=True)
     largest = max(int(np.abs(row["value"]).max()) for row in rows)
     integer = next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
-    columns = ["geocode", "query_name", *product.histogram.names]
-    data = {name: arrow.array([row[name] for row in rows], arrow.string()) for name in columns}
-    data["query_shape"] = arrow.array([row["query_shape"] for row in rows], arrow.list_(arrow.int32()))
-    values = [row["value"].astype(integer) for row in rows]
-    ends = np.concatenate([[0], np.cumsum([len(own) for own in values])]).astype(np.int32)
-    data["value"] = arrow.ListArray.from_arrays(arrow.array(ends), arrow.array(np.concatenate(values)))
-    data["variance"] = arrow.array([row["variance"] for row in rows], arrow.float32())
-    if sign:
-        data["sign"] = arrow.array([row["sign"] for row in rows], arrow.string())
+    kinds = dict.fromkeys(("geocode", "query_name", *product.histogram.names), arrow.string())
+    kinds |= {"query_shape": arrow.list_(arrow.int32()), "value": arrow.list_(arrow.from_numpy_dtype(integer))}
+    kinds |= {"variance": arrow.float32()} | ({"sign": arrow.string()} if "sign" in rows[0] else {})
+    whole = [row | {"value": row["value"].astype(integer)} for row in rows]
+    data = {name: arrow.array([row[name] for row in whole], kind) for name, kind in kinds.items()}
     pq.write_table(arrow.table(data), folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
+
+
+def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
+    """A histogram summed by one binning an axis; values that are in no group are left out."""
+    for axis, binning in enumerate(bins):
+        groups = [table.take(members, axis=axis).sum(axis=axis) for members in binning.members]
+        table = np.stack(groups, axis=axis)
+    return table
+
+
+@dataclass
+class _Survey:
+    """What is asked of each geounit, and how noisy it is."""
+
+    product: Product
+    queries: list[str]
+    variance: Variance
+    constraints: bool
+    rng: np.random.Generator
+
+    def rows(self, level: str, nodes: Mapping[str, list[Ints]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Noisy rows and exact ones of geounits, of which the tables of the leaves are given."""
+        noisy, exact = [], []
+        for node, leaves in nodes.items():
+            table = np.sum(leaves, axis=0)
+            noisy += [self._measured(level, node, query, table) for query in self.queries if (level, query) != _EXACT]
+            if self.constraints:
+                exact += self._constraints(level, node, table, leaves)
+        return noisy, exact
+
+    def _row(self, node: str, name: str, names: tuple[str, ...], values: Ints, variance: float) -> dict[str, Any]:
+        bins = self.product.histogram.binned(names)
+        shape = [len(binning.members) for binning in bins]
+        axes = dict(zip(self.product.histogram.names, names, strict=True))
+        stated = {"query_shape": shape, "value": values.reshape(-1), "variance": variance}
+        return {"geocode": node, "query_name": name} | axes | stated
+
+    def _measured(self, level: str, node: str, query: str, table: Ints) -> dict[str, Any]:
+        spread = self._variance(level, query)
+        names = self.product.histogram.named(query)
+        answers = histogram_sums(table, self.product.histogram.binned(names))
+        law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
+        noise = np.asarray(law.draw(self.rng, answers.shape), dtype=np.int64)
+        stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
+        if np.float32(stated) == 0.0:
+            raise ValueError(
+                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
+                "files state a variance that is positive; give 0.02 for next to none"
+            )
+        return self._row(node, f"{query}_dpq", names, answers + noise, stated)
+
+    def _variance(self, level: str, query: str) -> float:
+        if callable(self.variance):
+            return positive_real(self.variance(level, query), f"variance({level!r}, {query!r})")
+        if self.variance is not None:
+            return positive_real(self.variance, "variance")
+        if self.product.name != "pl94-person":
+            raise ValueError(
+                f"variance must be given for {self.product.name}: the published settings are known here for pl94-person"
+            )
+        known = sigma_squared(level, query)
+        if known is None:
+            raise ValueError(f"the production settings measure no {query!r} at the level {level}")
+        return float(known)
+
+    def _constraints(self, level: str, node: str, table: Ints, leaves: list[Ints]) -> list[dict[str, Any]]:
+        found: list[tuple[str, Ints, str]] = []
+        if level == "US" or self.product.name == "pl94-unit":
+            found.append(("total", table.sum(keepdims=True), "="))
+        if self.product.name == "dhc-person":
+            bins = self.product.histogram.binned(self.product.constraints["pl94"])
+            found = [("pl94", histogram_sums(table, bins), "=")]
+        if self.product.name == "pl94-person":
+            facilities = np.sum([leaf.sum(axis=(1, 2, 3)) > 0 for leaf in leaves], axis=0).astype(np.int64)
+            least, most = facilities.copy(), facilities * _CAPACITY
+            least[0], most[0] = 0, len(leaves) * _CAPACITY
+            found += [("hhgq_total_lb", least, ">="), ("hhgq_total_ub", most, "<=")]
+            found.append(("nurse_nva_0", np.zeros(1, dtype=np.int64), "="))
+        names = self.product.constraints
+        return [
+            self._row(node, f"{name}_con", names[name], values, 0.0) | {"sign": sign} for name, values, sign in found
+        ]

@@ -17,12 +17,10 @@ from bayesdp.composition import tables_of_posterior
 from bayesdp.datasets import (
     read_county_demonstration,
     read_county_populations,
-    read_gls_estimates,
     read_nhgis_demonstration,
     read_wikimedia,
 )
-from bayesdp.datasets._wikimedia_lines import page_totals
-from bayesdp.datasets.wikimedia_views import WikimediaViews
+from bayesdp.datasets.wikimedia import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import DiscreteLaplace, TransitionTable
 from bayesdp.release import Release
@@ -47,7 +45,6 @@ __all__ = [
     "read_exact_margins",
     "read_office",
     "read_office_wide",
-    "read_page_totals",
     "read_page_views",
     "read_populations",
     "read_saved_posterior",
@@ -195,11 +192,6 @@ def read_nhgis(path: Path) -> xr.Dataset:
     return read_nhgis_demonstration(path)
 
 
-def read_estimates(path: Path) -> xr.Dataset:
-    """Published least-squares estimates."""
-    return read_gls_estimates(path)
-
-
 _DECLARED: dict[str, Any] = {
     "symbols": {"..": "suppressed", "x": "suppressed", "-": "zero", "<5": "below_threshold"},
     "footnotes": ["r", "*"],
@@ -267,11 +259,6 @@ def check_law(law: TransitionTable, again: Callable[[], Any], output: Path) -> N
     require(bool(np.isfinite(law.log_each(drawn, counts)).all()), "impossible draw", f"{drawn.tolist()[:20]}")
     found = sorted(_CONTROLS & set(repr(law)))
     require(not found, "control characters in a text", f"{found!r}")
-
-
-def read_page_totals(path: Path) -> xr.DataArray:
-    """Exact page views of a day."""
-    return page_totals(path, "en.wikipedia", ["Marie_Curie"])
 
 
 def command(*arguments: str) -> Callable[[Path], str]:

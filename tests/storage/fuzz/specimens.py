@@ -30,10 +30,6 @@ _POPULATIONS = (
     '18,001,Indiana,"Adams County",34387\n'
 )
 _NHGIS = "gisjoin,name,state,H72001_dp,H72002_dp,H72001_sf,H72002_sf\nG0100010,Autauga County,01,54563,27,54571,30\n"
-_ESTIMATES = (
-    "geocode|query|estimate|std_dev|query_description\n01001020100|P0010001|1773.9018031885519|1.6418324422474149|Total\n"
-    "01001020100|P0010003|1385.2280337755335|2.34418748822052|White alone\n01001020200|P0010001|2000.25|0.0|Total\n"
-)
 _OFFICE = (
     "Population by area,,,\narea,sex,count,flag\n01001,F,1 234,\n01001,M,..,\n01001,Total,2 500,r\n01002,F,-,\n01002,M,7,r*\n"
     "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
@@ -42,9 +38,6 @@ _OFFICE_WIDE = "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5
 _WIKIMEDIA = (
     "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
     "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
-)
-_WIKIMEDIA_TOTALS = (
-    "en.wikipedia Marie_Curie 20408 desktop 900 A400B500\nen.wikipedia Marie_Curie 20408 mobile-web 1200 A1200\n"
 )
 _PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n"
 
@@ -137,7 +130,7 @@ def write_specimens(folder: Path) -> None:
     write_draw_journal(folder / "draws.partial")
     texts = {
         "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
-        "estimates": _ESTIMATES, "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA, "wikimedia_totals": _WIKIMEDIA_TOTALS,
+        "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA,
         "ptable": _PTABLE, "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():

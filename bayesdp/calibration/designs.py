@@ -1,33 +1,183 @@
-"""Try candidates for a release before one is made: how wide and how right users' intervals would be, at which loss.
-
-The folder of a design: what it is of, so that a run goes on with its own fits only.
-From posteriors to numbers: equal-tailed intervals of every question, and what many of them come to.
-"""
+"""Try candidates for a release before one is made: how wide and how right users' intervals would be, at which loss."""
 
 from __future__ import annotations
 
 import json
 import os
+import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import xarray as xr
-from scipy import stats
 
 from bayesdp import _text, _validate
-from bayesdp.calibration.designs.candidates import Candidate, Releases, checked_candidates, labelled
-from bayesdp.calibration.designs.losses import Losses, losses_of
-from bayesdp.calibration.designs.questions import Question, answers, checked_questions
-from bayesdp.calibration.designs.result import Design
-from bayesdp.calibration.designs.truths import Analysis, Prior, counts_name, drawn_tables, frame_of_prior
+from bayesdp._text import printable
+from bayesdp._wiring import connected
+from bayesdp.calibration.design_inputs import (
+    Analysis,
+    Candidate,
+    Losses,
+    Prior,
+    Question,
+    Releases,
+    answers,
+    checked_candidates,
+    checked_questions,
+    counts_name,
+    drawn_tables,
+    frame_of_prior,
+    labelled,
+    losses_of,
+)
 from bayesdp.calibration.fits import Fits, fit_many
+from bayesdp.calibration.verdict import share_limits
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.inference.runs.fingerprint import described_model, difference, fingerprint
 from bayesdp.mechanisms.base import confidential_counts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_WIDTH = 100
+_TABLE = (
+    "Tried on one given table: these numbers are computed from it, without noise. If it is confidential, they are not protected, "
+    "and to publish them, or to choose by them, discloses something about it. Of one table, "
+    "intervals need not cover as often as they say."
+)
+_PRIOR = "Tried on tables drawn from a prior: no confidential table was used."
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Intervals of users' posteriors before a release. Made by `bayesdp.design`.
+
+    Attributes
+    ----------
+    data : xarray.Dataset
+        By candidate, question and probability: ``width``, the mean width of the interval, ``width_error``, its Monte Carlo standard
+        error, ``coverage`` with Clopper-Pearson limits at 95% (``coverage_low``, ``coverage_high``). By candidate and question:
+        ``bias`` of the posterior mean with its standard error ``bias_error``, ``rmse``, and ``used``, the number of releases
+        that these are of. By candidate: ``loss``, ``failed`` fits, fits that did ``not_converged``, and ``certified``, whether
+        the noise is drawn exactly, so that the loss stands as it is. All in units of the question.
+        Attributes: ``tried_on`` (``"prior"`` or ``"table"``), ``n``, ``seed``, ``loss`` (``"epsilon"``, ``"rho"`` or
+        ``"mu"``), ``difference`` in words, ``delta`` (NaN without one).
+    errors : mapping from candidate to tuple of str
+        What fits failed of, with the number of the release; those are left out of all numbers.
+
+    Examples
+    --------
+    See `bayesdp.design`.
+    """
+
+    data: xr.Dataset
+    errors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of the candidates."""
+        return [str(name) for name in self.data["candidate"].values]
+
+    @property
+    def questions(self) -> list[str]:
+        """Names of the questions; one that has several answers is there with each, as ``by county[Alpha]``."""
+        return [str(name) for name in self.data["question"].values]
+
+    @property
+    def loss_name(self) -> str:
+        """The loss as it is called beside numbers, with its delta."""
+        delta = float(self.data.attrs["delta"])
+        return str(self.data.attrs["loss"]) + (f" at delta = {delta:g}" if delta > 0.0 else "")
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table, one row for each candidate, question and probability.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        return self.data.to_dataframe(dim_order=["candidate", "question", "probability"]).reset_index()
+
+    def plot(self, *, probability: float | None = None, questions: Sequence[str] | None = None) -> Figure:
+        """Draw widths against losses, see `bayesdp.plots.designs`.
+
+        Parameters
+        ----------
+        probability, questions
+            As there.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        drawn: Figure = connected("draw a design")(self, probability=probability, questions=questions)
+        return drawn
+
+    def statements(self) -> list[str]:
+        """What has to be said beside the numbers, as sentences."""
+        about = self.data.attrs
+        said = [
+            _TABLE if about["tried_on"] == "table" else _PRIOR,
+            f"Loss: {self.loss_name} between two tables that agree on the invariants of every candidate and differ by this: "
+            f"{about['difference']}. Of the pairs that only some candidates protect, and of what exact answers reveal by "
+            "themselves, it says nothing.",
+        ]
+        weak = [name for name, sure in zip(self.candidates, self.data["certified"].values, strict=True) if not sure]
+        if weak:
+            said.append(f"Noise that is not drawn exactly, so that the loss is not certified: {', '.join(weak)}.")
+        bad = [
+            f"{name} {failed} failed, {slow} not converged"
+            for name, failed, slow in zip(
+                self.candidates, self.data["failed"].values, self.data["not_converged"].values, strict=True
+            )
+            if failed or slow
+        ]
+        if bad:
+            said.append(f"Of {about['n']} fits each: {'; '.join(bad)}. Failed ones are left out, the others are not.")
+        fits = about["n"] - self.data["failed"]
+        lost = [
+            f"{question} of {name} ({int(k)})"
+            for name, row in zip(
+                self.candidates, (fits - self.data["used"]).transpose("candidate", ...).values, strict=True
+            )
+            for question, k in zip(self.questions, row, strict=True)
+            if k
+        ]
+        if lost:
+            said.append(
+                f"No finite answer, in the truth or in a draw, and so left out, which may flatter the rest: {'; '.join(lost)}."
+            )
+        return [printable(sentence) for sentence in said]
+
+    def __str__(self) -> str:
+        shown = self.to_dataframe().sort_values(["question", "loss", "candidate", "probability"], kind="stable")
+        listed: Any = shown.itertuples()  # its rows have no types
+        rows = [
+            {
+                "question": printable(row.question),
+                "candidate": printable(row.candidate),
+                self.data.attrs["loss"]: f"{row.loss:.4g}",
+                "interval": f"{100 * row.probability:.10g}%",
+                "mean width": f"{row.width:.4g} ± {row.width_error:.2g}",
+                "coverage": f"{row.coverage:.3f} [{row.coverage_low:.3f}, {row.coverage_high:.3f}]",
+                "bias": f"{row.bias:.2g}",
+                "rmse": f"{row.rmse:.3g}",
+            }
+            for row in listed
+        ]
+        head = f"Design: {len(self.candidates)} candidates, {len(self.questions)} questions, {self.data.attrs['n']} releases each"
+        said = [textwrap.fill(own, _WIDTH, subsequent_indent="  ") for own in self.statements()]
+        return "\n".join([head, *said, "", pd.DataFrame(rows).to_string(index=False)])
+
+    def __repr__(self) -> str:
+        return f"<Design: {len(self.candidates)} candidates, {len(self.questions)} questions; print it>"
+
 
 _FORMAT = "bayesdp-design-1"
 _NAME = "design.json"
@@ -77,49 +227,31 @@ def row_of(truth: Mapping[str, Floats], draws: Mapping[str, Floats], probabiliti
 def summary_of(rows: Floats, probabilities: Sequence[float], questions: Sequence[str]) -> xr.Dataset:
     """Mean widths, coverage, bias and error over many releases of one candidate."""
     # `rows`, shape (release, question, 2 + 2 * probabilities): of `row_of`; NaN where there is nothing.
-    used = ~np.isnan(rows[:, :, 0])
-    n = used.sum(axis=0)
+    n = np.sum(~np.isnan(rows[:, :, 0]), axis=0)
     error = rows[:, :, 1] - rows[:, :, 0]
-    low, high = rows[:, :, 2::2], rows[:, :, 3::2]
-    true = rows[:, :, :1]
+    low, high, true = rows[:, :, 2::2], rows[:, :, 3::2], rows[:, :, :1]
     hits = np.sum((low <= true) & (true <= high), axis=0)  # no comparison with NaN is true
-    of = n[:, None]
-    tail = (1.0 - _LIMITS) / 2.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lower = np.where(hits > 0, stats.beta.ppf(tail, hits, of - hits + 1), 0.0)
-        upper = np.where(hits < of, stats.beta.isf(tail, hits + 1, of - hits), 1.0)
+    lowest, highest = share_limits(hits, n[:, None], _LIMITS)
+    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # where no release, or only one, has a number
         by_probability = {
-            "width": _mean(high - low),
-            "width_error": _standard_error(high - low),
-            "coverage": hits / of,
-            "coverage_low": np.where(of > 0, lower, np.nan),
-            "coverage_high": np.where(of > 0, upper, np.nan),
+            "width": np.nanmean(high - low, axis=0),
+            "width_error": np.nanstd(high - low, axis=0, ddof=1) / np.sqrt(n[:, None]),
+            "coverage": hits / n[:, None],
+            "coverage_low": lowest,
+            "coverage_high": highest,
         }
-    by_question = {
-        "bias": _mean(error),
-        "bias_error": _standard_error(error),
-        "rmse": np.sqrt(_mean(error**2)),
-        "used": n,
-    }
+        by_question = {
+            "bias": np.nanmean(error, axis=0),
+            "bias_error": np.nanstd(error, axis=0, ddof=1) / np.sqrt(n),
+            "rmse": np.sqrt(np.nanmean(error**2, axis=0)),
+            "used": n,
+        }
     return xr.Dataset(
         {key: (("question", "probability"), value) for key, value in by_probability.items()}
         | {key: (("question",), value) for key, value in by_question.items()},
         coords={"question": list(questions), "probability": list(probabilities)},
     )
-
-
-def _mean(values: Floats) -> Floats:
-    """Mean over the releases that have a number; NaN where none has."""
-    n = np.sum(~np.isnan(values), axis=0)
-    return np.asarray(np.divide(np.nansum(values, axis=0), n, out=np.full(n.shape, np.nan), where=n > 0))
-
-
-def _standard_error(values: Floats) -> Floats:
-    """Standard error of that mean; NaN where fewer than two releases have a number."""
-    n = np.sum(~np.isnan(values), axis=0)
-    squares = np.nansum((values - _mean(values)) ** 2, axis=0)
-    variance = np.divide(squares, n * (n - 1.0), out=np.full(n.shape, np.nan), where=n > 1)
-    return np.asarray(np.sqrt(variance))
 
 
 _PROBABILITIES = (0.5, 0.9, 0.95)

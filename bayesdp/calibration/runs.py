@@ -1,0 +1,493 @@
+"""Where simulations run, how far they are, and where their results are kept.
+
+A runner takes a function of a number and the numbers, and yields a record for each as it ends, in any order: in this process, in
+local processes, or on a Dask cluster. A number whose function raised, or whose process died, yields a record that says so:
+``{"number", "error"}``. A journal has one line of JSON for each record, so that a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import multiprocessing
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Never
+
+import cloudpickle
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from bayesdp import _text, _validate
+from bayesdp._caches import dispensable_caches
+from bayesdp._terminals import dispensable_progress
+from bayesdp._validate import shown
+from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
+from bayesdp.inference.runs.fingerprint import difference
+from bayesdp.inference.runs.journal_file import locked
+
+type Task = Callable[[int], Mapping[str, Any]]
+type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]
+
+DIED = "its process died"
+"""Error of a simulation that took its process down (memory, a crash, a kill)."""
+
+_NEW_WORKER = 300
+"""Seconds that a cluster has to bring up a worker, after all have died."""
+
+_TASKS: dict[str, Task] = {}  # in a worker: unpacked tasks by hash, with the models that they have compiled
+
+
+def _record(task: Task, number: int) -> dict[str, Any]:
+    """Run a task; an exception becomes a record of its error."""
+    try:
+        with dispensable_caches():
+            return dict(task(number))
+    except Exception as error:
+        return {"number": number, "error": f"{type(error).__name__}: {error}"}
+
+
+def _run_packed(packed: bytes, number: int) -> dict[str, Any]:
+    """In a worker: unpack the task once, then run it."""
+    key = hashlib.sha256(packed).hexdigest()
+    if key not in _TASKS:
+        with dispensable_caches():
+            _TASKS[key] = cloudpickle.loads(packed)
+    return _record(_TASKS[key], number)
+
+
+def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Run in this process, in order."""
+    for number in numbers:
+        yield _record(task, number)
+
+
+def in_processes(workers: int) -> Runner:
+    """Run in local processes."""
+    # Each of the `workers` is a pool of its own with one process, so that a process that dies takes one simulation with it, and is
+    # replaced.
+    count = _validate.positive_integer(workers, "workers")
+
+    def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        packed = cloudpickle.dumps(task)
+        helpers_outlive_hangup()
+        # Not forked from here: this process may have threads (a notebook has), and compiled functions.
+        context = multiprocessing.get_context("forkserver")
+        pools = {slot: _pool(context) for slot in range(count)}
+        left = iter(numbers)
+        busy: dict[Future[dict[str, Any]], tuple[int, int]] = {}
+
+        def start(slot: int) -> None:
+            number = next(left, None)
+            if number is not None:
+                busy[pools[slot].submit(_run_packed, packed, number)] = (slot, number)
+
+        try:
+            for slot in pools:
+                start(slot)
+            while busy:
+                for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                    slot, number = busy.pop(future)
+                    try:
+                        record = future.result()
+                    except BrokenProcessPool:
+                        pools[slot].shutdown(wait=False)
+                        pools[slot] = _pool(context)
+                        record = {"number": number, "error": DIED, "again": True}
+                    start(slot)
+                    yield record
+        finally:
+            for pool in pools.values():
+                for process in list((pool._processes or {}).values()):
+                    process.terminate()
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    return run
+
+
+def _pool(context: Any) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin_worker)
+
+
+def _begin_worker() -> None:
+    """Leave signals to the driver (a terminal sends Ctrl-C to workers as well), and end with it."""
+    leave_signals_to_the_main_process()
+    end_with_parent()
+
+
+def on_dask(client: Any) -> Runner:
+    """Run on a Dask cluster."""
+    # `client`: a client, or the address of a scheduler. Workers need this library in the same version; simulations of one worker
+    # process take turns.
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
+
+    def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        made_here = isinstance(client, str)
+        used = distributed.Client(client) if made_here else client
+        try:
+            packed, lost = cloudpickle.dumps(task), []
+            for number, record in _on_workers(used, packed, numbers):
+                if record is None:
+                    lost.append(number)
+                else:
+                    yield record
+            for number in lost:  # one at a time: a worker that dies now was killed by this one
+                [(_, again)] = _on_workers(used, packed, [number])
+                yield {"number": number, "error": DIED, "again": True} if again is None else again
+        finally:
+            if made_here:
+                used.close()
+
+    return run
+
+
+def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it."""
+    # The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
+    # at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
+    import distributed
+
+    left = iter(numbers)
+    kept: Any = None
+    futures: dict[Any, int] = {}
+    running = distributed.as_completed()
+
+    def start() -> None:
+        nonlocal kept
+        number = next(left, None)
+        if number is None:
+            return
+        if kept is None or kept.status != "finished":
+            client.wait_for_workers(1, timeout=_NEW_WORKER)
+            kept = client.scatter(packed, broadcast=True, hash=False)
+        future = client.submit(_run_packed, kept, number, pure=False, retries=0)
+        futures[future] = number
+        running.add(future)
+
+    try:
+        for _ in range(2 * max(sum(client.ncores().values()), 1)):
+            start()
+        record: dict[str, Any] | None
+        for future in running:
+            number = futures.pop(future)
+            try:
+                record = future.result()
+            except distributed.KilledWorker:  # the scheduler has tried it on several workers, and all of them died
+                record = {"number": number, "error": DIED, "again": True}
+            except Exception:  # its result, or the task, was on a worker that died
+                record = None
+            future.release()
+            start()
+            yield number, record
+    finally:  # at Ctrl-C a traceback may hold all of this, and with it the simulations on the workers
+        for future in (*futures, *(() if kept is None else (kept,))):
+            future.release()
+
+
+_FORMAT = "bayesdp-calibration-1"
+
+type Check = Callable[[Any], bool]
+"""Whether a value is what an entry of a record may hold."""
+
+
+def text(value: Any) -> bool:
+    """Text of at least one character."""
+    return isinstance(value, str) and bool(value)
+
+
+def count(value: Any) -> bool:
+    """A whole number that is not negative, of a size that arrays can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def number(value: Any) -> bool:
+    """Any real number; NaN and infinity are results, too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def rank(value: Any) -> bool:
+    """A rank between 0 and 1."""
+    return number(value) and 0.0 <= value <= 1.0
+
+
+def unit(value: Any) -> bool:
+    """A share between 0 and 1, or NaN where there is none."""
+    return number(value) and (math.isnan(value) or 0.0 <= value <= 1.0)
+
+
+def _truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def numbers(length: int) -> Check:
+    """A list of numbers of this length."""
+    return lambda value: isinstance(value, list) and len(value) == length and all(map(number, value))
+
+
+def by_name(check: Check) -> Check:
+    """A mapping from names, at least one, to values that pass a check."""
+    return lambda value: isinstance(value, dict) and bool(value) and all(map(check, value.values()))
+
+
+@dataclass
+class Journal:
+    """A file of records, one for each simulation that has ended, well or badly; kept in memory only without a `path`.
+
+    The first line says what the run is: `about`, plain data that must be the same when it goes on. A line is written and flushed
+    to disk at once. What a killed process or a power cut can leave is a torn last line, half written or filled with zero bytes: it
+    is dropped when the file is read again, and a file that never got beyond its first line starts afresh. Anything else that is not
+    a record of this run is refused. `entries`: what a record of a simulation that ended well has beside its ``number``, and what
+    each may hold. One that ended badly has an ``error``, and ``again`` if it is to be tried again.
+    """
+
+    path: str | os.PathLike[str] | None
+    about: Mapping[str, Any]
+    entries: Mapping[str, Check] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.records: dict[int, dict[str, Any]] = {}
+        if self.path is None:
+            return
+        path = self.path = Path(self.path)
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{str(path)!r} is no file that could be read and added to: name another one")
+        # One open file: to close any other of this file would give up the lock.
+        self._opened = locked(path)
+        weakref.finalize(self, self._opened.close)
+        try:
+            self._begin({"format": _FORMAT, **self.about})
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, head: Mapping[str, Any]) -> None:
+        if self._restarted(head):
+            self._append(head)
+            return
+        whole = self._read(head)
+        torn = whole < os.fstat(self._opened.fileno()).st_size
+        self._check_before_going_on(torn)
+        if torn:
+            self._opened.truncate(whole)
+
+    def close(self) -> None:
+        """Let other processes write to the file, and nothing of this one any more."""
+        if self.path is not None:
+            self._opened.close()
+
+    def _check_before_going_on(self, torn: bool) -> None:
+        """Refuse here what else belongs to the run, while nothing has been changed; `torn`: the last line is going to be dropped."""
+
+    def _restarted(self, head: Mapping[str, Any]) -> bool:
+        """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""
+        whole, file = _line(head), self._opened
+        begun = file.read(len(whole) + 1).rstrip(b"\0")
+        torn = len(begun) < len(whole) and whole.startswith(begun)
+        if torn:
+            file.seek(len(begun))
+            while torn and (more := file.read(1 << 20)):  # zero bytes, as many as there may be
+                torn = not more.strip(b"\0")
+        if torn:
+            file.truncate(0)
+        return torn
+
+    def _read(self, head: Mapping[str, Any]) -> int:
+        """Read the records; how many bytes of the file they take, without a torn line."""
+        self._opened.seek(0)
+        lines = self._opened.read().split(b"\n")
+        whole = lines[:-1]
+        if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
+            whole = whole[:-1]
+        try:
+            found = _parsed(whole[0])
+        except (IndexError, ValueError):
+            found = None
+        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+            raise ValueError(f"{str(self.path)!r} is not a file of this kind: name another one, or remove it")
+        differs = difference(found, json.loads(json.dumps(head)))
+        if differs:
+            raise ValueError(f"{str(self.path)!r} is of another run: {differs}; name another file to start afresh")
+        seen: dict[int, int] = {}
+        for at, line in enumerate(whole[1:], start=2):
+            record = self._record(line, at)
+            if record.get("again", False):
+                continue
+            number = record["number"]
+            if number in self.records and not self._same(self.records[number], record):
+                self._refuse(at, f"it has another result of number {number} than line {seen[number]}")
+            seen[number] = at
+            self.records[number] = record
+        return sum(len(line) + 1 for line in whole)
+
+    def _refuse(self, line: int, why: str) -> Never:
+        raise ValueError(
+            f"{str(self.path)!r}, line {line}: {why}; the file is damaged: remove the line, or name another file"
+        )
+
+    def _record(self, line: bytes, at: int) -> dict[str, Any]:
+        """Read a line as a record with exactly the entries of this run."""
+        try:
+            record = _parsed(line)
+        except ValueError as error:
+            self._refuse(at, str(error))
+        if not isinstance(record, dict):
+            self._refuse(at, f"a record must be an object, got {type(record).__name__}")
+        failed = "error" in record
+        needed: dict[str, Check] = {"number": count, **({"error": text} if failed else self.entries)}
+        known = {**needed, **({"again": _truth} if failed else {})}
+        missing = sorted(set(needed) - set(record))
+        unknown = sorted(set(record) - set(known)) if self.entries or failed else []
+        if missing or unknown:
+            wrong = [f"{word}: {shown(keys)}" for word, keys in (("unknown", unknown), ("missing", missing)) if keys]
+            self._refuse(at, f"the record has the wrong keys ({'; '.join(wrong)})")
+        for key, value in record.items():
+            if key in known and not known[key](value):
+                self._refuse(at, f"{key} holds something else than it should, {repr(value)[:60]}")
+        self._check_names(record, at)
+        return record
+
+    def _check_names(self, record: Mapping[str, Any], at: int) -> None:
+        """Check that a record is about the same quantities as the first one."""
+        first = next((earlier for earlier in self.records.values() if "error" not in earlier), None)
+        if first is None or "error" in record:
+            return
+        for key in self.entries:
+            mine, others = _names(record[key]), _names(first[key])
+            if mine != others:
+                odd = sorted(set(mine) ^ set(others)) or mine
+                self._refuse(at, f"{key} has other names than in simulation {first['number']}: {shown(odd)}")
+
+    def _same(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        """Whether one number may have both records: the first failed and was tried again, or both are equal but for the time."""
+        return "error" in one or {**one, "seconds": 0} == {**other, "seconds": 0}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Keep a record, on disk first."""
+        if self.path is not None:
+            self._append(record)
+        self.records[int(record["number"])] = dict(record)
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        line, file = _line(record), self._opened
+        before = file.seek(0, os.SEEK_END)
+        try:
+            while line:
+                line = line[file.write(line) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                file.truncate(before)  # no half line, to which the next one would be glued
+            what = f"{error.strerror}; the records before are in the file, and the same run goes on from there"
+            raise OSError(error.errno, what, str(self.path)) from error
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> Any:
+    """A line as strict JSON, but with the infinities and NaN that results may hold."""
+    try:
+        written = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+    return _text.loads(written, "the record", constants=True)
+
+
+def _names(value: Any, before: str = "") -> list[str]:
+    """The names in an entry, and those below each, in order."""
+    if not isinstance(value, dict):
+        return []
+    return [name for key, below in value.items() for name in (before + key, *_names(below, f"{before}{key}: "))]
+
+
+def followed(
+    records: Iterable[dict[str, Any]], *, total: int, done: int, words: str, show: bool
+) -> Iterator[dict[str, Any]]:
+    """Pass records on, and show how many have come, how many of them failed, and the time left.
+
+    `total` and `done` are the records in all, and those of an earlier run; `words` say what is counted.
+    """
+    if not show:
+        yield from records
+        return
+    if Console().is_jupyter:  # rich's bar needs a package of widgets there, and shows nothing without it
+        yield from _in_a_notebook(records, total, done, words)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]} failed"),
+    )
+    with dispensable_progress(), Progress(*columns) as bar:
+        task, failed = bar.add_task(words, total=total, completed=done, failed=0), 0
+        for record in records:
+            failed += "error" in record
+            bar.update(task, advance=1, failed=failed)
+            yield record
+
+
+def _in_a_notebook(records: Iterable[dict[str, Any]], total: int, done: int, words: str) -> Iterator[dict[str, Any]]:
+    """The same in a line of text that a notebook replaces as records come."""
+    from IPython.display import display
+
+    start, failed = time.monotonic(), 0
+    first = {"text/plain": f"{words} {done}/{total}"}
+    handle = display(first, raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython states no types
+    for come, record in enumerate(records, 1):
+        failed += "error" in record
+        passed = time.monotonic() - start
+        left = passed / come * (total - done - come)
+        spans = [timedelta(seconds=round(seconds)) for seconds in (passed, left)]
+        line = f"{words} {done + come}/{total}, {spans[0]} passed, about {spans[1]} left, {failed} failed"
+        handle.update({"text/plain": line}, raw=True)
+        yield record
+
+
+def choose_runner(client: Any, workers: int) -> Runner:
+    """The runner: a cluster if `client` is given, local processes if there are several workers, otherwise this process."""
+    count = _validate.positive_integer(workers, "workers")
+    if client is not None:
+        if count > 1:
+            raise ValueError("give either client, a cluster, or workers, local processes, not both")
+        return on_dask(client)
+    return in_processes(count) if count > 1 else serially
+
+
+def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, words: str, progressbar: bool) -> None:
+    """Run the numbers that the journal does not have yet; each record is in the journal before the next one is awaited."""
+    left = [number for number in numbers if number not in journal.records]
+    with closing(journal):
+        for record in followed(
+            runner(task, left),
+            total=len(numbers),
+            done=len(numbers) - len(left),
+            words=words,
+            show=progressbar and bool(left),
+        ):
+            journal.add(record)
+
+
+def run_all(
+    task: Any, count: int, journal: Journal, client: Any, workers: int, words: str, progressbar: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Run the numbers below `count`, or go on with them; the records of those that ended well, and of the others, by number."""
+    run_numbers(task, range(count), journal, choose_runner(client, workers), words, progressbar)
+    records = [journal.records[number] for number in range(count) if number in journal.records]
+    return [r for r in records if "error" not in r], [r for r in records if "error" in r]
