@@ -28,8 +28,7 @@ from bayesdp.inference.observed import releases_of
 from bayesdp.inference.replacing import warn_replaced
 from bayesdp.release import Release
 from bayesdp.steps.fiber_gibbs import ENDS
-from bayesdp.steps.movement import movement
-from bayesdp.steps.terms import exact_fiber
+from bayesdp.steps.reading import exact_fiber, movement
 from bayesdp.storage import compress_draws
 
 

@@ -15,8 +15,7 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.fiber import EXACT_CELLS
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.steps.movement import kernel_target
-from bayesdp.steps.terms import read_model
+from bayesdp.steps.reading import kernel_target, read_model
 
 _CELLS, _ANSWERS = 3, 3
 """How many cells are named, and how many of the answers that hold one."""

@@ -25,7 +25,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.progress import diagnostics_lines
 from bayesdp.inference.runs.running import sampled
-from bayesdp.steps.slow_forms import slow_rates_told
+from bayesdp.steps.telling import slow_rates_told
 
 _log = logging.getLogger("bayesdp.inference.sampling")
 

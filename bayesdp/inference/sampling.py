@@ -20,7 +20,7 @@ from bayesdp.inference.keeping import diagnosed, drawn
 from bayesdp.inference.memory import check_memory
 from bayesdp.inference.replacing import warn_unobserved
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.slow_forms import warn_slow_rates
+from bayesdp.steps.telling import warn_slow_rates
 
 __all__ = ["annotate", "prepared", "sample"]
 

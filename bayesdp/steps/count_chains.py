@@ -18,7 +18,7 @@ from bayesdp.hierarchies.ends import chain_number, paired, to_ends
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.moves.moves import SUMS
-from bayesdp.steps._table_gibbs import LEAST_MOVES
+from bayesdp.steps.base import LEAST_MOVES
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

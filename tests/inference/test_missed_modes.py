@@ -16,7 +16,7 @@ from bayesdp.hierarchies.ends import chain_number, to_ends
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS, MIX
 from bayesdp.inference import FiberGibbs, annotate
 from bayesdp.inference.runs import recorded
-from bayesdp.steps import count_chains, movement
+from bayesdp.steps import count_chains, reading
 from bayesdp.steps.fiber_gibbs import ENDS
 from tests.hierarchies.cases import CASES
 
@@ -34,7 +34,7 @@ QUICK = {"chains": 2, "cores": 1, "random_seed": 3, "progressbar": False}
 
 @pytest.fixture(autouse=True)
 def _every_size(monkeypatch):
-    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 0)
+    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 0)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def sample(model, draws=1_500, tune=300, **more):
 @pytest.fixture(scope="module")
 def good(model):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(movement, "HIERARCHY_CELLS", 0)
+        patch.setattr(reading, "HIERARCHY_CELLS", 0)
         return sample(model)
 
 

@@ -1,4 +1,4 @@
-"""Models that are right, and slow: what a user is told of them."""
+"""What a user is told besides: of models that are right, and slow, and that moves are compiled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from numba.core import event
 from pymc.pytensorf import constant_fold
 from pytensor.compile.ops import ViewOp
 from pytensor.compile.sharedvalue import SharedVariable
@@ -23,6 +24,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.basic import ExponentialRV, GammaRV, PoissonRV
 from pytensor.tensor.shape import Reshape
 
+from bayesdp._interrupts import tell
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 
 _FEW = 50
@@ -151,3 +153,27 @@ def _message(x: Any, rates: Any, size: int, alone: bool) -> str:
         f"mu={mu}{factor}, alpha={alpha}) in the place of pm.Poisson.dist{where}. Draws of {rates.name} can be had from "
         f"those of {x.name}: each is Gamma(alpha + count, {rate})"
     )
+
+
+class _Teller(event.Listener):
+    """Tells of the first kernel of the package that is compiled, and not read from Numba's cache."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def on_start(self, event: Any) -> None:
+        """Look at what is compiled."""
+        module = str(event.data["dispatcher"].py_func.__module__)
+        if not self.told and module.startswith("bayesdp.") and ".kernel." in module:
+            self.told = True
+            tell("bayesdp: compiling the moves of tables; this takes up to a minute, and once on a machine")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+@contextmanager
+def told_while_compiling() -> Iterator[None]:
+    """A context in which standard error is told if a kernel has to be compiled."""
+    with event.install_listener("numba:compile", _Teller()):
+        yield
