@@ -1,11 +1,13 @@
-"""Ctrl-C during sampling and after it: stop, and keep what was drawn."""
+"""What ends a run early, or what follows it: Ctrl-C and errors do not lose what was drawn, and the draws say so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self
+
+import xarray as xr
 
 from bayesdp._interrupts import handled, tell
 from bayesdp.steps import stop_request
@@ -108,3 +110,22 @@ class StopOnCtrlC:
             self.pressed = self.skipping = True
             return False
         return True
+
+
+def note_run(tree: xr.DataTree, *, resumed: int, interrupted: bool) -> None:
+    """Write how a run went into the attributes of its draws: how often it was resumed, if ever, and whether Ctrl-C ended it early."""
+    if resumed:
+        tree.attrs["resumed"] = resumed
+    if interrupted:
+        tree.attrs["interrupted"] = 1
+
+
+@contextmanager
+def attach_draws(tree: xr.DataTree) -> Iterator[None]:
+    """Put the draws into the attribute `draws` of any error, so that they are not lost."""
+    try:
+        yield
+    except Exception as error:
+        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
+        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
+        raise

@@ -25,26 +25,8 @@ from bayesdp.release import Release
 
 
 def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: bool = False) -> Release:
-    """The release without answers that it, or an earlier release, has before, under laws that give one cell one value.
-
-    Parameters
-    ----------
-    release : Release
-    earlier : sequence of Release
-        Observed before, of the same table.
-    quiet : bool
-        Whether nothing is said, because it was said before.
-
-    Returns
-    -------
-    Release
-        The same one where nothing is there twice.
-
-
-    Warns
-    -----
-    CountedOnceWarning
-    """
+    """The release without answers that it, or an earlier one of its table, has before, under laws that give one cell one value."""
+    # `quiet`: nothing is said, because it was said before.
     exact = [part for own in (*earlier, release) for part in own.exact]
     before = [measured for own in earlier for measured in own.measurements]
     measurements, said = counted_once(release.measurements, before, exact)
@@ -125,16 +107,8 @@ def _parts(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]
 
 
 def shape_of(variable: Any) -> tuple[int, ...]:
-    """The shape of a variable, from the model's data and constants.
-
-    Worked out in Python: to compile a function for it would take most of the time of `observe`.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> shape_of(pm.Poisson.dist(2.0, shape=(3, 4)))
-    (3, 4)
-    """
+    """The shape of a variable, from the model's data and constants."""
+    # Worked out in Python: to compile a function for it would take most of the time of `observe`.
     return tuple(int(n) for n in variable.shape.eval(mode="FAST_COMPILE"))
 
 
@@ -211,3 +185,28 @@ def is_continuous(x: Any, model: pm.Model) -> bool:
     """Whether a variable is a table of continuous counts of the model."""
     table = continuous_tables(model).get(getattr(x, "name", None) or "")
     return table is not None and table.variable is x
+
+
+def warn_replaced(model: pm.Model) -> None:
+    """Warn of releases whose numbers were replaced by hand, which the result leaves out."""
+    current = {id(release) for _, release in releases_of(model)}
+    for name, release, published in observed_by(model):
+        if id(release) not in current:
+            warnings.warn(
+                f"numbers of the release of {name} ({', '.join(published)}) were replaced by pm.set_data: the result has no group "
+                "for that release and no guarantee. bayesdp.set_release(model, release) replaces them with both",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def warn_unobserved(model: pm.Model) -> None:
+    """Warn of continuous counts whose noisy numbers were never observed."""
+    known = {name for name, _, _ in observed_by(model)}
+    for name in continuous_tables(model).keys() - known:
+        warnings.warn(
+            f"nothing noisy was observed of {name}: its posterior knows the exact answers only; call "
+            f"bayesdp.observe(release, {name})",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -15,8 +15,8 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.hierarchies.tree import NoStructure
-from bayesdp.inference.keeping import tell_verdict
 from bayesdp.inference.runs.progress import ProgressLines
+from bayesdp.inference.sampling import tell_verdict
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.arguments import chains_of, check_prior, generator_from, planned
