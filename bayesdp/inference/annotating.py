@@ -242,14 +242,16 @@ def at_rest(model: pm.Model, name: str, draws: xr.DataArray, free: Mask) -> Mask
     rest = np.zeros(free.size, dtype=np.bool_)
     still = np.flatnonzero(free.reshape(-1) & (flat == flat[0, 0]).all(axis=(0, 1)))
     reading = read_model(model, model.rvs_to_values[model[name]]) if still.size else None
-    if reading is None or reading.unknown or reading.rests or any(own.windows is None for own in reading.terms):
+    if reading is None or reading.unknown or reading.rests or any(term.windows is None for term in reading.terms):
         return rest.reshape(free.shape)
     target, tables = kernel_target(reading), flat[:, :: -max(flat.shape[1] // 100, 1)].astype(np.int64)
-    reach = max((int(own.windows.length.max(initial=0)) for own in reading.terms if own.windows is not None), default=0)
+    reach = max(
+        (int(term.windows.length.max(initial=0)) for term in reading.terms if term.windows is not None), default=0
+    )
     for cell in still:
         one, count = np.arange(rest.size) == cell, int(flat[0, 0, cell])
-        ways = ((table + k * one for k in range(1, reach + 1) for table in own) for own in tables)
-        rest[cell] = not count and all(any(_possible(target, table) for table in own) for own in ways)
+        ways = ((table + k * one for k in range(1, reach + 1) for table in chain) for chain in tables)
+        rest[cell] = not count and all(any(_possible(target, table) for table in chain) for chain in ways)
         rest[cell] |= rest.size <= EXACT_CELLS and not _elsewhere(target, one, count)
         if not rest[cell]:
             break
@@ -335,4 +337,4 @@ def _label(array: xr.DataArray, axis: int, place: int) -> Any:
 
 def _listed(answers: list[str]) -> str:
     more = len(answers) - _ANSWERS
-    return "; ".join(printable(own) for own in answers[:_ANSWERS]) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(printable(answer) for answer in answers[:_ANSWERS]) + (f" and {more} more" if more > 0 else "")

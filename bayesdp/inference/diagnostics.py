@@ -154,8 +154,8 @@ def diagnosed_variable(
 def _quantity_name(variable: xr.DataArray, position: int) -> str:
     """What names a quantity of a variable: ``x[county=Alpha, sex=men]``."""
     at = zip(variable.dims, np.unravel_index(position, variable.shape), strict=True) if variable.ndim else ()
-    own = [f"{dim}={variable[dim].values[i] if dim in variable.coords else i}" for dim, i in at]
-    return printable(f"{variable.name}[{', '.join(own)}]" if own else str(variable.name))
+    labels = [f"{dim}={variable[dim].values[i] if dim in variable.coords else i}" for dim, i in at]
+    return printable(f"{variable.name}[{', '.join(labels)}]" if labels else str(variable.name))
 
 
 def not_diagnosed(reason: str) -> xr.Dataset:
@@ -280,25 +280,27 @@ _WORDS = {"converged": "are good", "not judged": "have too few effective draws",
 
 def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]:
     """Verdict, message and the numbers behind them, as attributes of the diagnostics."""
-    seen = [own for own in seen if own.named or own.stuck]  # those that can move
-    kinds = {kind: [own for own in seen if own.kind == kind] for kind in ("counts", "parameters")}
-    found = {kind: _verdict_on(own, chains, draws) for kind, own in kinds.items() if own or not seen}
-    verdict = next(one for one in _BEGINNING if any(own == one for own, _ in found.values()))
-    widest = max(seen, key=lambda own: own.place, default=None)
-    ess = min((own.ess for own in seen), default=np.inf)
-    named = sorted((one for own in seen for one in own.named), key=lambda one: -one[3])[:_NAMED]
+    seen = [each for each in seen if each.named or each.stuck]  # those that can move
+    kinds = {kind: [each for each in seen if each.kind == kind] for kind in ("counts", "parameters")}
+    found = {kind: _verdict_on(worst, chains, draws) for kind, worst in kinds.items() if worst or not seen}
+    verdict = next(one for one in _BEGINNING if any(judged == one for judged, _ in found.values()))
+    widest = max(seen, key=lambda each: each.place, default=None)
+    ess = min((each.ess for each in seen), default=np.inf)
+    named = sorted((one for each in seen for one in each.named), key=lambda one: -one[3])[:_NAMED]
     worst = "; ".join(
         f"{name} ({'' if np.isnan(rhat) else f'R-hat {rhat:.3f}, '}{size:.0f} effective draws)"
         for name, rhat, size, _ in named
     )
-    told = [f"{kind} {_WORDS[own]}, {text}" if len(found) > 1 else text for kind, (own, text) in found.items() if text]
+    told = [
+        f"{kind} {_WORDS[judged]}, {text}" if len(found) > 1 else text for kind, (judged, text) in found.items() if text
+    ]
     if draws < FEWEST_DRAWS:
         told.append(f"{draws} draws a chain, of which {FEWEST_DRAWS} are the fewest that say anything")
     if chains == 1:
         told.append("R-hat needs two chains or more: run several to judge convergence")
     usual = " by the usual limits" if verdict == "converged" and (widest is None or widest.limit <= RHAT_LIMIT) else ""
     message = f"{_BEGINNING[verdict]}{usual}: {'; '.join(told)}."
-    needed, beyond = _draws_needed(seen, chains, draws), sum(own.beyond for own in seen)
+    needed, beyond = _draws_needed(seen, chains, draws), sum(each.beyond for each in seen)
     if verdict != "converged" and beyond:
         message += f" The worst of {beyond:,} beyond a limit: {worst}."
     if verdict != "converged" and needed > draws:
@@ -317,17 +319,17 @@ def verdict_of(seen: Sequence[Worst], chains: int, draws: int) -> dict[str, Any]
         "worst_ess": ess if np.isfinite(ess) else float("nan"),
         "worst_quantities": worst,
         **({} if np.isnan(needed) else {"draws_needed": needed}),
-        **{f"verdict_{kind}": own for kind, (own, _) in found.items() if seen},
+        **{f"verdict_{kind}": judged for kind, (judged, _) in found.items() if seen},
     }
 
 
 def _verdict_on(seen: Sequence[Worst], chains: int, draws: int) -> tuple[str, str]:
     """The verdict on variables of one kind, and what is said of them."""
-    ess = min((own.ess for own in seen), default=np.inf)
-    widest = max(seen, key=lambda own: own.place, default=None)
+    ess = min((each.ess for each in seen), default=np.inf)
+    widest = max(seen, key=lambda each: each.place, default=None)
     wanted, short = ESS_PER_CHAIN * chains, draws < FEWEST_DRAWS
-    stuck = [own.name for own in seen if own.stuck]
-    missing = [own.name for own in seen if own.missing and not short]
+    stuck = [each.name for each in seen if each.stuck]
+    missing = [each.name for each in seen if each.missing and not short]
     over = widest is not None and widest.rhat > widest.limit
     bad = bool(stuck or missing) or over or ess < min(wanted, chains * draws / _SLOW)
     short_run = 1.0 if widest is None else rhat_limit(chains, draws, widest.quantities, len(seen))
@@ -350,12 +352,14 @@ def _draws_needed(seen: Sequence[Worst], chains: int, draws: int) -> float:
     Effective draws grow with them, and the smallest of many estimates is below the usual size T of quantities that are alike:
     ``log(smallest) = log T - s / sqrt(T)``, which is solved for T. Where only R-hat is too large, R-hat^2 - 1 falls as one over them.
     """
-    ess, wanted = min((own.ess for own in seen), default=float("inf")), ESS_PER_CHAIN * chains
-    over = max((own.rhat for own in seen if own.rhat > own.limit), default=1.0)
-    known = chains > 1 and np.isfinite(over) and np.isfinite(ess) and not any(own.stuck or own.missing for own in seen)
+    ess, wanted = min((each.ess for each in seen), default=float("inf")), ESS_PER_CHAIN * chains
+    over = max((each.rhat for each in seen if each.rhat > each.limit), default=1.0)
+    known = (
+        chains > 1 and np.isfinite(over) and np.isfinite(ess) and not any(each.stuck or each.missing for each in seen)
+    )
     if not known or ess < _FEWEST * chains:
         return float("nan")
-    s = max(_NOISE * float(norm.isf(1.0 / (1.0 + sum(own.quantities for own in seen)))), 0.0)
+    s = max(_NOISE * float(norm.isf(1.0 / (1.0 + sum(each.quantities for each in seen)))), 0.0)
     usual = [size * math.exp(2.0 * lambertw(s / math.sqrt(size) / 2.0).real) for size in (wanted, ess)]
     times = usual[0] / usual[1] if ess < wanted else (over**2 - 1.0) / (RHAT_LIMIT**2 - 1.0)
     if times <= 1.0:

@@ -27,24 +27,13 @@ class StopOnCtrlC:
 
     The same goes for other signals that mean an interrupt (SIGTERM for the command line). Where Ctrl-C already means
     something of the user's own, or outside the main thread, nothing is changed.
-
-    Attributes
-    ----------
-    pressed : bool
-        Whether there was an interrupt that this context has kept from its caller.
-    interrupted : bool
-        Whether sampling was ended early.
-    given_up : bool
-        Whether nothing is to be kept.
-    skipping : bool
-        Whether what can be left out is: there was an interrupt when no more draws were made.
     """
 
     def __init__(self) -> None:
-        self.pressed = False
-        self.interrupted = False
-        self.given_up = False
-        self.skipping = False
+        self.pressed = False  # whether there was an interrupt that this context has kept from its caller
+        self.interrupted = False  # whether sampling was ended early
+        self.given_up = False  # whether nothing is to be kept
+        self.skipping = False  # whether what can be left out is: there was an interrupt when no more draws were made
         self._drawing = False  # whether PyMC makes draws, and would keep them
         self._over = False  # whether no more draws are made
         self._at_once = False  # whether the first one is raised in the middle of a draw

@@ -27,8 +27,8 @@ from bayesdp.release import Release
 def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: bool = False) -> Release:
     """The release without answers that it, or an earlier one of its table, has before, under laws that give one cell one value."""
     # `quiet`: nothing is said, because it was said before.
-    exact = [part for own in (*earlier, release) for part in own.exact]
-    before = [measured for own in earlier for measured in own.measurements]
+    exact = [part for observed in (*earlier, release) for part in observed.exact]
+    before = [measured for observed in earlier for measured in observed.measurements]
     measurements, said = counted_once(release.measurements, before, exact)
     if said is None:
         return release
@@ -82,7 +82,7 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
         return None
     found: dict[str, npt.NDArray[np.float64]] = {}
     for (_, observed, published), release in zip(noted, releases, strict=True):
-        mine, theirs = (_parts(own) for own in (observed, observed_once(release, quiet=True)))
+        mine, theirs = (_parts(one) for one in (observed, observed_once(release, quiet=True)))
         if not set(mine) <= set(theirs):
             return None
         # In the order of the release: first what was measured, then what is exact.

@@ -219,8 +219,8 @@ def _observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measur
     parts = []
     for (measured, numbers), shared in zip(pairs, laws, strict=True):
         published = ~measured.unmeasured.reshape(-1)
-        own = np.where(published, shared, 0)
-        parts.append((SharedPart(measured.query, measured.law, published, own), numbers))
+        law_of = np.where(published, shared, 0)
+        parts.append((SharedPart(measured.query, measured.law, published, law_of), numbers))
     parts = [(part, numbers) for part, numbers in parts if part.shared.any()]
     before = {id(numbers) for _, numbers in known}
     count = sum(id(numbers) in before for _, numbers in parts)
@@ -256,7 +256,7 @@ def _observe_statistics(release: Release, statistic: Any) -> None:
     # triangle is taken. One that is no variable of the model becomes one, `pm.Deterministic("true_statistic", ...)`, so that its
     # posterior is recorded.
     model = pm.modelcontext(None)
-    if any(own == release for _, own, _ in observed_by(model)):
+    if any(observed == release for _, observed, _ in observed_by(model)):
         raise ValueError(
             "release has been observed already: its noisy numbers are data of this model, and would count twice. If a notebook "
             "cell was run again, build the model anew in it"
@@ -275,9 +275,9 @@ def _dims(release: Release, name: str, model: pm.Model) -> tuple[str, ...]:
     """Dimensions of a statistic: those of the release, unless the model has other labels of them."""
     found = []
     for dim, labels in release.coords.items():
-        own = dim if dim not in model.coords or tuple(model.coords[dim]) == tuple(labels) else f"{name}_{dim}"
-        model.add_coord(own, labels)
-        found.append(own)
+        chosen = dim if dim not in model.coords or tuple(model.coords[dim]) == tuple(labels) else f"{name}_{dim}"
+        model.add_coord(chosen, labels)
+        found.append(chosen)
     return tuple(found)
 
 

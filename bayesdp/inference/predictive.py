@@ -54,7 +54,7 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     """
     if not _has_draws(model):
         return False
-    laws = [own.law for _, release in releases_of(model) for own in release.measurements]
+    laws = [measured.law for _, release in releases_of(model) for measured in release.measurements]
     if any(law.support == "counts" and np.isfinite(law.limits[1]) for law in laws):
         return False  # a count of the prior may be larger than the table knows
     moves = 0.0
@@ -116,16 +116,16 @@ def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) 
     tables, numbers = prior["prior"].to_dataset(), prior["prior_predictive"].to_dataset()
     for name, release, published in observed_by(model):
         parts = [
-            (own, numbers[data.removesuffix("_published")].values)
-            for own, data in zip(release.measurements, published, strict=False)
+            (measured, numbers[data.removesuffix("_published")].values)
+            for measured, data in zip(release.measurements, published, strict=False)
         ]
-        for law in {own.law for own, _ in parts if own.law.same_cell_same_value}:
-            mine, rows = [(own, values) for own, values in parts if own.law == law], rows_of(model, law)
+        for law in {measured.law for measured, _ in parts if measured.law.same_cell_same_value}:
+            mine, rows = [(measured, values) for measured, values in parts if measured.law == law], rows_of(model, law)
             for place in np.ndindex(tables[name].shape[:2]):
                 given: Any = law if rows is None else law.given(tables[rows.name].values[place])  # type: ignore[attr-defined]
-                drawn = given.draw_answers(rng, [own.query for own, _ in mine], tables[name].values[place])
-                for (own, values), new in zip(mine, drawn, strict=True):
-                    kept = new.reshape(-1)[~own.unmeasured.reshape(-1)]
+                drawn = given.draw_answers(rng, [measured.query for measured, _ in mine], tables[name].values[place])
+                for (measured, values), new in zip(mine, drawn, strict=True):
+                    kept = new.reshape(-1)[~measured.unmeasured.reshape(-1)]
                     values[place] = kept.reshape(values.shape[2:])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -86,38 +86,70 @@ class AssignedStep(BlockedStep):
         return found
 
 
-class KernelTable(Protocol):
-    """One variable, and the kernel that moves it."""
+class KernelTable:
+    """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
+    generator: npt.NDArray[np.uint64]  # state of the kernel's generator, in place
+    value: Ints  # the table as it stands, a copy
+    _rest: (
+        Callable[[Point, Ints], float] | None
+    )  # log-density of what depends on the table beside what its kernel knows
 
     @property
-    def generator(self) -> npt.NDArray[np.uint64]:
-        """State of the kernel's generator, in place."""
-
-    @property
-    def value(self) -> Ints:
-        """The table as it stands, a copy."""
+    def exact_conditional(self) -> bool:
+        """Whether every step is drawn from its exact conditional law (no accepting or rejecting)."""
+        return self._rest is None
 
     @property
     def sums(self) -> Floats:
         """Sums that the kernel updates by differences; adding them up anew would differ in the last digits."""
+        return np.empty(0)
 
     @sums.setter
-    def sums(self, kept: Floats) -> None:
+    def sums(self, recorded: Floats) -> None:
         """Sums to be restored at the next step, if table and noise are those that they were computed from."""
 
     def begin(self, point: PointType, rng: np.random.Generator) -> None:
         """Start a chain at a table that the model allows."""
+        raise NotImplementedError
 
     def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
+        raise NotImplementedError
 
     def learn(self) -> None:
         """Note the table, while tuning."""
 
     def settle(self) -> None:
         """End the tuning."""
+
+    def _propose(self) -> tuple[int, int]:
+        """Move by the exact conditional law of what the kernel knows: the number of cells moved and the step, 0 for none."""
+        raise NotImplementedError
+
+    def _take_back(self, count: int, step: int) -> None:
+        """Undo the last move."""
+        raise NotImplementedError
+
+    def _accept_on_the_rest(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs); returns what `step` does."""
+        assert self._rest is not None
+        height = self._rest(point, self.value)
+        changed = accepted = 0
+        for threshold in np.log1p(-rng.random(moves)):
+            count, step = self._propose()
+            if step == 0:
+                accepted += 1
+                continue
+            new = self._rest(point, self.value)
+            if new - height > threshold:
+                height = new
+                changed += 1
+                accepted += 1
+            else:
+                self._take_back(count, step)
+        return self.value, changed / moves, accepted / moves
 
 
 @dataclass_state
@@ -256,8 +288,8 @@ def depends(model: pm.Model, variable: Any, value: Any) -> bool:
 
 def depending_on(model: pm.Model, value: Any, known: Sequence[Any]) -> list[Any]:
     """What in a model has a log-density that depends on a value variable, but for what is known."""
-    others = [own for own in [*model.free_RVs, *model.observed_RVs, *model.potentials] if own not in known]
-    return [own for own in others if depends(model, own, value)]
+    others = [other for other in [*model.free_RVs, *model.observed_RVs, *model.potentials] if other not in known]
+    return [other for other in others if depends(model, other, value)]
 
 
 def log_density(
@@ -301,31 +333,3 @@ def moved_into_support(density: Callable[[], float], move: Callable[[], object],
             return 0
         move()
     return attempts
-
-
-def accept_on_the_rest(
-    rng: np.random.Generator,
-    moves: int,
-    density: Callable[[], float],
-    propose: Callable[[], tuple[int, int]],
-    take_back: Callable[[int, int], object],
-) -> tuple[int, int]:
-    """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs): how many changed, and passed."""
-    # Moves come from the exact conditional law of the terms that the kernel knows. `density` is that of the rest at the table as it
-    # stands, a logarithm. `propose` moves the table, and tells the number of cells moved and the step, 0 for none, which counts as
-    # accepted; `take_back` undoes the move with that number and step.
-    height = density()
-    changed = accepted = 0
-    for threshold in np.log1p(-rng.random(moves)):
-        count, step = propose()
-        if step == 0:
-            accepted += 1
-            continue
-        new = density()
-        if new - height > threshold:
-            height = new
-            changed += 1
-            accepted += 1
-        else:
-            take_back(count, step)
-    return changed, accepted

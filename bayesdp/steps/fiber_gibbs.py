@@ -22,15 +22,15 @@ from bayesdp.fibers.windows import without_infinities
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.base import (
     LEAST_MOVES,
+    KernelTable,
     Point,
     TableGibbs,
-    accept_on_the_rest,
     compiled,
     depending_on,
     log_density,
     moved_into_support,
 )
-from bayesdp.steps.count_chains import CountChain, LineChain, SweepChain
+from bayesdp.steps.count_chains import LineChain, SweepChain
 from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, read_model, said_of
 from bayesdp.steps.telling import told_while_compiling, warn_slow_rates
 
@@ -144,7 +144,9 @@ class FiberGibbs(TableGibbs):
         model = self._take(model, vars, rng, sweeps)
         warn_slow_rates(model, self.vars)
         options = compile_kwargs or {}
-        self.tables: list[CountTable] = [CountTable(model, own, self.rng, options, initial_point) for own in self.vars]
+        self.tables: list[CountTable] = [
+            CountTable(model, value, self.rng, options, initial_point) for value in self.vars
+        ]
         ends: dict[str, tuple[type, list[int]]] = {
             f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.sweeps is not None
         }
@@ -176,7 +178,7 @@ class FiberGibbs(TableGibbs):
         return found
 
 
-class CountTable:
+class CountTable(KernelTable):
     """A `ConfidentialCounts` variable, its target, and the parameters that the rest of the model gives it."""
 
     def __init__(
@@ -203,18 +205,18 @@ class CountTable:
         if reading.family == "flat":
             self._check_supported()
         self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
-        self.chain: CountChain
+        self.chain: LineChain | SweepChain
         self.sweeps: SweepChain | None = None
         if structure is not None:
             self.chain = self.sweeps = SweepChain(self.target, structure, rng)
         else:
             self.chain = self._lines = LineChain(self.target, rng, max(reading.fiber.invariants.dimension, 1))
         self._laws: list[LearntLaw] = learnt_laws(model, reading, self.target) if self._rest is None else []
-        self._constant: list[npt.NDArray[np.float64]] | None = parameters if constant else None
-        self._noise: list[npt.NDArray[np.float64]] | None = None
+        self._constant: list[Floats] | None = parameters if constant else None
+        self._noise: list[Floats] | None = None
         self._write(parameters)
         self._start: Ints | None = None
-        self._kept_sums: npt.NDArray[np.float64] | None = None
+        self._recorded: Floats | None = None
         self._first_table()
         self.dimension = max(reading.fiber.invariants.dimension, 1)
         with told_while_compiling():  # here rather than in the processes of all chains
@@ -278,11 +280,6 @@ class CountTable:
         ]
         return f"; what the laws forbade longest in a search by moves: {printable('; '.join(named))}" if named else ""
 
-    @property
-    def exact_conditional(self) -> bool:
-        """Whether every step is drawn from its exact conditional law (no accepting or rejecting)."""
-        return self._rest is None
-
     def _check_supported(self) -> None:
         lost = np.flatnonzero(self.target.unsupported_cells())
         if lost.size:
@@ -291,7 +288,7 @@ class CountTable:
                 f"{self.target.fiber.frame.cell_name(int(lost[0]))} (flat prior, no noise, no exact answer)"
             )
 
-    def _write(self, parameters: list[npt.NDArray[np.float64]]) -> bool:
+    def _write(self, parameters: list[Floats]) -> bool:
         """Write parameters into the chain; whether those of the noise changed, after which the table has to be loaded again."""
         theta, shape, *others = parameters
         before, self._noise = self._noise, [other.copy() for other in others]
@@ -316,24 +313,24 @@ class CountTable:
         return self.chain.generator
 
     @property
-    def sums(self) -> npt.NDArray[np.float64]:
+    def sums(self) -> Floats:
         """The table, the noise, and what the kernel has besides: sums that it updates by differences, or what it was tuned to."""
         return np.concatenate([self.chain.counts, *map(np.ravel, self._noise or []), self.chain.memory])
 
     @sums.setter
-    def sums(self, kept: npt.NDArray[np.float64]) -> None:
-        self._kept_sums = kept
+    def sums(self, kept: Floats) -> None:
+        self._recorded = kept
         added = len(self.chain.memory)
         if len(kept) == len(self.sums):
             self.chain.remember(kept[len(kept) - added :], same=False)
 
     def _take_sums(self) -> None:
         """Restore recorded sums if table and noise are those that they belong to, so that a resumed chain agrees to the last digit."""
-        kept, self._kept_sums = self._kept_sums, None
+        recorded, self._recorded = self._recorded, None
         now, added = self.sums, len(self.chain.memory)
-        if kept is not None and kept.shape == now.shape:
-            same = np.array_equal(kept[: len(kept) - added], now[: len(now) - added])
-            self.chain.remember(kept[len(kept) - added :], same=same)
+        if recorded is not None and recorded.shape == now.shape:
+            same = np.array_equal(recorded[: len(now) - added], now[: len(now) - added])
+            self.chain.remember(recorded[len(now) - added :], same=same)
 
     def begin(self, point: Point, rng: np.random.Generator) -> None:
         """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
@@ -341,7 +338,7 @@ class CountTable:
         Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart. Hierarchies are not
         scattered from a start: see `SweepChain.begin_apart`.
         """
-        self._kept_sums = None
+        self._recorded = None
         self.chain.reseed(rng)
         self.refresh(point)
         given = np.asarray(point[self.name], dtype=np.int64)
@@ -386,7 +383,9 @@ class CountTable:
         if self.sweeps is None and self._lines.differing:
             return -np.inf
         terms, counts = self.target.terms, self.chain.counts
-        return float(sum(own.by_law((own.matrix @ counts)[own.measured]) for own in terms if own.by_law is not None))
+        return float(
+            sum(term.by_law((term.matrix @ counts)[term.measured]) for term in terms if term.by_law is not None)
+        )
 
     def refresh(self, point: Point) -> None:
         """Read the parameters off the other variables of the model."""
@@ -406,15 +405,15 @@ class CountTable:
         current = point[self.name]
         if not np.array_equal(current.reshape(-1), self.chain.counts):
             self.chain.load(np.asarray(current, dtype=np.int64).reshape(-1))
-        if self._kept_sums is not None:
+        if self._recorded is not None:
             self._take_sums()
         if self._rest is None:
             changed = self._move_with_laws(point, sweeps, rng) if self._laws else self.chain.move(sweeps)
             return self.value, changed, 1.0
-        return self._step_and_accept(point, sweeps * self.dimension, rng)
+        return self._accept_on_the_rest(point, sweeps * self.dimension, rng)
 
     def learn(self) -> None:
-        """Note the table, while tuning."""
+        """Have the chain note the table."""
         self.chain.learn()
 
     def settle(self) -> None:
@@ -422,7 +421,7 @@ class CountTable:
         self.chain.settle()
         if self.sweeps is not None:
             # What was recorded before the tuning ended has been restored, and would be restored again by the next step.
-            self._kept_sums = None
+            self._recorded = None
 
     def _move_with_laws(self, point: Any, sweeps: int, rng: np.random.Generator) -> float:
         """Counts given laws and laws given counts in turns; the share of moves that changed the table."""
@@ -437,21 +436,16 @@ class CountTable:
                     self._noise[term] = log_mass
         return changed
 
-    def _step_and_accept(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Propose from the exact conditional of the known terms, accept on the ratio of the others."""
-        assert self._rest is not None
-        chain, rest = self._lines, self._rest
+    def _propose(self) -> tuple[int, int]:
+        count, step = self._lines.propose()
+        if count and step < -(2**60):
+            raise ValueError(
+                f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction"
+            )
+        return count, step
 
-        def propose() -> tuple[int, int]:
-            count, step = chain.propose()
-            if count and step < -(2**60):
-                raise ValueError(
-                    f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction"
-                )
-            return count, step
-
-        changed, accepted = accept_on_the_rest(rng, moves, lambda: rest(point, self.value), propose, chain.take_back)
-        return self.value, changed / moves, accepted / moves
+    def _take_back(self, count: int, step: int) -> None:
+        self._lines.take_back(count, step)
 
 
 def _warn_if_unobserved(reading: Reading, model: pm.Model, name: str) -> None:

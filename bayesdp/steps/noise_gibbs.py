@@ -28,9 +28,9 @@ from bayesdp.noise.subspace import projected_laplace
 from bayesdp.steps.base import (
     LEAST_MOVES,
     AssignedStep,
+    KernelTable,
     Point,
     TableGibbs,
-    accept_on_the_rest,
     compiled,
     depending_on,
     log_density,
@@ -43,7 +43,7 @@ type Ints = npt.NDArray[np.int64]
 _PLAIN = Mode(linker="py", optimizer="fast_compile")  # numba would compile half a minute, and save little
 
 
-class NoiseTable:
+class NoiseTable(KernelTable):
     """A free `LatticeLaplace` or `LatticeGaussian` variable, with the log-density of the rest of the model."""
 
     # A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; the rest of the
@@ -78,11 +78,6 @@ class NoiseTable:
         self.state.generator[:] = seed_state(rng)
 
     @property
-    def exact_conditional(self) -> bool:
-        """Whether nothing else depends on the noise, so that every step is drawn from its exact conditional law."""
-        return self._rest is None
-
-    @property
     def value(self) -> Ints:
         """The noise as it stands, a copy."""
         return self.state.counts.reshape(self.shape).copy()
@@ -91,15 +86,6 @@ class NoiseTable:
     def generator(self) -> npt.NDArray[np.uint64]:
         """State of the kernel's generator, in place."""
         return self.state.generator
-
-    @property
-    def sums(self) -> Floats:
-        """Empty: every step begins by adding up anew."""
-        return np.empty(0)
-
-    @sums.setter
-    def sums(self, kept: Floats) -> None:
-        pass
 
     def refresh(self, point: Point, table: npt.ArrayLike) -> Floats:
         """Evaluate location and scale of the law, load a table into the kernel, and return the location."""
@@ -126,6 +112,9 @@ class NoiseTable:
         count, step = move_once(FLAT, True, self.state)
         return count, step
 
+    def _take_back(self, count: int, step: int) -> None:
+        take_back(count, step, self.state)
+
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
         self.refresh(point, point[self.name])
@@ -134,21 +123,7 @@ class NoiseTable:
             moves = max(moves, LEAST_MOVES)
             changed = int(sweep(self._none, moves, FLAT, True, self.state))
             return self.value, changed / moves, 1.0
-        rest = self._rest
-        changed, accepted = accept_on_the_rest(
-            rng,
-            moves,
-            lambda: rest(point, self.value),
-            self._propose,
-            lambda count, step: take_back(count, step, self.state),
-        )
-        return self.value, changed / moves, accepted / moves
-
-    def learn(self) -> None:
-        """Nothing is tuned."""
-
-    def settle(self) -> None:
-        """Nothing is tuned."""
+        return self._accept_on_the_rest(point, moves, rng)
 
 
 class LatticeNoiseGibbs(TableGibbs):

@@ -129,8 +129,8 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     if prior is not None:
         taken.add(id(x))
     parameters = [
-        pt.cast(pt.broadcast_to(own, base.shape if prior else frame.shape), "float64").flatten()
-        for own in (theta, shape)
+        pt.cast(pt.broadcast_to(parameter, base.shape if prior else frame.shape), "float64").flatten()
+        for parameter in (theta, shape)
     ]
     others: Sequence[Any] = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     unknown = [rv for rv in others if id(rv) not in taken and depends(model, rv, value)]

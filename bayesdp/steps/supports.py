@@ -144,20 +144,21 @@ def _number(model: pm.Model, variable: Any) -> npt.NDArray[Any] | None:
 
 def at_random_points(model: pm.Model, parameter: Any) -> Floats | None:
     """A parameter at random points of the variables, shape (points, *shape); None where that says nothing of other points."""
-    variables = [own for own in model.basic_RVs if own in set(ancestors([parameter], blockers=model.basic_RVs))]
-    if any(own.dtype in discrete_dtypes for own in variables) or not _analytic(parameter, variables):
+    near = set(ancestors([parameter], blockers=model.basic_RVs))
+    variables = [rv for rv in model.basic_RVs if rv in near]
+    if any(rv.dtype in discrete_dtypes for rv in variables) or not _analytic(parameter, variables):
         return None
     [expression] = model.replace_rvs_by_values([parameter])
     used = set(ancestors([expression]))
-    inputs = [own for own in model.value_vars if own in used]
+    inputs = [variable for variable in model.value_vars if variable in used]
     # As the kernel will see it: of log(exp(x)) and log(1 - sigmoid(x)) it sees x.
     function = pytensor.function(inputs, expression, mode=get_mode("FAST_COMPILE").including("stabilize"))
     start, rng = model.initial_point() if inputs else {}, np.random.default_rng(0)
     found = []
     with np.errstate(all="ignore"):
         for _ in range(_POINTS if inputs else 1):
-            point = [start[own.name] + rng.normal(size=start[own.name].shape) for own in inputs]
-            found.append(function(*(own.astype(by.dtype) for own, by in zip(point, inputs, strict=True))))
+            point = [start[variable.name] + rng.normal(size=start[variable.name].shape) for variable in inputs]
+            found.append(function(*(variable.astype(by.dtype) for variable, by in zip(point, inputs, strict=True))))
     return None if np.isnan(found).any() else np.asarray(found, dtype=np.float64)
 
 
@@ -180,8 +181,9 @@ def _nodes_between(leaves: Collection[Any], variable: Any) -> list[Any]:
 
     def reached(each: Any) -> bool:
         if each not in depending:
-            depending[each] = each.owner is not None and any([reached(own) for own in each.owner.inputs])
-            if depending[each]:
+            parts = [] if each.owner is None else [reached(part) for part in each.owner.inputs]
+            depending[each] = any(parts)
+            if any(parts):
                 found.append(each.owner)
         return depending[each]
 
@@ -339,5 +341,5 @@ def _of_counts(op: CanonicalOfCountsRV) -> bool:
 def _finite(variable: Any, x: Any) -> bool:
     """Whether a variable is finite whatever the counts: made of sums and multiples of them."""
     nodes = _nodes_between([x], variable)
-    divided = [own.inputs[1] for own in nodes if isinstance(getattr(own.op, "scalar_op", None), scalar.TrueDiv)]
-    return all(_is_one_of(own, _LINEAR, _LINEAR_SCALARS) for own in nodes) and x not in ancestors(divided)
+    divided = [node.inputs[1] for node in nodes if isinstance(getattr(node.op, "scalar_op", None), scalar.TrueDiv)]
+    return all(_is_one_of(node, _LINEAR, _LINEAR_SCALARS) for node in nodes) and x not in ancestors(divided)
