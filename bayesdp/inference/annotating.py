@@ -31,7 +31,7 @@ from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.observed import continuous_tables, releases_of, warn_replaced
 from bayesdp.release import Release
 from bayesdp.steps.fiber_gibbs import ENDS
-from bayesdp.steps.reading import exact_fiber, kernel_target, movement, read_model
+from bayesdp.steps.reading import exact_fiber, kernel_target, movement, possible, read_model
 from bayesdp.storage import compress_draws
 
 type Ints = npt.NDArray[np.int64]
@@ -251,17 +251,11 @@ def at_rest(model: pm.Model, name: str, draws: xr.DataArray, free: Mask) -> Mask
     for cell in still:
         one, count = np.arange(rest.size) == cell, int(flat[0, 0, cell])
         ways = ((table + k * one for k in range(1, reach + 1) for table in chain) for chain in tables)
-        rest[cell] = not count and all(any(_possible(target, table) for table in chain) for chain in ways)
+        rest[cell] = not count and all(any(possible(target, table) for table in chain) for chain in ways)
         rest[cell] |= rest.size <= EXACT_CELLS and not _elsewhere(target, one, count)
         if not rest[cell]:
             break
     return rest.reshape(free.shape)
-
-
-def _possible(target: Target, table: Ints) -> bool:
-    """Whether exact answers and laws allow a table."""
-    inside, gaps = target.fiber.contains(table.reshape(target.fiber.frame.shape)), target.gaps
-    return inside and (gaps is None or not (gaps.met(table).size or gaps.further(table)))
 
 
 def _elsewhere(target: Target, one: Mask, count: int) -> bool:

@@ -246,7 +246,7 @@ def observe_continuous(release: Release, x: Any) -> None:
             "answers into one Release and pass it to ContinuousCounts"
         )
     data = [observe_noisy(model, measured, x) for measured in release.measurements]
-    remember(model, release, x, {published.name: published.get_value() for published in data})
+    remember(model, release, x.name, {published.name: published.get_value() for published in data})
 
 
 def _kind(base: Any) -> str:

@@ -45,19 +45,22 @@ type Observed = tuple[str, Release, dict[str, npt.NDArray[np.float64]]]
 _ATTRIBUTE = "_bayesdp_releases"
 
 
-def remember(model: pm.Model, release: Release, x: Any, published: Mapping[str, npt.NDArray[np.float64]]) -> None:
-    """Add to the model's list that `x` was observed through `release`, with the names and values of its ``pm.Data``."""
-    setattr(model, _ATTRIBUTE, (*observed_by(model), (x.name, release, dict(published))))
+def remember(
+    model: pm.Model,
+    release: Release,
+    name: str,
+    published: Mapping[str, npt.NDArray[np.float64]],
+    replaces: Observed | None = None,
+) -> None:
+    """Note in the model through which release a table was observed, with the names and values of its ``pm.Data``."""
+    entry, known = (name, release, dict(published)), observed_by(model)
+    found = (*known, entry) if replaces is None else tuple(entry if one is replaces else one for one in known)
+    setattr(model, _ATTRIBUTE, found)
 
 
 def observed_by(model: pm.Model) -> tuple[Observed, ...]:
     """All that a model has observed, with the numbers that it was observed with; empty for copies made by PyMC."""
     return tuple(getattr(model, _ATTRIBUTE, ()))
-
-
-def replace_observed(model: pm.Model, old: Observed, new: Observed) -> None:
-    """Replace an entry in the model's list of what it has observed."""
-    setattr(model, _ATTRIBUTE, tuple(new if entry is old else entry for entry in observed_by(model)))
 
 
 def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
@@ -179,12 +182,6 @@ def remember_continuous(model: pm.Model, name: str, table: Any) -> None:
 def continuous_tables(model: pm.Model) -> dict[str, Any]:
     """The tables of continuous counts of a model (`ContinuousTable`), by name. Empty for copies of a model made by PyMC."""
     return dict(getattr(model, _CONTINUOUS, {}))
-
-
-def is_continuous(x: Any, model: pm.Model) -> bool:
-    """Whether a variable is a table of continuous counts of the model."""
-    table = continuous_tables(model).get(getattr(x, "name", None) or "")
-    return table is not None and table.variable is x
 
 
 def warn_replaced(model: pm.Model) -> None:

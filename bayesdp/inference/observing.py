@@ -27,13 +27,11 @@ from bayesdp.inference.observed import (
     answer_dims,
     continuous_tables,
     free_name,
-    is_continuous,
     observe_noisy,
     observed_by,
     observed_once,
     releases_of,
     remember,
-    replace_observed,
     shape_of,
 )
 from bayesdp.measurements import Exact, Measured, described
@@ -114,7 +112,8 @@ def observe(release: Release, x: Any) -> None:
         joint_release([*earlier, release]) if earlier else release
     )  # they fit together, and no noise is counted twice
     warn_of_law(joint.law_check)
-    if is_continuous(x, model):
+    table = continuous_tables(model).get(getattr(x, "name", None) or "")
+    if table is not None and table.variable is x:
         observe_continuous(release, x)
         return
     _check_counts(release, x, model)
@@ -124,7 +123,7 @@ def observe(release: Release, x: Any) -> None:
     data = [observe_noisy(model, measured, x) for measured in release.measurements]
     _observe_same_records(model, x, release.measurements, data)
     data += [_observe_exact(model, exact, x) for exact in release.exact]
-    remember(model, release, x, {published.name: published.get_value() for published in data})
+    remember(model, release, x.name, {published.name: published.get_value() for published in data})
 
 
 def _check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
@@ -268,7 +267,7 @@ def _observe_statistics(release: Release, statistic: Any) -> None:
         variable = pm.Deterministic(name, variable, dims=_dims(release, name, model) if variable.ndim else None)
     located = pt.reshape(variable, release.frame.shape)
     data = [observe_noisy(model, measured, located) for measured in release.measurements]
-    remember(model, release, variable, {published.name: published.get_value() for published in data})
+    remember(model, release, variable.name, {published.name: published.get_value() for published in data})
 
 
 def _dims(release: Release, name: str, model: pm.Model) -> tuple[str, ...]:
@@ -371,7 +370,7 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
         for (data, before), new in zip(published.items(), numbers, strict=True)
     }
     pm.set_data(values, model=model)
-    replace_observed(model, entry, (name, release, values))
+    remember(model, release, name, values, replaces=entry)
 
 
 def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Observed:

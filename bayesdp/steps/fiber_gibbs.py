@@ -31,7 +31,7 @@ from bayesdp.steps.base import (
     moved_into_support,
 )
 from bayesdp.steps.count_chains import LineChain, SweepChain
-from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, read_model, said_of
+from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, possible, read_model, said_of
 from bayesdp.steps.telling import told_while_compiling, warn_slow_rates
 
 type Floats = npt.NDArray[np.float64]
@@ -341,17 +341,14 @@ class CountTable(KernelTable):
         self._recorded = None
         self.chain.reseed(rng)
         self.refresh(point)
-        given = np.asarray(point[self.name], dtype=np.int64)
-        fiber, gaps = self.target.fiber, self.target.gaps
-        inside = bool(np.all(given.reshape(-1) <= self.chain.upper)) and fiber.contains(given)
-        inside = inside and (gaps is None or not (gaps.met(given.reshape(-1)).size or gaps.further(given.reshape(-1))))
-        constrained = bool(len(fiber.system.names) or fiber.system.fixed.any())
-        if inside and constrained:
-            self.chain.begin(given.reshape(-1), scatter=False)
+        given, system = np.asarray(point[self.name], dtype=np.int64).reshape(-1), self.target.fiber.system
+        inside = bool(np.all(given <= self.chain.upper)) and possible(self.target, given)
+        if inside and (len(system.names) or system.fixed.any()):
+            self.chain.begin(given, scatter=False)
         elif self.sweeps is not None:
             self.sweeps.begin_apart(rng)
         else:
-            start = given.reshape(-1) if inside else self._first_table()
+            start = given if inside else self._first_table()
             self.chain.begin(start, scatter=True)
             if self._log_density(point) == -np.inf:
                 # Scattering has left what the rest of the model allows; the start itself may be inside.

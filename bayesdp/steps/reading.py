@@ -272,6 +272,12 @@ def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) 
     )
 
 
+def possible(target: Target, table: npt.NDArray[np.int64]) -> bool:
+    """Whether exact answers, limits and laws allow a flat table."""
+    inside, gaps = target.fiber.contains(table.reshape(target.fiber.frame.shape)), target.gaps
+    return inside and (gaps is None or not (gaps.met(table).size or gaps.further(table)))
+
+
 def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
     """The hierarchy as which a table is moved; None for the moves of tables in general.
 

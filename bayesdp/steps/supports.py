@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -320,22 +319,14 @@ def restricting(model: pm.Model, variable: Any, x: Any) -> str:
     return f"which tables the law of {variable.name} allows is not known"
 
 
-@singledispatch
 def _full_support(op: Any) -> bool:
     """Whether a law states that its density is positive on the whole line, whatever the location."""
+    if isinstance(op, CanonicalOfCountsRV):  # a bounded support has become limits of the fiber (`KernelTerm.reach`)
+        return True
+    if isinstance(op, CanonicalNoiseRV):
+        return math.isinf(op.noise.support()[1])
     law_type = getattr(op, "law_type", None)
     return law_type is not None and law_type.full_support
-
-
-@_full_support.register
-def _of_canonical(op: CanonicalNoiseRV) -> bool:
-    return math.isinf(op.noise.support()[1])
-
-
-@_full_support.register
-def _of_counts(op: CanonicalOfCountsRV) -> bool:
-    """Canonical noise of answers about counts: its bounded support has become limits of the fiber (`KernelTerm.reach`)."""
-    return True
 
 
 def _finite(variable: Any, x: Any) -> bool:
