@@ -255,7 +255,7 @@ def _window_term(rv: Any, law: NoiseLaw, about: Published) -> KernelTerm | None:
     lower = np.where(np.isneginf(windows.below), windows.low, -UNBOUNDED)
     upper = np.where(np.isneginf(windows.above), windows.low + windows.length - 1, UNBOUNDED)
     ending = (lower > -UNBOUNDED) | (upper < UNBOUNDED)
-    reach = None
+    reach: Reach | None = None
     if ending.any():
         lower, upper = lower[ending], upper[ending]
         why = [f", which {_said(low, high)} can lead to" for low, high in zip(lower, upper, strict=True)]
@@ -284,7 +284,8 @@ def _tulap(op: TulapRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Kerne
     epsilon, delta = rv.owner.inputs[3:5]
     if about is None or _is_free(model, [delta]):
         return None
-    cut, reach = np.broadcast_to(value_of(delta), about.shape).reshape(-1), None
+    cut = np.broadcast_to(value_of(delta), about.shape).reshape(-1)
+    reach: Reach | None = None
     if cut.any():
         if _is_free(model, [epsilon]):
             return None

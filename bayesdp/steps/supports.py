@@ -176,7 +176,8 @@ def _analytic(variable: Any, leaves: Collection[Any]) -> bool:
 
 def _nodes_between(leaves: Collection[Any], variable: Any) -> list[Any]:
     """The operations by which a variable depends on others."""
-    found, depending = [], dict.fromkeys(leaves, True)
+    found: list[Any] = []
+    depending = dict.fromkeys(leaves, True)
 
     def reached(each: Any) -> bool:
         if each not in depending:
