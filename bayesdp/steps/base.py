@@ -90,11 +90,19 @@ class KernelTable:
     """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
-    generator: npt.NDArray[np.uint64]  # state of the kernel's generator, in place
-    value: Ints  # the table as it stands, a copy
     _rest: (
         Callable[[Point, Ints], float] | None
-    )  # log-density of what depends on the table beside what its kernel knows
+    )  # log-density of what depends on the table and its kernel does not know
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+        raise NotImplementedError
+
+    @property
+    def value(self) -> Ints:
+        """The table as it stands, a copy."""
+        raise NotImplementedError
 
     @property
     def exact_conditional(self) -> bool:

@@ -301,7 +301,7 @@ def _tulap(op: TulapRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Kerne
 
 def reach_of_unknown(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Reach | None:
     """The true answers that bounded noise leaves possible, for a variable that the kernel leaves to the compiled log-density."""
-    op = getattr(rv.owner, "op", None)
+    op: Any = getattr(rv.owner, "op", None)
     about = published(model, rv, x, frame) if isinstance(op, CanonicalOfCountsRV) else None
     return None if about is None else _ends_of(rv, about, [(op.noise, np.ones(about.values.size, dtype=np.bool_))])
 
