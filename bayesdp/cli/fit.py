@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayesdp.inference.interrupt import StopOnCtrlC
-    from bayesdp.inference.keeping import Drawn
+    from bayesdp.inference.sampling import Drawn
     from bayesdp.release import Release
 
 _TEXT = """\
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
     from bayesdp.cli.resuming import holds_some, kept, partial, put_away, say_kept
-    from bayesdp.inference.keeping import diagnosed
+    from bayesdp.inference.sampling import diagnosed
     from bayesdp.storage import write_draws, write_draws_somewhere
 
     asked = _asked(model, args)
@@ -159,7 +159,7 @@ def _drawn(
     model: pm.Model, asked: Mapping[str, Any], stop: StopOnCtrlC, journal: Mapping[str, Any], args: argparse.Namespace
 ) -> Drawn:
     """Draw; if something fails afterwards, as for want of memory, save the draws, unless it is they that are wrong."""
-    from bayesdp.inference.keeping import drawn
+    from bayesdp.inference.sampling import drawn
     from bayesdp.storage import write_draws_somewhere
 
     try:

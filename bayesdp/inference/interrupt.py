@@ -1,11 +1,13 @@
-"""Ctrl-C during sampling and after it: stop, and keep what was drawn."""
+"""What ends a run early, or what follows it: Ctrl-C and errors do not lose what was drawn, and the draws say so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self
+
+import xarray as xr
 
 from bayesdp._interrupts import handled, tell
 from bayesdp.steps import stop_request
@@ -25,24 +27,13 @@ class StopOnCtrlC:
 
     The same goes for other signals that mean an interrupt (SIGTERM for the command line). Where Ctrl-C already means
     something of the user's own, or outside the main thread, nothing is changed.
-
-    Attributes
-    ----------
-    pressed : bool
-        Whether there was an interrupt that this context has kept from its caller.
-    interrupted : bool
-        Whether sampling was ended early.
-    given_up : bool
-        Whether nothing is to be kept.
-    skipping : bool
-        Whether what can be left out is: there was an interrupt when no more draws were made.
     """
 
     def __init__(self) -> None:
-        self.pressed = False
-        self.interrupted = False
-        self.given_up = False
-        self.skipping = False
+        self.pressed = False  # whether there was an interrupt that this context has kept from its caller
+        self.interrupted = False  # whether sampling was ended early
+        self.given_up = False  # whether nothing is to be kept
+        self.skipping = False  # whether what can be left out is: there was an interrupt when no more draws were made
         self._drawing = False  # whether PyMC makes draws, and would keep them
         self._over = False  # whether no more draws are made
         self._at_once = False  # whether the first one is raised in the middle of a draw
@@ -108,3 +99,22 @@ class StopOnCtrlC:
             self.pressed = self.skipping = True
             return False
         return True
+
+
+def note_run(tree: xr.DataTree, *, resumed: int, interrupted: bool) -> None:
+    """Write how a run went into the attributes of its draws: how often it was resumed, if ever, and whether Ctrl-C ended it early."""
+    if resumed:
+        tree.attrs["resumed"] = resumed
+    if interrupted:
+        tree.attrs["interrupted"] = 1
+
+
+@contextmanager
+def attach_draws(tree: xr.DataTree) -> Iterator[None]:
+    """Put the draws into the attribute `draws` of any error, so that they are not lost."""
+    try:
+        yield
+    except Exception as error:
+        setattr(error, "draws", tree)  # noqa: B010  # no attribute that a type checker could know
+        error.add_note("What was drawn is not lost: it is in the attribute `draws` of this error.")
+        raise

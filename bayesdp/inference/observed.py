@@ -25,28 +25,10 @@ from bayesdp.release import Release
 
 
 def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: bool = False) -> Release:
-    """The release without answers that it, or an earlier release, has before, under laws that give one cell one value.
-
-    Parameters
-    ----------
-    release : Release
-    earlier : sequence of Release
-        Observed before, of the same table.
-    quiet : bool
-        Whether nothing is said, because it was said before.
-
-    Returns
-    -------
-    Release
-        The same one where nothing is there twice.
-
-
-    Warns
-    -----
-    CountedOnceWarning
-    """
-    exact = [part for own in (*earlier, release) for part in own.exact]
-    before = [measured for own in earlier for measured in own.measurements]
+    """The release without answers that it, or an earlier one of its table, has before, under laws that give one cell one value."""
+    # `quiet`: nothing is said, because it was said before.
+    exact = [part for observed in (*earlier, release) for part in observed.exact]
+    before = [measured for observed in earlier for measured in observed.measurements]
     measurements, said = counted_once(release.measurements, before, exact)
     if said is None:
         return release
@@ -63,19 +45,22 @@ type Observed = tuple[str, Release, dict[str, npt.NDArray[np.float64]]]
 _ATTRIBUTE = "_bayesdp_releases"
 
 
-def remember(model: pm.Model, release: Release, x: Any, published: Mapping[str, npt.NDArray[np.float64]]) -> None:
-    """Add to the model's list that `x` was observed through `release`, with the names and values of its ``pm.Data``."""
-    setattr(model, _ATTRIBUTE, (*observed_by(model), (x.name, release, dict(published))))
+def remember(
+    model: pm.Model,
+    release: Release,
+    name: str,
+    published: Mapping[str, npt.NDArray[np.float64]],
+    replaces: Observed | None = None,
+) -> None:
+    """Note in the model through which release a table was observed, with the names and values of its ``pm.Data``."""
+    entry, known = (name, release, dict(published)), observed_by(model)
+    found = (*known, entry) if replaces is None else tuple(entry if one is replaces else one for one in known)
+    setattr(model, _ATTRIBUTE, found)
 
 
 def observed_by(model: pm.Model) -> tuple[Observed, ...]:
     """All that a model has observed, with the numbers that it was observed with; empty for copies made by PyMC."""
     return tuple(getattr(model, _ATTRIBUTE, ()))
-
-
-def replace_observed(model: pm.Model, old: Observed, new: Observed) -> None:
-    """Replace an entry in the model's list of what it has observed."""
-    setattr(model, _ATTRIBUTE, tuple(new if entry is old else entry for entry in observed_by(model)))
 
 
 def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
@@ -100,7 +85,7 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
         return None
     found: dict[str, npt.NDArray[np.float64]] = {}
     for (_, observed, published), release in zip(noted, releases, strict=True):
-        mine, theirs = (_parts(own) for own in (observed, observed_once(release, quiet=True)))
+        mine, theirs = (_parts(one) for one in (observed, observed_once(release, quiet=True)))
         if not set(mine) <= set(theirs):
             return None
         # In the order of the release: first what was measured, then what is exact.
@@ -125,16 +110,8 @@ def _parts(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]
 
 
 def shape_of(variable: Any) -> tuple[int, ...]:
-    """The shape of a variable, from the model's data and constants.
-
-    Worked out in Python: to compile a function for it would take most of the time of `observe`.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> shape_of(pm.Poisson.dist(2.0, shape=(3, 4)))
-    (3, 4)
-    """
+    """The shape of a variable, from the model's data and constants."""
+    # Worked out in Python: to compile a function for it would take most of the time of `observe`.
     return tuple(int(n) for n in variable.shape.eval(mode="FAST_COMPILE"))
 
 
@@ -207,7 +184,26 @@ def continuous_tables(model: pm.Model) -> dict[str, Any]:
     return dict(getattr(model, _CONTINUOUS, {}))
 
 
-def is_continuous(x: Any, model: pm.Model) -> bool:
-    """Whether a variable is a table of continuous counts of the model."""
-    table = continuous_tables(model).get(getattr(x, "name", None) or "")
-    return table is not None and table.variable is x
+def warn_replaced(model: pm.Model) -> None:
+    """Warn of releases whose numbers were replaced by hand, which the result leaves out."""
+    current = {id(release) for _, release in releases_of(model)}
+    for name, release, published in observed_by(model):
+        if id(release) not in current:
+            warnings.warn(
+                f"numbers of the release of {name} ({', '.join(published)}) were replaced by pm.set_data: the result has no group "
+                "for that release and no guarantee. bayesdp.set_release(model, release) replaces them with both",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def warn_unobserved(model: pm.Model) -> None:
+    """Warn of continuous counts whose noisy numbers were never observed."""
+    known = {name for name, _, _ in observed_by(model)}
+    for name in continuous_tables(model).keys() - known:
+        warnings.warn(
+            f"nothing noisy was observed of {name}: its posterior knows the exact answers only; call "
+            f"bayesdp.observe(release, {name})",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,7 +1,7 @@
-"""Put a release into a PyMC model.
+"""Put a release into a PyMC model, or another one in its place; a first table for it.
 
-That answers about the same records have one perturbation, as a variable of a model that observes them.
-Releases of statistics in a PyMC model: the second argument of `observe` is then the statistic itself.
+Answers about the same records have one perturbation: a variable of the model says so. The second argument of `observe` is the
+statistic itself where a release is about statistics.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
 from pytensor.graph.traversal import ancestors
 
 from bayesdp.composition import joint_release
@@ -19,9 +21,11 @@ from bayesdp.consistency import warn_of_law
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswers, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
-from bayesdp.inference.continuous import is_continuous, observe_continuous
+from bayesdp.inference.continuous import observe_continuous
 from bayesdp.inference.observed import (
+    Observed,
     answer_dims,
+    continuous_tables,
     free_name,
     observe_noisy,
     observed_by,
@@ -34,109 +38,6 @@ from bayesdp.measurements import Exact, Measured, described
 from bayesdp.mechanisms.element_labels import variables_of
 from bayesdp.noise.base import shared_laws
 from bayesdp.release import Release
-
-
-def observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measured], data: Sequence[Any]) -> None:
-    """Add the term of answers about the same records, where two answers may be; releases observed before are part of it."""
-    # `x`: the counts. `measurements`: that the model has just observed. `data`: their published numbers.
-    known = [
-        (measured, model[name])
-        for variable, release, published in observed_by(model)
-        if variable == x.name and release.about == "counts"
-        for measured, name in zip(release.measurements, published, strict=False)
-    ]
-    pairs = [*known, *zip(measurements, data, strict=True)]
-    laws = shared_laws([(measured.law, measured.query) for measured, _ in pairs])
-    parts = []
-    for (measured, numbers), shared in zip(pairs, laws, strict=True):
-        published = ~measured.unmeasured.reshape(-1)
-        own = np.where(published, shared, 0)
-        parts.append((SharedPart(measured.query, measured.law, published, own), numbers))
-    parts = [(part, numbers) for part, numbers in parts if part.shared.any()]
-    before = {id(numbers) for _, numbers in known}
-    count = sum(id(numbers) in before for _, numbers in parts)
-    if count == len(parts) or not _overlap([part for part, _ in parts]):
-        return
-    SameRecords(
-        free_name(model, "same_records"),
-        x,
-        [
-            *(numbers for _, numbers in parts),
-            *(rows for part, _ in parts if (rows := rows_of(model, part.law)) is not None),
-        ],
-        parts=[part for part, _ in parts],
-        known=count if _overlap([part for part, _ in parts[:count]]) else 0,
-        observed=np.int64(0),
-    )
-
-
-def _overlap(parts: Sequence[SharedPart]) -> bool:
-    """Whether two answers under one law have a cell in common."""
-    seen: Mapping[int, Any] = {}
-    for part in parts:
-        for law in np.unique(part.shared[part.shared > 0]).tolist():
-            often = np.asarray(part.query.matrix[np.flatnonzero(part.shared == law)].sum(axis=0)).reshape(-1)
-            seen = {**seen, law: seen.get(law, 0) + often}
-    return any(bool(np.any(often > 1)) for often in seen.values())
-
-
-def observe_statistics(release: Release, statistic: Any) -> None:
-    """Add the noisy part of a release of statistics to the current model."""
-    # `release`: about statistics. `statistic`, shape `(*frame)`: the confidential statistics as a function of the parameters of the
-    # model; of a single one without a name, a scalar; of a covariance matrix, its elements or the matrix, of which the upper
-    # triangle is taken. One that is no variable of the model becomes one, `pm.Deterministic("true_statistic", ...)`, so that its
-    # posterior is recorded.
-    model = pm.modelcontext(None)
-    if any(own == release for _, own, _ in observed_by(model)):
-        raise ValueError(
-            "release has been observed already: its noisy numbers are data of this model, and would count twice. If a notebook "
-            "cell was run again, build the model anew in it"
-        )
-    variable = _located(release, statistic, model)
-    name = getattr(variable, "name", None)
-    if name is None or model.named_vars.get(name) is not variable:
-        name = free_name(model, "true_statistic")
-        variable = pm.Deterministic(name, variable, dims=_dims(release, name, model) if variable.ndim else None)
-    located = pt.reshape(variable, release.frame.shape)
-    data = [observe_noisy(model, measured, located) for measured in release.measurements]
-    remember(model, release, variable, {published.name: published.get_value() for published in data})
-
-
-def _dims(release: Release, name: str, model: pm.Model) -> tuple[str, ...]:
-    """Dimensions of a statistic: those of the release, unless the model has other labels of them."""
-    found = []
-    for dim, labels in release.coords.items():
-        own = dim if dim not in model.coords or tuple(model.coords[dim]) == tuple(labels) else f"{name}_{dim}"
-        model.add_coord(own, labels)
-        found.append(own)
-    return tuple(found)
-
-
-def _located(release: Release, statistic: Any, model: pm.Model) -> Any:
-    """The statistic as a tensor of the right shape that depends on the model."""
-    try:
-        variable = pt.as_tensor_variable(statistic)
-    except (TypeError, NotImplementedError):
-        raise TypeError(f"statistic must be a function of variables of the model, got {statistic!r}") from None
-    if not set(model.basic_RVs) & set(ancestors([variable])):
-        raise TypeError(
-            "statistic must be a function of variables of the current model, such as successes / 50, but none of them enters it"
-        )
-    shape = release.frame.shape
-    wanted = [shape, ()] if release.frame.size == 1 else [shape]
-    given = shape_of(variable)
-    names = variables_of(release.frame)
-    if names is not None:
-        square = (len(names), len(names))
-        if given == square:
-            return variable[np.triu_indices(len(names))]
-        wanted.append(square)
-    if given not in wanted:
-        raise ValueError(
-            f"statistic must have shape {' or '.join(map(str, wanted))}, as the release has {np.prod(shape)} statistics, got {given}"
-        )
-    return variable
-
 
 _NEVER_BY_CHANCE = 4
 """From so many equal noisy answers on, two measurements are taken for the same draw of noise; fewer may agree by chance."""
@@ -198,7 +99,7 @@ def observe(release: Release, x: Any) -> None:
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     if release.about == "statistics":
-        observe_statistics(release, x)
+        _observe_statistics(release, x)
         return
     model = pm.modelcontext(None)
     release = observed_once(release)
@@ -211,20 +112,21 @@ def observe(release: Release, x: Any) -> None:
         joint_release([*earlier, release]) if earlier else release
     )  # they fit together, and no noise is counted twice
     warn_of_law(joint.law_check)
-    if is_continuous(x, model):
+    table = continuous_tables(model).get(getattr(x, "name", None) or "")
+    if table is not None and table.variable is x:
         observe_continuous(release, x)
         return
     _check_counts(release, x, model)
     fiber = joint.fiber
     fiber.find_point()
-    check_bounded(fiber, release, x)
+    _check_bounded(fiber, release, x)
     data = [observe_noisy(model, measured, x) for measured in release.measurements]
-    observe_same_records(model, x, release.measurements, data)
+    _observe_same_records(model, x, release.measurements, data)
     data += [_observe_exact(model, exact, x) for exact in release.exact]
-    remember(model, release, x, {published.name: published.get_value() for published in data})
+    remember(model, release, x.name, {published.name: published.get_value() for published in data})
 
 
-def check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
+def _check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
     """Check that flat counts have finitely many tables."""
     if _is_flat(x):
         _, upper = fiber.bounds()
@@ -300,3 +202,267 @@ def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> Any:
     data = pm.Data(f"{name}_published", values.astype(np.float64), dims=dims)
     ExactAnswers(name, x, query=exact.query, sign=exact.sign, observed=data, dims=dims)
     return data
+
+
+def _observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measured], data: Sequence[Any]) -> None:
+    """Add the term of answers about the same records, where two answers may be; releases observed before are part of it."""
+    # `x`: the counts. `measurements`: that the model has just observed. `data`: their published numbers.
+    known = [
+        (measured, model[name])
+        for variable, release, published in observed_by(model)
+        if variable == x.name and release.about == "counts"
+        for measured, name in zip(release.measurements, published, strict=False)
+    ]
+    pairs = [*known, *zip(measurements, data, strict=True)]
+    laws = shared_laws([(measured.law, measured.query) for measured, _ in pairs])
+    parts = []
+    for (measured, numbers), shared in zip(pairs, laws, strict=True):
+        published = ~measured.unmeasured.reshape(-1)
+        law_of = np.where(published, shared, 0)
+        parts.append((SharedPart(measured.query, measured.law, published, law_of), numbers))
+    parts = [(part, numbers) for part, numbers in parts if part.shared.any()]
+    before = {id(numbers) for _, numbers in known}
+    count = sum(id(numbers) in before for _, numbers in parts)
+    if count == len(parts) or not _overlap([part for part, _ in parts]):
+        return
+    SameRecords(
+        free_name(model, "same_records"),
+        x,
+        [
+            *(numbers for _, numbers in parts),
+            *(rows for part, _ in parts if (rows := rows_of(model, part.law)) is not None),
+        ],
+        parts=[part for part, _ in parts],
+        known=count if _overlap([part for part, _ in parts[:count]]) else 0,
+        observed=np.int64(0),
+    )
+
+
+def _overlap(parts: Sequence[SharedPart]) -> bool:
+    """Whether two answers under one law have a cell in common."""
+    seen: Mapping[int, Any] = {}
+    for part in parts:
+        for law in np.unique(part.shared[part.shared > 0]).tolist():
+            often = np.asarray(part.query.matrix[np.flatnonzero(part.shared == law)].sum(axis=0)).reshape(-1)
+            seen = {**seen, law: seen.get(law, 0) + often}
+    return any(bool(np.any(often > 1)) for often in seen.values())
+
+
+def _observe_statistics(release: Release, statistic: Any) -> None:
+    """Add the noisy part of a release of statistics to the current model."""
+    # `release`: about statistics. `statistic`, shape `(*frame)`: the confidential statistics as a function of the parameters of the
+    # model; of a single one without a name, a scalar; of a covariance matrix, its elements or the matrix, of which the upper
+    # triangle is taken. One that is no variable of the model becomes one, `pm.Deterministic("true_statistic", ...)`, so that its
+    # posterior is recorded.
+    model = pm.modelcontext(None)
+    if any(observed == release for _, observed, _ in observed_by(model)):
+        raise ValueError(
+            "release has been observed already: its noisy numbers are data of this model, and would count twice. If a notebook "
+            "cell was run again, build the model anew in it"
+        )
+    variable = _located(release, statistic, model)
+    name = getattr(variable, "name", None)
+    if name is None or model.named_vars.get(name) is not variable:
+        name = free_name(model, "true_statistic")
+        variable = pm.Deterministic(name, variable, dims=_dims(release, name, model) if variable.ndim else None)
+    located = pt.reshape(variable, release.frame.shape)
+    data = [observe_noisy(model, measured, located) for measured in release.measurements]
+    remember(model, release, variable.name, {published.name: published.get_value() for published in data})
+
+
+def _dims(release: Release, name: str, model: pm.Model) -> tuple[str, ...]:
+    """Dimensions of a statistic: those of the release, unless the model has other labels of them."""
+    found = []
+    for dim, labels in release.coords.items():
+        chosen = dim if dim not in model.coords or tuple(model.coords[dim]) == tuple(labels) else f"{name}_{dim}"
+        model.add_coord(chosen, labels)
+        found.append(chosen)
+    return tuple(found)
+
+
+def _located(release: Release, statistic: Any, model: pm.Model) -> Any:
+    """The statistic as a tensor of the right shape that depends on the model."""
+    try:
+        variable = pt.as_tensor_variable(statistic)
+    except (TypeError, NotImplementedError):
+        raise TypeError(f"statistic must be a function of variables of the model, got {statistic!r}") from None
+    if not set(model.basic_RVs) & set(ancestors([variable])):
+        raise TypeError(
+            "statistic must be a function of variables of the current model, such as successes / 50, but none of them enters it"
+        )
+    shape = release.frame.shape
+    wanted = [shape, ()] if release.frame.size == 1 else [shape]
+    given = shape_of(variable)
+    names = variables_of(release.frame)
+    if names is not None:
+        square = (len(names), len(names))
+        if given == square:
+            return variable[np.triu_indices(len(names))]
+        wanted.append(square)
+    if given not in wanted:
+        raise ValueError(
+            f"statistic must have shape {' or '.join(map(str, wanted))}, as the release has {np.prod(shape)} statistics, got {given}"
+        )
+    return variable
+
+
+def set_release(model: pm.Model, release: Release, *, replaces: Release | None = None) -> None:
+    """Replace the published numbers of a model by those of another release of the same kind.
+
+    The model keeps its graph, so that nothing is compiled anew where PyMC keeps compiled functions. `bayesdp.sample` then puts the
+    new release and its guarantee beside the posterior.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        That has called `bayesdp.observe`; not a copy that PyMC has made of it.
+    release : Release
+        With the same labels, and part by part the same queries, noise laws with their scales, unmeasured answers, and signs
+        of the exact answers. Only the published numbers may differ.
+    replaces : Release, optional
+        Which of the observed releases it replaces; needed where the model has observed several of this kind.
+
+    Raises
+    ------
+    TypeError
+        If `release` is not a Release.
+    ValueError
+        If the model has observed no release of this kind, or several; if no table agrees with the new exact answers; for
+        `ContinuousCounts`, if these differ from the old ones, on which the coordinates of the table depend.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> table = bdp.datasets.delinquent_children()
+    >>> mechanism = bdp.LatticeLaplace(bdp.Totals(table), epsilon=0.25)
+    >>> first, second = mechanism.release(table), mechanism.release(table)
+    >>> with pm.Model(coords=first.coords) as model:
+    ...     x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0), dims=first.dims)
+    ...     bdp.observe(first, x)
+    >>> bdp.set_release(model, second)
+    >>> [own == second for _, own in bdp.inference.releases_of(model)]
+    [True]
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    release = observed_once(release, quiet=True)
+    entry = _chosen(model, release, None if replaces is None else observed_once(replaces, quiet=True))
+    name, old, published = entry
+    numbers = [measured.values.reshape(-1)[~measured.unmeasured.reshape(-1)] for measured in release.measurements]
+    tables = continuous_tables(model)
+    if release.about == "statistics":
+        pass  # nothing is exact, and no cell has to be bounded
+    elif name in tables:
+        if release.exact != old.exact:
+            raise ValueError(
+                f"the exact answers of the release differ from those that {name} was made for: ContinuousCounts depends on them. "
+                "Build the model anew"
+            )
+    else:
+        others = [observed for known, observed in releases_of(model) if known == name and observed is not old]
+        fiber = Fiber.of([*release.exact, *(part for other in others for part in other.exact)], release.frame)
+        fiber.find_point()
+        _check_bounded(fiber, release, model[name])
+        numbers += [exact.values.reshape(-1) for exact in release.exact]
+    values: dict[str, npt.NDArray[np.float64]] = {
+        data: new.astype(np.float64).reshape(before.shape)
+        for (data, before), new in zip(published.items(), numbers, strict=True)
+    }
+    pm.set_data(values, model=model)
+    remember(model, release, name, values, replaces=entry)
+
+
+def _chosen(model: pm.Model, release: Release, replaces: Release | None) -> Observed:
+    """The entry of the model that a release is to replace."""
+    entries = observed_by(model)
+    if replaces is not None:
+        entries = tuple(entry for entry in entries if entry[1] == replaces)
+        if len(entries) != 1:
+            raise ValueError(
+                f"replaces must be a release that the model has observed once; it has, {len(entries)} times"
+            )
+    if not entries:
+        raise ValueError(
+            "the model has observed no release that it knows of: call bayesdp.observe first; copies of a model made by PyMC do not "
+            "know theirs, so set the release before copying"
+        )
+    differences = [_difference(old, release) for _, old, _ in entries]
+    fitting = [entry for entry, different in zip(entries, differences, strict=True) if different is None]
+    if len(fitting) > 1:
+        raise ValueError(f"the model has observed {len(fitting)} releases of this kind; say which one with replaces=")
+    if not fitting:
+        raise ValueError(
+            f"release must be of the kind that the model has observed, but {differences[0]}. Build the model anew for it"
+        )
+    return fitting[0]
+
+
+def _difference(old: Release, new: Release) -> str | None:
+    """The first difference that keeps a release from replacing another one, in words; None if there is none."""
+    if new.about != old.about:
+        return f"it is about {new.about}, not {old.about}"
+    if not new.frame.same_cells(old.frame):
+        return f"it is about {new.frame}, not {old.frame}"
+    if len(new.measurements) != len(old.measurements) or len(new.exact) != len(old.exact):
+        return (
+            f"it has {len(new.measurements)} noisy and {len(new.exact)} exact parts, not {len(old.measurements)} and "
+            f"{len(old.exact)}"
+        )
+    for mine, theirs in zip(old.measurements, new.measurements, strict=True):
+        pairs: dict[str, tuple[Any, Any]] = {
+            "noise law": (mine.law, theirs.law),
+            "invariants of the noise": (mine.invariants, theirs.invariants),
+        }
+        if mine.query != theirs.query:
+            return f"it measures {described(theirs.query)}, not {described(mine.query)}"
+        for what, (before, after) in pairs.items():
+            if before != after:
+                return f"the {what} of {described(mine.query)} is {after}, not {before}"
+        if not np.array_equal(mine.unmeasured, theirs.unmeasured):
+            return f"other answers of {described(mine.query)} were not published"
+    for before, after in zip(old.exact, new.exact, strict=True):
+        if (before.query, before.sign) != (after.query, after.sign):
+            return (
+                f"it has {described(after.query)} exactly ({after.sign}), not {described(before.query)} ({before.sign})"
+            )
+    return None
+
+
+def feasible_point(release: Release) -> xr.DataArray:
+    """A table of nonnegative whole numbers with the exact answers of a release, close to its noisy table if it has one.
+
+    Nobody needs it for sampling: the step method finds its own start. It is not an estimate.
+
+    Parameters
+    ----------
+    release : Release
+
+    Returns
+    -------
+    xarray.DataArray of int64
+        With the dimensions of the release.
+
+    Raises
+    ------
+    ValueError
+        If no table has these exact answers; the message names those that cannot all hold.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> county = {"county": ["Alpha", "Beta"]}
+    >>> release = bdp.Release.from_published(
+    ...     county,
+    ...     measured=[bdp.Measured(bdp.Identity(county), [12, -3], bdp.noise.DiscreteGaussian(sigma=5.0))],
+    ...     exact=[bdp.Exact(bdp.Totals(county), 10)],
+    ... )
+    >>> feasible_point(release).values
+    array([10,  0])
+    """
+    guide = None
+    for measured in release.measurements:
+        if measured.query.is_identity:
+            guide = np.where(measured.unmeasured, 0.0, measured.values)
+            break
+    return release.frame.data_array(Fiber.of(release.exact, release.frame).find_point(guide), name="feasible_point")

@@ -1,4 +1,4 @@
-"""Draws from the prior beside a posterior."""
+"""Draws from the prior, and log-likelihoods of published numbers, beside a posterior."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pymc.distributions.shape_utils import change_dist_size
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.type import discrete_dtypes
 
-from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
+from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswersRV, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecordsRV, rows_of
-from bayesdp.inference.continuous import ContinuousTable, continuous_tables
-from bayesdp.inference.observed import observed_by, releases_of
+from bayesdp.inference.continuous import ContinuousTable
+from bayesdp.inference.observed import continuous_tables, observed_by, releases_of
 
 _MOVES_A_SECOND = 1e6
 _SECONDS = 10.0
@@ -54,7 +54,7 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     """
     if not _has_draws(model):
         return False
-    laws = [own.law for _, release in releases_of(model) for own in release.measurements]
+    laws = [measured.law for _, release in releases_of(model) for measured in release.measurements]
     if any(law.support == "counts" and np.isfinite(law.limits[1]) for law in laws):
         return False  # a count of the prior may be larger than the table knows
     moves = 0.0
@@ -116,16 +116,16 @@ def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) 
     tables, numbers = prior["prior"].to_dataset(), prior["prior_predictive"].to_dataset()
     for name, release, published in observed_by(model):
         parts = [
-            (own, numbers[data.removesuffix("_published")].values)
-            for own, data in zip(release.measurements, published, strict=False)
+            (measured, numbers[data.removesuffix("_published")].values)
+            for measured, data in zip(release.measurements, published, strict=False)
         ]
-        for law in {own.law for own, _ in parts if own.law.same_cell_same_value}:
-            mine, rows = [(own, values) for own, values in parts if own.law == law], rows_of(model, law)
+        for law in {measured.law for measured, _ in parts if measured.law.same_cell_same_value}:
+            mine, rows = [(measured, values) for measured, values in parts if measured.law == law], rows_of(model, law)
             for place in np.ndindex(tables[name].shape[:2]):
                 given: Any = law if rows is None else law.given(tables[rows.name].values[place])  # type: ignore[attr-defined]
-                drawn = given.draw_answers(rng, [own.query for own, _ in mine], tables[name].values[place])
-                for (own, values), new in zip(mine, drawn, strict=True):
-                    kept = new.reshape(-1)[~own.unmeasured.reshape(-1)]
+                drawn = given.draw_answers(rng, [measured.query for measured, _ in mine], tables[name].values[place])
+                for (measured, values), new in zip(mine, drawn, strict=True):
+                    kept = new.reshape(-1)[~measured.unmeasured.reshape(-1)]
                     values[place] = kept.reshape(values.shape[2:])
 
 
@@ -136,3 +136,60 @@ def _drawn_base(table: ContinuousTable) -> Any:
     if base.owner.op.ndim_supp == 0:
         base = change_dist_size(base, shape)
     return pt.cast(pt.reshape(base, shape), table.variable.dtype)
+
+
+def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:
+    """Add the group ``log_likelihood`` with the noisy measurements, and without the exact answers.
+
+    ``pm.compute_log_likelihood`` takes all observed variables. The exact answers are one of them, with log-likelihood 0 at every
+    draw: ArviZ then asks which one is meant. With one noisy measurement, ``az.loo`` and ``az.compare`` work without
+    arguments on what this function adds; with several, pass ``var_name``. What leaving out one noisy number means under exact
+    answers is in ``docs/ENTRIES.md``. Under laws that perturb the same records once (cell keys) each number has the log-likelihood
+    that it has by itself: of answers about the same records the sum counts each.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Result of `bayesdp.sample` or ``pm.sample``; changed in place.
+    model : pymc.Model, optional
+        The current one if left out.
+    **kwargs
+        As for ``pm.compute_log_likelihood``.
+
+    Returns
+    -------
+    xarray.DataTree
+        The same tree.
+
+    Raises
+    ------
+    ValueError
+        If the model has no noisy measurement.
+
+    Examples
+    --------
+    >>> import arviz as az
+    >>> import pymc as pm
+    >>> import bayesdp as bdp
+    >>> county = {"county": ["Alpha", "Beta"]}
+    >>> release = bdp.Release.from_published(
+    ...     county,
+    ...     measured=[bdp.Measured(bdp.Identity(county), [30, 80], bdp.noise.DiscreteGaussian(sigma=5.0))],
+    ...     exact=[bdp.Exact(bdp.Totals(county), 100)],
+    ... )
+    >>> with pm.Model(coords=release.coords):
+    ...     x = bdp.FlatCounts("x", dims="county")
+    ...     bdp.observe(release, x)
+    ...     posterior = bdp.sample(draws=200, tune=50, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+    ...     _ = add_log_likelihood(posterior, progressbar=False)
+    >>> list(posterior["log_likelihood"].data_vars)
+    ['noisy']
+    """
+    model = pm.modelcontext(model)
+    noisy = [rv.name for rv in model.observed_RVs if not isinstance(rv.owner.op, ExactAnswersRV | SameRecordsRV)]
+    if not noisy:
+        raise ValueError(
+            "the model has no noisy measurement: exact answers alone have no likelihood to compare models by"
+        )
+    pm.compute_log_likelihood(tree, var_names=noisy, model=model, **kwargs)
+    return tree

@@ -1,28 +1,46 @@
-"""Sample a model; the result has the releases, guarantees and diagnostics beside the draws."""
+"""Sample a model; the result has the releases, guarantees and diagnostics beside the draws.
+
+In two stages, so that what was drawn can be saved before anything else is done with it.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import xarray as xr
+from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
 from bayesdp._interrupts import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tables import RowSpaceNoiseRV
-from bayesdp.inference.annotating import annotate
-from bayesdp.inference.continuous import continuous_tables
-from bayesdp.inference.interrupt import StopOnCtrlC
-from bayesdp.inference.keeping import diagnosed, drawn
+from bayesdp.hierarchies.modes import TiedGroups
+from bayesdp.inference.annotating import Tables, annotate, take_ends, what_holds
+from bayesdp.inference.diagnostics import diagnose, not_diagnosed
+from bayesdp.inference.interrupt import StopOnCtrlC, attach_draws, note_run
 from bayesdp.inference.memory import check_memory
-from bayesdp.inference.replacing import warn_unobserved
+from bayesdp.inference.observed import continuous_tables, warn_unobserved
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.progress import diagnostics_lines
+from bayesdp.inference.runs.running import sampled
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.slow_forms import warn_slow_rates
+from bayesdp.steps.telling import slow_rates_told, warn_slow_rates
 
 __all__ = ["annotate", "prepared", "sample"]
+
+_log = logging.getLogger(__name__)
+
+_A_MOMENT = 2_000_000
+"""Numbers whose diagnostics take about half a second."""
 
 
 def sample(
@@ -204,3 +222,74 @@ def _check_steps(model: pm.Model, given: Iterable[Any]) -> None:
                 "would record tables that break them, or none but its start. Leave the counts out of `step`; FiberGibbs "
                 "is assigned by itself"
             )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The draws of a model."""
+
+    model: pm.Model
+    # Draws, releases, limits of the cells, and in the place of diagnostics the reason why there are none yet: all that a file needs.
+    tree: xr.DataTree
+    # For each table, which cells have one possible value, or are at rest; None if Ctrl-C interrupted working that out.
+    fixed: dict[str, npt.NDArray[np.bool_]] | None
+    # For tables that were moved as hierarchies, the groups of which chains began at different ends.
+    tied: dict[str, TiedGroups] = field(default_factory=dict)
+
+
+def drawn(
+    model: pm.Model,
+    given: Mapping[str, Any],
+    stop: StopOnCtrlC,
+    journal: str | os.PathLike[str] | None = None,
+    *,
+    resume: bool = False,
+) -> Drawn:
+    """Sample a model, and add its releases and the limits of its cells to the draws."""
+    # `given`: arguments of `pm.sample`. `stop`: the context that this is called in. `journal`, `resume`: as in `sample`.
+    # KeyboardInterrupt if Ctrl-C was pressed before there were draws to keep.
+    with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as written:
+        if written is not None and not given.get("quiet", False):
+            written.say()
+        with slow_rates_told():  # by `prepared`, which comes before
+            tree = sampled(model, (), given, stop, written)
+    note_run(tree, resumed=0 if written is None else written.resumed, interrupted=stop.interrupted)
+    known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
+    with attach_draws(tree):
+        tables = Tables.of(model)
+        tables.add_releases(tree, model, given.get("random_seed"), "")
+        ends = take_ends(tree)
+        # This usually takes a moment: it is done after a Ctrl-C that has ended sampling, and skipped at a later one.
+        stop.optional(lambda: known.append(tables.add_limits(tree, model, ends)))
+        reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
+        tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
+    return Drawn(model, tree, *known[0]) if known else Drawn(model, tree, None)
+
+
+def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: bool = True) -> xr.DataTree:
+    """Add the diagnostics, and log their message if `told`; none after Ctrl-C, and only quick ones after an interrupted run."""
+    # `given`, `stop`: see `drawn`.
+    tree, fixed, tied, quiet = run.tree, run.fixed, run.tied, given.get("quiet", False)
+    lines = diagnostics_lines() if given.get("progressbar", True) and not quiet else None
+    posterior = tree["posterior"].to_dataset()
+    small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
+
+    found: list[xr.Dataset] = []
+    with attach_draws(tree):
+        if fixed is not None and (small or not stop.interrupted):
+            known = fixed
+            stop.optional(lambda: found.append(diagnose(posterior, known, lines, tied, partial(what_holds, run.model))))
+        if found:
+            tree["diagnostics"] = xr.DataTree(found[0])
+        elif not stop.interrupted:
+            tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
+    if not quiet:
+        log_warnings([*warn_divergences(tree), *warn_treedepth(tree)])
+    return tell_verdict(tree, quiet=quiet or not told)
+
+
+def tell_verdict(tree: xr.DataTree, *, quiet: bool) -> xr.DataTree:
+    """Log the message of the diagnostics, unless the chains converged; the tree."""
+    if not (quiet or tree["diagnostics"].attrs["converged"]):
+        _log.warning(tree["diagnostics"].attrs["message"])
+    return tree

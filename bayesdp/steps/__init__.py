@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pymc.step_methods import STEP_METHODS
 
-from bayesdp.steps._stop import stop_request
+from bayesdp.steps.base import stop_request
 from bayesdp.steps.fiber_gibbs import FiberGibbs
-from bayesdp.steps.lattice_gibbs import LatticeNoiseGibbs
-from bayesdp.steps.perturbation_gibbs import PerturbationGibbs
-from bayesdp.steps.row_gibbs import RowNoiseGibbs
+from bayesdp.steps.noise_gibbs import LatticeNoiseGibbs, PerturbationGibbs, RowNoiseGibbs
 
 __all__ = ["FiberGibbs", "LatticeNoiseGibbs", "PerturbationGibbs", "RowNoiseGibbs", "stop_request"]
 

@@ -1,9 +1,10 @@
-"""The kernels that move a table of counts, as one interface: single lines for tables in general, sweeps for hierarchies."""
+"""The kernels that move a table of counts: single lines for tables in general, sweeps for hierarchies.
+
+Both have the same methods. `upper` is the largest count of each cell that the exact answers and the prior allow; `memory` is what
+a kernel has besides table, parameters and generator, as numbers, always as many, and `remember` restores it.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from bayesdp.hierarchies.modes import chain_number, numbered, paired, start_code
 from bayesdp.hierarchies.start import start_table
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.moves.moves import SUMS
-from bayesdp.steps._table_gibbs import LEAST_MOVES
+from bayesdp.steps.base import LEAST_MOVES
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -34,56 +35,6 @@ TEMPERED = 128
 
 _ROUNDS = 300
 """In search of the best shares: they change by less than a thousandth at the end."""
-
-
-class CountChain(Protocol):
-    """A table of counts in the kernel that moves it."""
-
-    @property
-    def counts(self) -> Ints:
-        """The table as it stands, flat."""
-
-    @property
-    def upper(self) -> Ints:
-        """The largest count of each cell that the exact answers and the prior allow, as they state it of the cell."""
-
-    @property
-    def generator(self) -> npt.NDArray[np.uint64]:
-        """State of the kernel's generator, in place."""
-
-    @property
-    def memory(self) -> Floats:
-        """What the kernel has besides table, parameters and generator, as numbers; always as many."""
-
-    def remember(self, memory: Floats, *, same: bool) -> None:
-        """Restore it; `same` says whether table and noise are those that it belongs to."""
-
-    def ready(self) -> None:
-        """Have the kernel compiled."""
-
-    def reseed(self, rng: np.random.Generator) -> None:
-        """Start a fresh stream of random numbers."""
-
-    def set_prior(self, theta: Floats, shape: Floats) -> None:
-        """Set prior weights and shapes, one a cell."""
-
-    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats]) -> None:
-        """Set scales and noisy answers of every noisy term; load the table again afterwards."""
-
-    def load(self, counts: Ints) -> None:
-        """Put a table into the kernel."""
-
-    def begin(self, counts: Ints, *, scatter: bool) -> None:
-        """Put the start of a chain into the kernel, and move it about where chains are to begin apart."""
-
-    def move(self, sweeps: int) -> float:
-        """Move by exact steps; the share of them that changed the table."""
-
-    def learn(self) -> None:
-        """Note the table, while tuning."""
-
-    def settle(self) -> None:
-        """End the tuning: how the table is moved does not depend on it from now on."""
 
 
 class LineChain(Chain):
@@ -118,12 +69,12 @@ class LineChain(Chain):
 
     @property
     def upper(self) -> Ints:
-        """See `CountChain`."""
+        """The largest count of each cell."""
         return np.asarray(self.state.cells_int[:, UPPER])
 
     @property
     def generator(self) -> npt.NDArray[np.uint64]:
-        """See `CountChain`."""
+        """State of the kernel's generator, in place."""
         return self.state.generator
 
     @property
@@ -138,7 +89,7 @@ class LineChain(Chain):
         return np.concatenate([self.state.rows[:, VALUE], self.state.groups[:, SQUARED], learnt, self._tuned])
 
     def remember(self, memory: Floats, *, same: bool) -> None:
-        """See `CountChain`; how often families are taken belongs to the chain, whatever its table is."""
+        """Restore it; how often families are taken belongs to the chain, also where table or noise are not the `same`."""
         rows, groups = len(self.state.rows), len(self.state.groups)
         if same:
             self.state.rows[:, VALUE], self.state.groups[:, SQUARED] = np.split(memory[: rows + groups], [rows])
@@ -148,13 +99,13 @@ class LineChain(Chain):
             self._tuned = memory[rows + groups + families :].copy()
 
     def ready(self) -> None:
-        """See `CountChain`."""
+        """Have the kernel compiled."""
         self.sweep(0)
         if self._ways:
             self.temper(0)
 
     def begin(self, counts: Ints, *, scatter: bool) -> None:
-        """See `CountChain`."""
+        """Put the start of a chain into the kernel, and move it about where chains are to begin apart."""
         if self._learns:
             self.state.cumulative[:] = self.target.moves.cumulative
             self._tuned[:] = 0.0
@@ -163,7 +114,7 @@ class LineChain(Chain):
             self.disperse()
 
     def move(self, sweeps: float) -> float:
-        """See `CountChain`; a sweep may be moved in parts."""
+        """Move by exact steps; the share of them that changed the table. A sweep may be moved in parts."""
         moves = max(int(sweeps * self._dimension), LEAST_MOVES)
         way = 2 * self._dimension
         if self._ways and uniform(self.generator) * STAGES * way < moves:  # as many lines on ways as within the walls
@@ -242,12 +193,12 @@ class SweepChain(TreeChain):
 
     @property
     def upper(self) -> Ints:
-        """See `CountChain`."""
+        """The largest count of each cell."""
         return np.asarray(self.target.fiber.system.upper)
 
     @property
     def generator(self) -> npt.NDArray[np.uint64]:
-        """See `CountChain`."""
+        """State of the kernel's generator, in place."""
         return self.state.generator
 
     @property
@@ -259,7 +210,7 @@ class SweepChain(TreeChain):
         return np.concatenate([self._typical.reshape(-1), self._mean.reshape(-1), self._began, self._learned])
 
     def remember(self, memory: Floats, *, same: bool) -> None:
-        """See `CountChain`; donors belong to the chain, whatever its table is."""
+        """Restore it; donors belong to the chain, whatever its table is."""
         size = self._mean.size
         self._mean = memory[size : 2 * size].reshape(self._mean.shape).copy()
         self._began = memory[2 * size : -1].astype(np.int64)
@@ -267,11 +218,11 @@ class SweepChain(TreeChain):
         self._choose(memory[:size].reshape(self._mean.shape))
 
     def ready(self) -> None:
-        """See `CountChain`."""
+        """Have the kernel compiled."""
         self.sweep(0)
 
     def begin(self, counts: Ints, *, scatter: bool) -> None:
-        """See `CountChain`; donors are chosen by this table until the tuning knows better."""
+        """Put the start of a chain into the kernel; donors are chosen by it until the tuning knows better."""
         self._mean, self._learned = np.zeros_like(self._mean), np.zeros(1)
         self._choose(self.structure.leaves_by_cells(counts))
         self.load(counts)
@@ -282,8 +233,8 @@ class SweepChain(TreeChain):
 
     def near(self, rng: np.random.Generator | int, scatter: float, *, opposite: bool = False) -> Ints:
         """A flat table of the frame near the linear estimate of the answers as they stand; see `start_table`."""
-        own = self._scales, self._values
-        found = start_table(self.target, self.structure, rng, scatter, *own, opposite=opposite)
+        given = self.target, self.structure, rng, scatter, self._scales, self._values
+        found = start_table(*given, opposite=opposite)
         return np.asarray(self.structure.in_frame(found), dtype=np.int64)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
@@ -301,10 +252,10 @@ class SweepChain(TreeChain):
         self._told = (self._told + 1) % len(self._began)
         return numbered(self._began, self._told)
 
-    def move(self, sweeps: int) -> float:
-        """See `CountChain`."""
+    def move(self, sweeps: float) -> float:
+        """Move by exact steps; the share of them that changed the table."""
         self.state.tried[0] = 0
-        changed = self.sweep(sweeps)
+        changed = self.sweep(int(sweeps))
         return changed / max(int(self.state.tried[0]), 1)
 
     def learn(self) -> None:
@@ -316,7 +267,7 @@ class SweepChain(TreeChain):
             self._choose(self._mean)
 
     def settle(self) -> None:
-        """See `CountChain`."""
+        """End the tuning."""
         if self._learned[0] > 0.0:
             self._choose(self._mean)
             self._mean, self._learned = np.zeros_like(self._mean), np.zeros(1)

@@ -1,11 +1,16 @@
-"""Which counts the base of a table allows: limits of the cells where they can be worked out, else the reason why not.
+"""Which tables the terms of a model allow: limits of the cells where they can be worked out, else the reason why not.
 
 A chain connects what its moves connect *within the support*. Limits that are known become limits of the fiber, for which
 moves are chosen. Where the support is not known, nothing is claimed of the moves, and the reason is stated.
+
+Weights that are 0 limit a cell. Where they are made of the variables of the model by analytic operations (no steps, no
+variables of whole numbers), one that is 0 at random points is 0 everywhere, and one that is not is 0 with probability 0.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,21 +18,29 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import pytensor
+import pytensor.scalar.math as functions
 import pytensor.tensor as pt
 from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.mixture import MixtureRV, _HurdleRV
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
+from pytensor.compile import ViewOp
+from pytensor.compile.mode import get_mode
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar import basic as scalar
-from pytensor.scalar.math import Sigmoid
+from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.random import basic as laws
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.special import Softmax
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
+from pytensor.tensor.type import discrete_dtypes
 
-from bayesdp.distributions.confidential_counts import FlatCountsRV
+from bayesdp.distributions.confidential_counts import AnswersOp, FlatCountsRV
+from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.steps._signs import Signs, signs_of
 
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
@@ -35,8 +48,29 @@ type Floats = npt.NDArray[np.float64]
 _TRIED = 20_000
 """Largest count up to which the probabilities of a base without random parameters are evaluated one by one."""
 
+_POINTS = 8
+"""Random points of the variables at which weights are looked at."""
+
 _ZERO = np.zeros((), dtype=np.int64)
 _NO_LIMIT = np.asarray(UNBOUNDED, dtype=np.int64)
+
+_LINEAR = (
+    *(Sum, Dot, DimShuffle, Reshape, Subtensor, AdvancedSubtensor, Alloc, Join, MakeVector, SpecifyShape, ViewOp),
+    *(IncSubtensor, AdvancedIncSubtensor, AnswersOp),
+)
+_LINEAR_SCALARS = (
+    *(scalar.Add, scalar.Sub, scalar.Mul, scalar.Neg, scalar.Cast, scalar.Identity, scalar.Second, scalar.TrueDiv),
+)
+_ANALYTIC = (*_LINEAR, Prod, Softmax)
+_ANALYTIC_SCALARS = (
+    *(*_LINEAR_SCALARS, scalar.Reciprocal, scalar.Sqr, scalar.Sqrt, scalar.Pow, scalar.Switch),
+    *(scalar.Exp, scalar.Expm1, scalar.Log, scalar.Log1p, scalar.Sin, scalar.Cos, scalar.Tanh),
+    *(functions.Sigmoid, functions.Softplus, functions.Erf, functions.Erfc),
+)
+_WHOLE_LINE = dict.fromkeys((laws.NormalRV, laws.LaplaceRV, laws.CauchyRV, laws.LogisticRV, laws.GumbelRV), 0) | {
+    laws.StudentTRV: 1
+}
+"""Laws with a positive density on the whole line, and the position of their location among the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +85,30 @@ class Support:
     unknown: str = ""
     # Whether at least every cell has an interval of counts of its own, which may depend on the parameters.
     only_limits: bool = True
+
+
+def prior_family(base: Any) -> tuple[str, Any, Any, Any] | None:
+    """Family, log weight, shape and number of trials of a base; None for a base without fast steps."""
+    op, parameters = base.owner.op, base.owner.inputs[2:]
+    one = pt.ones(())
+    match op:
+        case FlatCountsRV():
+            return "flat", pt.zeros(()), one, None
+        case laws.PoissonRV():
+            return "poisson", pt.log(parameters[0]), one, None
+        case laws.NegBinomialRV():
+            n, p = parameters
+            return "negbin", pt.log1p(-p), n, None
+        case laws.BinomialRV():
+            n, p = parameters
+            return "binomial", pt.log(p) - pt.log1p(-p), n, None
+        case laws.MultinomialRV():
+            n, p = parameters
+            return "poisson", pt.log(p), one, n
+        case DirichletMultinomialRV():
+            n, a = parameters
+            return "negbin", pt.zeros(()), a, n
+    return None
 
 
 def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
@@ -83,29 +141,84 @@ def _number(model: pm.Model, variable: Any) -> npt.NDArray[Any] | None:
     return np.asarray(pytensor.function([], pt.as_tensor_variable(variable), mode="FAST_COMPILE")())
 
 
+def at_random_points(model: pm.Model, parameter: Any) -> Floats | None:
+    """A parameter at random points of the variables, shape (points, *shape); None where that says nothing of other points."""
+    near = set(ancestors([parameter], blockers=model.basic_RVs))
+    variables = [rv for rv in model.basic_RVs if rv in near]
+    if any(rv.dtype in discrete_dtypes for rv in variables) or not _analytic(parameter, variables):
+        return None
+    [expression] = model.replace_rvs_by_values([parameter])
+    used = set(ancestors([expression]))
+    inputs = [variable for variable in model.value_vars if variable in used]
+    # As the kernel will see it: of log(exp(x)) and log(1 - sigmoid(x)) it sees x.
+    function = pytensor.function(inputs, expression, mode=get_mode("FAST_COMPILE").including("stabilize"))
+    start, rng = model.initial_point() if inputs else {}, np.random.default_rng(0)
+    found = []
+    with np.errstate(all="ignore"):
+        for _ in range(_POINTS if inputs else 1):
+            point = [start[variable.name] + rng.normal(size=start[variable.name].shape) for variable in inputs]
+            found.append(function(*(variable.astype(by.dtype) for variable, by in zip(point, inputs, strict=True))))
+    return None if np.isnan(found).any() else np.asarray(found, dtype=np.float64)
+
+
+def _analytic(variable: Any, leaves: Collection[Any]) -> bool:
+    """Whether a variable is made of others without steps."""
+    for node in _nodes_between(leaves, variable):
+        kind = getattr(node.op, "scalar_op", None)
+        if not _is_one_of(node, _ANALYTIC, _ANALYTIC_SCALARS):
+            return False
+        if isinstance(kind, scalar.Cast) and kind.o_type.dtype in discrete_dtypes:
+            return False
+        if isinstance(kind, scalar.Switch) and set(ancestors([node.inputs[0]])) & set(leaves):
+            return False
+    return True
+
+
+def _nodes_between(leaves: Collection[Any], variable: Any) -> list[Any]:
+    """The operations by which a variable depends on others."""
+    found: list[Any] = []
+    depending = dict.fromkeys(leaves, True)
+
+    def reached(each: Any) -> bool:
+        if each not in depending:
+            parts = [] if each.owner is None else [reached(part) for part in each.owner.inputs]
+            depending[each] = any(parts)
+            if any(parts):
+                found.append(each.owner)
+        return depending[each]
+
+    reached(variable)
+    return found
+
+
+def _is_one_of(node: Any, kinds: tuple[Any, ...], scalars: tuple[Any, ...]) -> bool:
+    """Whether an operation on tensors, or on their entries, is of some kinds."""
+    if isinstance(node.op, Elemwise):
+        return isinstance(node.op.scalar_op, scalars)
+    return isinstance(getattr(node.op, "core_op", node.op), kinds)  # of products of stacks of matrices
+
+
 def _by_rule(model: pm.Model, base: Any) -> Support | None:
     """Laws whose support follows from their parameters, which may be random."""
     op, inputs = base.owner.op, base.owner.inputs
     given = inputs[2:]
     match op:
-        case FlatCountsRV():
+        case FlatCountsRV() | DirichletMultinomialRV():
             return Support(_ZERO, _NO_LIMIT)
         case laws.PoissonRV():
-            return _weighted(signs_of(model, given[0]), "the rate of the Poisson base")
+            return _weighted(model, base, "the rate of the Poisson base")
         case laws.NegBinomialRV():
-            return _negative_binomial(model, *given)
+            return _weighted(model, base, "the mean of the negative binomial base")
         case laws.MultinomialRV():
-            return _weighted(signs_of(model, given[1]), "the probability of the multinomial base")
-        case DirichletMultinomialRV():
-            positive = signs_of(model, given[1]).positive
-            return Support(_ZERO, _NO_LIMIT, "" if positive.all() else _may_be("the Dirichlet-multinomial base's a"))
+            return _weighted(model, base, "the probability of the multinomial base")
         case laws.BinomialRV():
-            return _binomial(model, *given)
+            trials, found = _up_to(model, given[0]), _weighted(model, base, "the probability of the binomial base")
+            return Support(_ZERO, np.minimum(found.upper, trials.upper), found.unknown or trials.unknown)
         case laws.BetaBinomialRV():
             return _up_to(model, given[0])
         case laws.GeometricRV():
-            p = signs_of(model, given[0])
-            return Support(_ZERO + 1, _NO_LIMIT) if np.all(p.positive & p.below) else None
+            p = at_random_points(model, given[0])
+            return None if p is None or np.isin(p, (0.0, 1.0)).any() else Support(_ZERO + 1, _NO_LIMIT)
         case DiscreteUniformRV():
             ends = [_number(model, end) for end in given]
             if ends[0] is None or ends[1] is None:
@@ -121,41 +234,17 @@ def _by_rule(model: pm.Model, base: Any) -> Support | None:
     return None
 
 
-def _may_be(what: str) -> str:
-    return f"{what} is not known to be positive wherever it is not 0 throughout"
-
-
-def _weighted(signs: Signs, what: str) -> Support:
-    unknown = "" if signs.nonnegative.all() else _may_be(what)
-    return Support(_ZERO, np.where(signs.zero, 0, UNBOUNDED), unknown)
-
-
-def _negative_binomial(model: pm.Model, n: Any, p: Any) -> Support:
-    """Counts are 0 if p is 1. PyMC makes p of the mean: ``p = sigmoid(log n - log mean)``, which is 1 where the mean is 0."""
-    what, many = "the mean of the negative binomial base", signs_of(model, n)
-    if p.owner is not None and _is(p.owner, Sigmoid):
-        inner = p.owner.inputs[0]
-        if inner.owner is not None and _is(inner.owner, scalar.Sub):
-            logs = [_bare(each) for each in inner.owner.inputs]
-            if all(each.owner is not None and _is(each.owner, scalar.Log) for each in logs):
-                found = _weighted(signs_of(model, logs[1].owner.inputs[0]), what)
-                return found if many.positive.all() else Support(_ZERO, found.upper, _may_be(what))
-    signs = signs_of(model, p)
-    good = many.positive & (signs.one | (signs.positive & signs.below))
-    return Support(_ZERO, np.where(signs.one, 0, UNBOUNDED), "" if good.all() else _may_be(what))
-
-
-def _bare(variable: Any) -> Any:
-    """The variable below broadcasts and casts."""
-    while variable.owner is not None and (
-        isinstance(variable.owner.op, DimShuffle) or _is(variable.owner, scalar.Cast)
-    ):
-        variable = variable.owner.inputs[0]
-    return variable
-
-
-def _is(owner: Any, kind: Any) -> bool:
-    return isinstance(owner.op, Elemwise) and isinstance(owner.op.scalar_op, kind)
+def _weighted(model: pm.Model, base: Any, what: str) -> Support:
+    """Of a base that the kernel knows: cells of weight 0 have the count 0, and a weight that is infinite is no weight."""
+    prior = prior_family(base)
+    assert prior is not None
+    weights = at_random_points(model, prior[1])
+    unknown = f"{what} is not known to be positive wherever it is not 0 throughout"
+    if weights is None:
+        return Support(_ZERO, _NO_LIMIT, unknown)
+    zero = np.isneginf(weights)
+    known = np.all(zero.all(axis=0) | ~zero.any(axis=0)) and not np.isposinf(weights).any()
+    return Support(_ZERO, np.where(zero.all(axis=0), 0, UNBOUNDED), "" if known else unknown)
 
 
 def _up_to(model: pm.Model, n: Any) -> Support:
@@ -163,13 +252,6 @@ def _up_to(model: pm.Model, n: Any) -> Support:
     if most is None:
         return Support(_ZERO, _NO_LIMIT, "the largest count that the base allows depends on the parameters")
     return Support(_ZERO, most.astype(np.int64))
-
-
-def _binomial(model: pm.Model, n: Any, p: Any) -> Support:
-    found, signs = _up_to(model, n), signs_of(model, p)
-    good = signs.zero | (signs.positive & signs.below)
-    unknown = "" if good.all() else "the probability of the binomial base is not known to be between 0 and 1"
-    return Support(_ZERO, np.where(signs.zero, 0, found.upper), unknown or found.unknown)
 
 
 def _truncated(model: pm.Model, base: Any) -> Support | None:
@@ -185,8 +267,8 @@ def _truncated(model: pm.Model, base: Any) -> Support | None:
 
 def _mixture(model: pm.Model, weights: Any, components: list[Any]) -> Support | None:
     """Intervals that overlap or follow one another make an interval together; weights must be positive."""
-    parts = [_by_rule(model, component) for component in components]
-    if len(parts) < 2 or not signs_of(model, weights).positive.all():
+    parts, mixed = [_by_rule(model, component) for component in components], at_random_points(model, weights)
+    if len(parts) < 2 or mixed is None or np.any(mixed == 0.0):
         return None
     whole = parts[0]
     for part in parts[1:]:
@@ -219,3 +301,37 @@ def _by_trying(base: Any, shape: tuple[int, ...], most: Floats) -> Support | Non
     # Where the base allows all counts up to the limit of the exact answers, it adds none of its own.
     limits = (lower.reshape(shape), np.where(upper >= most, UNBOUNDED, upper).reshape(shape))
     return Support(*limits, unknown, only_limits=not gaps.any())
+
+
+def restricting(model: pm.Model, variable: Any, x: Any) -> str:
+    """Why a term (beside base, noise and exact answers) may forbid tables of the counts x; empty if it forbids none."""
+    # `variable`: a potential, or an observed or free variable whose law depends on the counts. `x`: the counts.
+    if variable in model.potentials:
+        return f"which tables the potential {variable.name} allows is not known"
+    op, inputs = variable.owner.op, variable.owner.inputs
+    place = next((place for kind, place in _WHOLE_LINE.items() if isinstance(op, kind)), None)
+    if place is None and _full_support(op):
+        place = 0
+    if place is not None:
+        location = inputs[2 + place]
+        others = [parameter for parameter in inputs if parameter is not location]
+        if x not in ancestors(others) and _finite(location, x):
+            return ""
+    return f"which tables the law of {variable.name} allows is not known"
+
+
+def _full_support(op: Any) -> bool:
+    """Whether a law states that its density is positive on the whole line, whatever the location."""
+    if isinstance(op, CanonicalOfCountsRV):  # a bounded support has become limits of the fiber (`KernelTerm.reach`)
+        return True
+    if isinstance(op, CanonicalNoiseRV):
+        return math.isinf(op.noise.support()[1])
+    law_type = getattr(op, "law_type", None)
+    return law_type is not None and law_type.full_support
+
+
+def _finite(variable: Any, x: Any) -> bool:
+    """Whether a variable is finite whatever the counts: made of sums and multiples of them."""
+    nodes = _nodes_between([x], variable)
+    divided = [node.inputs[1] for node in nodes if isinstance(getattr(node.op, "scalar_op", None), scalar.TrueDiv)]
+    return all(_is_one_of(node, _LINEAR, _LINEAR_SCALARS) for node in nodes) and x not in ancestors(divided)

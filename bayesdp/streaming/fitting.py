@@ -13,9 +13,10 @@ from bayesdp._validate import positive_integer, shown
 from bayesdp.consistency import warn_of_law
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import NoStructure, structure_of
-from bayesdp.inference.keeping import tell_verdict
+from bayesdp.hierarchies.structure import structure_of
+from bayesdp.hierarchies.tree import NoStructure
 from bayesdp.inference.runs.progress import ProgressLines
+from bayesdp.inference.sampling import tell_verdict
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.arguments import chains_of, check_prior, generator_from, planned

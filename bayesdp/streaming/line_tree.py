@@ -15,8 +15,7 @@ from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.inference import observe
 from bayesdp.release import Release
 from bayesdp.steps.count_chains import LineChain
-from bayesdp.steps.movement import kernel_target
-from bayesdp.steps.terms import read_model
+from bayesdp.steps.reading import kernel_target, read_model
 from bayesdp.streaming.walled_tree import CLAIM, has_walls
 
 type Floats = npt.NDArray[np.float64]

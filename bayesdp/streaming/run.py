@@ -17,7 +17,7 @@ from bayesdp.fibers import Target
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.annotating import add_group_labels, add_releases_to
-from bayesdp.inference.carrying import carried, note_run
+from bayesdp.inference.interrupt import attach_draws, note_run
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.queries import Query
 from bayesdp.release import Release
@@ -111,7 +111,7 @@ class Run:
             if writer is not None:
                 writer.abandon()
         elif writer is not None:
-            with carried(tree):
+            with attach_draws(tree):
                 if isinstance(tables, KeptTables):
                     tables.give(self.structure.free.shape)
                 writer.finish()

@@ -7,8 +7,9 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.calibration.fits import _GRADIENTS, SAMPLER, Refit, quiet_sample
-from bayesdp.steps._compiled import _KEPT, compiled
+from bayesdp.calibration.refit import Refit
+from bayesdp.calibration.sampling import _GRADIENTS, SAMPLER, quiet_sample
+from bayesdp.steps.base import _COMPILED, compiled
 from benchmarks.calibration.cases import SHAPE, TABLE, Case
 
 pytestmark = pytest.mark.system
@@ -51,7 +52,7 @@ def test_draws_are_those_of_a_new_model(case):
         new = quiet_sample(case.build_model(release), SETTINGS, seed)["posterior"]
         for name in new.data_vars:
             np.testing.assert_allclose(again[name].values, new[name].values, rtol=1e-9, err_msg=name)
-        kept.append(len(_KEPT[refit.model(release)]))
+        kept.append(len(_COMPILED[refit.model(release)]))
     assert refit.reused
     assert kept == [kept[0]] * 4  # nothing was compiled after the first
 

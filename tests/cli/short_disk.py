@@ -143,8 +143,8 @@ def without_sampling() -> None:
     import bayesdp as bdp
     from bayesdp.calibration.runs import Journal
     from bayesdp.cli import calibrate, fit, resuming
-    from bayesdp.inference import keeping
-    from bayesdp.inference.keeping import Drawn
+    from bayesdp.inference import sampling
+    from bayesdp.inference.sampling import Drawn
     from bayesdp.report import calibration
 
     release = bdp.Release.from_netcdf("release.nc")
@@ -168,7 +168,7 @@ def without_sampling() -> None:
     fit._add_prior_draws = lambda tree, model, seed, stop: True
     fit._model = lambda release, args: (nullcontext(), "made up")
     resuming.kept = lambda model, args: nullcontext({})
-    keeping.diagnosed = lambda run, given, stop, told: run.tree
+    sampling.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
     calibration.calibration_page = lambda result, title: "page " * 20_000
 

@@ -157,7 +157,7 @@ def test_draws_without_what_is_computed_from_them_are_no_end(released, monkeypat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("bayesdp.inference.keeping.diagnosed", full)
+        patch.setattr("bayesdp.inference.sampling.diagnosed", full)
         result = released(*FIT, *OUT)
     assert result.status == 2
     assert "has the draws, and nothing that is computed from them; with --resume the same command goes on" in result.err

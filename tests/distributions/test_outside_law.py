@@ -22,7 +22,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.noise import base
 from bayesdp.queries import Identity, Totals
-from bayesdp.steps.noise_table import NoiseTable, is_lattice_noise
+from bayesdp.steps.noise_gibbs import LatticeNoiseGibbs, NoiseTable
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
@@ -186,7 +186,7 @@ def test_latent_noise_moves_by_the_form_that_the_law_states(outside: Any) -> Non
             distributions.LatticeLaplace("rate", CENTRE, 0.25, invariants=TOTAL),
         ]
     assert [own.owner.op.moved_only_by for own in variables] == ["", "LatticeNoiseGibbs", "LatticeNoiseGibbs"]
-    assert [is_lattice_noise(own) for own in variables] == [False, True, True]
+    assert [LatticeNoiseGibbs.belongs(own) for own in variables] == [False, True, True]
     with (
         pytest.raises(ValueError, match="unknown cannot be sampled: no step method keeps latent noise of this law"),
         model,

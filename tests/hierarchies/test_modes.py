@@ -22,8 +22,7 @@ from bayesdp.hierarchies.modes import (
     to_ends,
 )
 from bayesdp.hierarchies.structure import structure_of
-from bayesdp.inference._verdict import with_modes
-from bayesdp.inference.diagnostics import diagnose
+from bayesdp.inference.diagnostics import diagnose, with_modes
 from tests.hierarchies.cases import CASES, Case
 
 RATE = 1e-5

@@ -10,8 +10,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.inference.annotating import annotate
-from bayesdp.inference.held import at_rest
+from bayesdp.inference.annotating import annotate, at_rest
 from tests.steps.test_published_margins import CASES, RATE, SHAPE
 
 pytestmark = pytest.mark.interpreted

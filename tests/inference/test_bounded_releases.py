@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.steps.terms import read_model
+from bayesdp.steps.reading import read_model
 from tests.inference.oracle import LINE, assert_posterior, posterior_of, sample, tables_of
 
 pytestmark = pytest.mark.system

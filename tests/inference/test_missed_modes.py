@@ -15,7 +15,7 @@ from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS, MIX
 from bayesdp.hierarchies.modes import chain_number, numbered, read_codes, start_codes, to_ends
 from bayesdp.inference import FiberGibbs, annotate
 from bayesdp.inference.runs import recorded
-from bayesdp.steps import count_chains, movement
+from bayesdp.steps import count_chains, reading
 from bayesdp.steps.fiber_gibbs import ENDS
 from tests.hierarchies.cases import CASES
 
@@ -33,7 +33,7 @@ QUICK = {"chains": 2, "cores": 1, "random_seed": 3, "progressbar": False}
 
 @pytest.fixture(autouse=True)
 def _every_size(monkeypatch):
-    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 0)
+    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 0)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def sample(model, draws=1_500, tune=300, **more):
 @pytest.fixture(scope="module")
 def good(model):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(movement, "HIERARCHY_CELLS", 0)
+        patch.setattr(reading, "HIERARCHY_CELLS", 0)
         return sample(model)
 
 

@@ -14,8 +14,8 @@ from scipy.integrate import quad
 
 import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
-from bayesdp.steps import FiberGibbs, slow_forms
-from bayesdp.steps.slow_forms import warn_slow_rates
+from bayesdp.steps import FiberGibbs, telling
+from bayesdp.steps.telling import warn_slow_rates
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 
@@ -122,7 +122,7 @@ def test_both_forms_have_the_same_posterior_of_counts(monkeypatch):
     table = {"cell": ["a", "b", "c"]}
     noisy = bdp.Measured(bdp.Identity(table), [3, 0, 1], bdp.noise.DiscreteGaussian(1.5))
     release = bdp.Release.from_published(table, [noisy], [bdp.Exact(bdp.Totals(table), 5)])
-    monkeypatch.setattr(slow_forms, "_FEW", 2)
+    monkeypatch.setattr(telling, "_FEW", 2)
     with pm.Model(coords=release.coords):
         rate = pm.Gamma("rate", 0.8, 0.5, dims="cell")
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate * np.array([1.0, 2.0, 0.5])), dims="cell")
@@ -141,7 +141,7 @@ def test_both_forms_have_the_same_posterior_of_counts(monkeypatch):
 
 
 def test_a_quiet_run_says_nothing(monkeypatch):
-    monkeypatch.setattr(slow_forms, "_FEW", 1)
+    monkeypatch.setattr(telling, "_FEW", 1)
     table = {"cell": ["a", "b"]}
     noisy = bdp.Measured(bdp.Identity(table), [3, 0], bdp.noise.DiscreteGaussian(1.5))
     release = bdp.Release.from_published(table, [noisy])
@@ -155,7 +155,7 @@ def test_a_quiet_run_says_nothing(monkeypatch):
 @pytest.fixture
 def slow_model(monkeypatch):
     """Three cells with a gamma rate each, as if they were many."""
-    monkeypatch.setattr(slow_forms, "_FEW", 2)
+    monkeypatch.setattr(telling, "_FEW", 2)
     table = {"cell": ["a", "b", "c"]}
     noisy = bdp.Measured(bdp.Identity(table), [3, 0, 1], bdp.noise.DiscreteGaussian(1.5))
     with pm.Model(coords=table) as model:

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from bayesdp.inference import diagnose
-from bayesdp.inference._verdict import Worst, rhat_limit, verdict_of
+from bayesdp.inference.diagnostics import Worst, rhat_limit, verdict_of
 
 
 def verdict(draws: np.ndarray, **others: np.ndarray) -> dict:

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.inference.continuous.relaxation import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
+from bayesdp.inference.continuous import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
 from bayesdp.plots.fit import Fit
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.report.context import Context

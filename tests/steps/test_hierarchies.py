@@ -17,10 +17,10 @@ import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from bayesdp.inference import FiberGibbs
 from bayesdp.inference.runs import recorded
-from bayesdp.steps import movement
-from bayesdp.steps._compiling import told_while_compiling
+from bayesdp.steps import reading
 from bayesdp.steps.count_chains import LineChain, SweepChain
 from bayesdp.steps.fiber_gibbs import ENDS
+from bayesdp.steps.telling import told_while_compiling
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.steps.models import run
@@ -35,7 +35,7 @@ SHAPES = np.array([[0.4, 0.9], [0.5, 0.3], [1.2, 0.6]])
 
 @pytest.fixture(autouse=True)
 def _every_size(monkeypatch):
-    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 0)
+    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 0)
 
 
 def query(keep):
@@ -328,7 +328,7 @@ def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
     with case.model() as model:
         pm.Potential("more", -0.1 * model["x"].sum() ** 2)
         assert isinstance(FiberGibbs().tables[0].chain, LineChain)
-    monkeypatch.setattr(movement, "HIERARCHY_CELLS", 500)
+    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 500)
     with case.model():
         assert isinstance(FiberGibbs().tables[0].chain, LineChain)
 

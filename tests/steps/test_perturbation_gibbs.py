@@ -15,7 +15,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import UnknownPerturbation
-from bayesdp.steps.perturbation_gibbs import PerturbationGibbs
+from bayesdp.steps.noise_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.learnt import log_of_tallies

@@ -9,7 +9,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp.moves.moves import PRODUCT
 from bayesdp.steps.fiber_gibbs import FiberGibbs
-from bayesdp.steps.movement import movement
+from bayesdp.steps.reading import movement
 
 FRAME = {"a": ["p", "q"], "b": ["x", "y", "z"]}
 TRUTH = np.array([[20, 0, 0], [0, 20, 0]])

@@ -13,7 +13,7 @@ import bayesdp as bdp
 from bayesdp._chains import chain_statistics
 from bayesdp.distributions.confidential_counts import answers
 from bayesdp.inference import FiberGibbs
-from bayesdp.steps import movement
+from bayesdp.steps import reading
 from bayesdp.steps.count_chains import SweepChain
 
 
@@ -71,7 +71,7 @@ def _random_prior(shape: tuple[int, ...]) -> Any:
 def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(given, crosses):
     model = _model(**given)
     step = FiberGibbs([model["x"]], model=model)
-    said = movement.movement(model, model.rvs_to_values[model["x"]])
+    said = reading.movement(model, model.rvs_to_values[model["x"]])
     assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
     chain = step.tables[0].chain
     assert isinstance(chain, SweepChain)

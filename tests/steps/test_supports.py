@@ -12,10 +12,8 @@ from bayesdp import noise
 from bayesdp.fibers import enumerate_fiber
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps._signs import signs_of
-from bayesdp.steps.movement import movement
-from bayesdp.steps.supports import support_of
-from bayesdp.steps.terms import exact_fiber
+from bayesdp.steps.reading import exact_fiber, movement
+from bayesdp.steps.supports import at_random_points, support_of
 
 pytestmark = pytest.mark.interpreted
 
@@ -167,6 +165,8 @@ def test_supports_with_random_parameters():
             "binomial": pm.Binomial.dist(7, share * (mask > 0)),
             "inflated": pm.ZeroInflatedPoisson.dist(share, rate * mask),
             "where": pm.Poisson.dist(pt.switch(mask > 0, rate, 0.0)),
+            "offset": pm.Poisson.dist(pt.exp(level + pt.log(mask))),
+            "sigmoid": pm.Binomial.dist(5, pm.math.invlogit(level + pt.log(rate * mask))),
             "set": pm.Poisson.dist(pt.set_subtensor(pt.ones(3)[1], 0.0) * rate),
         }
         for name, base in known.items():
@@ -174,8 +174,8 @@ def test_supports_with_random_parameters():
             assert not found.unknown, name
             assert (found.upper == 0).tolist() == [False, True, False], name
         open_ones = {
-            "offset": pm.Poisson.dist(pt.exp(level + pt.log(mask))),
-            "sigmoid": pm.Binomial.dist(5, pm.math.invlogit(level + pt.log(rate * mask))),
+            "signed": pm.Poisson.dist(level * mask),
+            "multiple": pm.Poisson.dist(rate * top * mask),
             "level": pm.Poisson.dist(pt.maximum(level, 0.0) * mask),
             "threshold": pm.Poisson.dist(pt.switch(level > 0, rate, 0.0) * mask),
             "trials": pm.BetaBinomial.dist(1.0, 1.0, top, shape=3),
@@ -185,7 +185,7 @@ def test_supports_with_random_parameters():
         for name, base in open_ones.items():
             found = support_of(model, base, NEVER[:3])
             assert found.unknown, name
-            assert found.only_limits == (name in ("offset", "sigmoid", "level", "threshold", "trials")), name
+            assert found.only_limits == (name not in ("ends", "truncated")), name
 
 
 def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits():
@@ -243,15 +243,15 @@ def test_a_base_that_allows_no_count_is_refused():
             bdp.sample(draws=5, tune=5, chains=1, cores=1, progressbar=False)
 
 
-def test_signs_are_those_of_the_numbers():
-    """At random points of the variables: what is always zero is zero, what is always positive is positive."""
+def test_what_is_zero_at_random_points_is_zero_in_every_draw():
     with pm.Model() as model:
         rate, share = pm.Gamma("rate", 2.0, 1.0, shape=3), pm.Beta("share", 1.0, 1.0)
         simplex, level = pm.Dirichlet("simplex", np.ones(3)), pm.Normal("level", shape=3)
-        wide = pm.Uniform("wide", 0.0, 5.0)
+        top, wide = pm.DiscreteUniform("top", 0, 1), pm.Uniform("wide", 0.0, 5.0)
         mask = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
         expressions = {
             "matrix": pt.dot(mask, rate),
+            "matrices": pt.matmul(np.stack([mask, 0.0 * mask]), rate[:, None]),
             "sum": (mask * rate).sum(axis=1),
             "product": pt.prod(mask * rate, axis=1),
             "softmax": pm.math.softmax(level) * mask,
@@ -262,31 +262,25 @@ def test_signs_are_those_of_the_numbers():
             "simplex": simplex[None, :] * mask,
             "stacked": pt.stack([rate, rate * mask[0]]),
             "joined": pt.concatenate([simplex, pt.zeros(2)]),
-            "whole": pt.cast(rate * mask, "int64"),
-            "maximum": pt.maximum(level, 1.0),
-            "minimum": pt.minimum(rate * mask, 1.0),
             "root": pt.sqrt(mask * rate),
-            "negative": -rate * mask,
             "indexed": (rate * mask)[1, [0, 2]],
             "mixed": rate * mask + level,
-            "less": rate * mask - share,
-            "fraction": rate / level,
-            "mixed matrix": pt.dot(np.array([[1.0, -3.0, 1.0]]), rate),
-            "mixed sum": (np.array([1.0, -3.0, 1.0]) * rate).sum(),
-            "mixed minimum": pt.minimum(mask, level),
+            "logistic": pm.math.invlogit(level - 800.0),
+            "whole": pt.cast(rate * mask, "int64"),
+            "maximum": pt.maximum(level, 8.0) - 8.0,
+            "minimum": pt.minimum(rate * mask, 1.0),
+            "far": pt.switch(level > 8.0, rate, 0.0),
+            "multiple": top * rate,
+            "not a number": pt.sqrt(level),
         }
     drawn = pm.draw([*expressions.values()], draws=20, random_seed=5)
     undecided = set()
-    for k, (name, expression) in enumerate(expressions.items()):
-        signs = signs_of(model, expression)
-        values = drawn[k]
-        assert signs.zero.shape == values.shape[1:], name
-        assert np.all(values[:, signs.zero] == 0), name
-        assert np.all(values[:, signs.positive] > 0), name
-        assert np.all(values[:, signs.below] < 1), name
-        assert np.all(values[:, signs.one] == 1), name
-        if not signs.nonnegative.all():
+    for (name, expression), values in zip(expressions.items(), drawn, strict=True):
+        found = at_random_points(model, expression)
+        if found is None:
             undecided.add(name)
-    assert undecided == {
-        *("signed", "negative", "whole", "mixed", "less", "fraction", "mixed matrix", "mixed sum", "mixed minimum")
-    }
+            continue
+        assert found.shape[1:] == values.shape[1:], name
+        assert (found == 0.0).any(axis=0).tolist() == (values == 0.0).any(axis=0).tolist(), name
+        assert (found == 0.0).all(axis=0).tolist() == (values == 0.0).all(axis=0).tolist(), name
+    assert undecided == {"whole", "maximum", "minimum", "far", "multiple", "not a number"}

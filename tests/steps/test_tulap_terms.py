@@ -14,7 +14,7 @@ import bayesdp as bdp
 from bayesdp.calibration import sbc
 from bayesdp.mechanisms import CanonicalNoise
 from bayesdp.privacy.canonical import Tulap
-from bayesdp.steps.table import CountTable
+from bayesdp.steps.fiber_gibbs import CountTable
 
 pytestmark = pytest.mark.system
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.fibers import LogMassWindows
-from bayesdp.steps.terms import read_model
+from bayesdp.steps.reading import read_model
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.registering import only_here
 

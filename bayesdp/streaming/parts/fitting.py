@@ -18,9 +18,9 @@ from bayesdp._validate import positive_integer
 from bayesdp.consistency import PostProcessedWarning
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.inference.keeping import tell_verdict
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.progress import ProgressLines
+from bayesdp.inference.sampling import tell_verdict
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws

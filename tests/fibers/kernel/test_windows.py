@@ -49,7 +49,7 @@ def windows_around(truth, shape: str, rng: np.random.Generator) -> LogMassWindow
 
 
 def fiber_within(frame, terms, exact=()):
-    """What `bayesdp.steps.terms` does with the ends of windows."""
+    """What `bayesdp.steps.reading` does with the ends of windows."""
     lower, upper = [], []
     for term in terms:
         w, wide = term.windows, 2**53

@@ -16,7 +16,7 @@ from scipy import special, stats
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.inference import FiberGibbs, annotate, releases_of
-from bayesdp.inference.continuous import continuous_tables
+from bayesdp.inference.observed import continuous_tables
 from bayesdp.plots.fit import Fit
 from tests.inference.oracle import GRID, LINE, assert_mean, posterior_of, sample
 

@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.inference import annotating, keeping
+from bayesdp.inference import annotating, sampling
 from bayesdp.inference.runs import progress
 from bayesdp.inference.runs.progress import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
@@ -79,7 +79,7 @@ class TestDrawsAreKept:
         def interrupted(*args, **kwargs):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(keeping, "diagnose", interrupted)
+        monkeypatch.setattr(sampling, "diagnose", interrupted)
         with model:
             tree = bdp.sample(**QUICK)
         assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
@@ -105,7 +105,7 @@ class TestDrawsAreKept:
         def fails(*args, **kwargs):
             raise MemoryError("no room")
 
-        monkeypatch.setattr(keeping, "diagnose", fails)
+        monkeypatch.setattr(sampling, "diagnose", fails)
         with model, pytest.raises(MemoryError, match="no room") as caught:
             bdp.sample(**QUICK)
         assert caught.value.draws.posterior["x"].shape == (2, 600, 3)

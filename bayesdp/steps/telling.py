@@ -1,4 +1,4 @@
-"""Models that are right, and slow: what a user is told of them."""
+"""What a user is told besides: of models that are right, and slow, and that moves are compiled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from numba.core import event
 from pymc.pytensorf import constant_fold
 from pytensor.compile.ops import ViewOp
 from pytensor.compile.sharedvalue import SharedVariable
@@ -23,6 +24,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.basic import ExponentialRV, GammaRV, PoissonRV
 from pytensor.tensor.shape import Reshape
 
+from bayesdp._interrupts import tell
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 
 _FEW = 50
@@ -48,18 +50,8 @@ def warn_slow_rates(model: pm.Model, values: Collection[Any] | None = None) -> N
     """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out.
 
     Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
-    multiplied or divided by anything else, nothing but these counts uses the variable, and there are more than 50 cells.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    values : collection of variables, optional
-        The value variables of the counts that are looked at; those of all counts if left out.
-
-    Warns
-    -----
-    UserWarning
-        With the negative binomial base that gives the counts the same posterior.
+    multiplied or divided by anything else, nothing but these counts uses the variable, and there are more than 50 cells. Looked at
+    are the counts with some value variables, or all.
     """
     if _TOLD.get():
         return
@@ -90,11 +82,11 @@ def _rates_of(rate: Any, model: pm.Model) -> list[tuple[Any, bool]]:
     """Gamma variables that a rate is a multiple of, and whether it is just that: [] if it is no product."""
     numerators, others = _factors(rate)
     found = []
-    for i, own in enumerate(numerators):
-        if own in model.free_RVs and isinstance(own.owner.op, GammaRV | ExponentialRV):
+    for i, rates in enumerate(numerators):
+        if rates in model.free_RVs and isinstance(rates.owner.op, GammaRV | ExponentialRV):
             rest = [*numerators[:i], *numerators[i + 1 :], *others]
-            if not any(_has_zeros(factor) for factor in rest) and own not in ancestors(rest):
-                found.append((own, not rest))
+            if not any(_has_zeros(factor) for factor in rest) and rates not in ancestors(rest):
+                found.append((rates, not rest))
     return found
 
 
@@ -104,8 +96,8 @@ def _factors(rate: Any) -> tuple[list[Any], list[Any]]:
     if isinstance(op, ViewOp | Reshape | DimShuffle):  # the same numbers in another form; sizes are compared later
         return _factors(rate.owner.inputs[0])
     if isinstance(op, Elemwise) and isinstance(op.scalar_op, Mul):
-        both = [_factors(own) for own in rate.owner.inputs]
-        return [own for up, _ in both for own in up], [own for _, down in both for own in down]
+        both = [_factors(factor) for factor in rate.owner.inputs]
+        return [factor for up, _ in both for factor in up], [factor for _, down in both for factor in down]
     if isinstance(op, Elemwise) and isinstance(op.scalar_op, TrueDiv):
         up, down = _factors(rate.owner.inputs[0])
         return up, [*down, rate.owner.inputs[1]]
@@ -121,7 +113,7 @@ def _has_zeros(factor: Any) -> bool:
 
 def _used_elsewhere(rates: Any, x: Any, model: pm.Model) -> bool:
     """Whether anything that has a density depends on the rates other than through the counts."""
-    others = [own for own in [*model.basic_RVs, *model.potentials] if own is not rates and own is not x]
+    others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rates and other is not x]
     return bool(others) and rates in ancestors(others, blockers=[x])
 
 
@@ -151,3 +143,27 @@ def _message(x: Any, rates: Any, size: int, alone: bool) -> str:
         f"mu={mu}{factor}, alpha={alpha}) in the place of pm.Poisson.dist{where}. Draws of {rates.name} can be had from "
         f"those of {x.name}: each is Gamma(alpha + count, {rate})"
     )
+
+
+class _Teller(event.Listener):
+    """Tells of the first kernel of the package that is compiled, and not read from Numba's cache."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def on_start(self, event: Any) -> None:
+        """Look at what is compiled."""
+        module = str(event.data["dispatcher"].py_func.__module__)
+        if not self.told and module.startswith("bayesdp.") and ".kernel." in module:
+            self.told = True
+            tell("bayesdp: compiling the moves of tables; this takes up to a minute, and once on a machine")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+@contextmanager
+def told_while_compiling() -> Iterator[None]:
+    """A context in which standard error is told if a kernel has to be compiled."""
+    with event.install_listener("numba:compile", _Teller()):
+        yield

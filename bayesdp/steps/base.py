@@ -1,0 +1,343 @@
+"""What the step methods of the package share: which variables they take, compiled functions of a point, and how tables are moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pymc as pm
+import pytensor
+from pymc.initial_point import PointType
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.basic import equal_computations
+from pytensor.graph.traversal import ancestors
+
+from bayesdp._validate import positive_integer
+
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Point = Mapping[str, npt.NDArray[Any]]
+
+LEAST_MOVES = 100
+"""Fewest exact moves of a draw, where nothing but the kernel's terms depends on the table: fewer cost more overhead than work."""
+
+_ATTEMPTS = 20_000
+"""Moves in search of a first table that the rest of the model allows; some tenths of a second."""
+
+_MOST_COMPILED = 6
+"""Functions of a frozen model; those that hold released numbers as constants fit one release only."""
+
+
+class StopRequest:
+    """Whether sampling was asked to stop: chains that have not begun then do not begin."""
+
+    # PyMC takes Ctrl-C in one of several chains that run one after the other for the end of that chain, and begins the next one,
+    # for which a large table first has to be put on its fiber and scattered. `bayesdp.sample` asks here, and the step methods of
+    # tables look here before a chain. A flag of this process: a chain in a process of its own has another one, which is never set.
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def obey(self) -> None:
+        """Raise KeyboardInterrupt if sampling was asked to stop."""
+        if self.asked:
+            raise KeyboardInterrupt
+
+
+stop_request = StopRequest()
+
+
+class AssignedStep(BlockedStep):
+    """A step method that PyMC assigns to all variables of a kind by itself."""
+
+    default_blocked = True
+    kind: ClassVar[str]  # in words, for messages
+    operation: ClassVar[type]
+
+    @classmethod
+    def belongs(cls, variable: Any) -> bool:
+        """Whether a random variable is of that kind."""
+        return isinstance(getattr(variable.owner, "op", None), cls.operation)
+
+    @classmethod
+    def competence(cls, var: Any, has_grad: bool) -> Competence:
+        """Claim variables of that kind, and nothing else."""
+        return Competence.IDEAL if cls.belongs(var) else Competence.INCOMPATIBLE
+
+    def _take(self, model: pm.Model | None, requested: Any, rng: Any, sweeps: int | None = None) -> pm.Model:
+        """Take the variables that are asked for, else all that belong to the step method; the model."""
+        found = pm.modelcontext(model)
+        if requested is None:
+            self.vars = [found.rvs_to_values[rv] for rv in found.free_RVs if self.belongs(rv)]
+        else:
+            self.vars = list(get_value_vars_from_user_vars(requested, found))
+        for value in self.vars:
+            if not self.belongs(found.values_to_rvs[value]):
+                raise TypeError(f"{type(self).__name__} samples {self.kind} variables, and {value.name!r} is not one")
+        if sweeps is not None:
+            self.sweeps = positive_integer(sweeps, "sweeps")
+        self.rng = get_random_generator(rng)
+        return found
+
+
+class KernelTable:
+    """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
+
+    name: str
+    _rest: (
+        Callable[[Point, Ints], float] | None
+    )  # log-density of what depends on the table and its kernel does not know
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+        raise NotImplementedError
+
+    @property
+    def value(self) -> Ints:
+        """The table as it stands, a copy."""
+        raise NotImplementedError
+
+    @property
+    def exact_conditional(self) -> bool:
+        """Whether every step is drawn from its exact conditional law (no accepting or rejecting)."""
+        return self._rest is None
+
+    @property
+    def sums(self) -> Floats:
+        """Sums that the kernel updates by differences; adding them up anew would differ in the last digits."""
+        return np.empty(0)
+
+    @sums.setter
+    def sums(self, recorded: Floats) -> None:
+        """Sums to be restored at the next step, if table and noise are those that they were computed from."""
+
+    def begin(self, point: PointType, rng: np.random.Generator) -> None:
+        """Start a chain at a table that the model allows."""
+        raise NotImplementedError
+
+    def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
+        raise NotImplementedError
+
+    def learn(self) -> None:
+        """Note the table, while tuning."""
+
+    def settle(self) -> None:
+        """End the tuning."""
+
+    def _propose(self) -> tuple[int, int]:
+        """Move by the exact conditional law of what the kernel knows: the number of cells moved and the step, 0 for none."""
+        raise NotImplementedError
+
+    def _take_back(self, count: int, step: int) -> None:
+        """Undo the last move."""
+        raise NotImplementedError
+
+    def _accept_on_the_rest(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
+        """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs); returns what `step` does."""
+        assert self._rest is not None
+        height = self._rest(point, self.value)
+        changed = accepted = 0
+        for threshold in np.log1p(-rng.random(moves)):
+            count, step = self._propose()
+            if step == 0:
+                accepted += 1
+                continue
+            new = self._rest(point, self.value)
+            if new - height > threshold:
+                height = new
+                changed += 1
+                accepted += 1
+            else:
+                self._take_back(count, step)
+        return self.value, changed / moves, accepted / moves
+
+
+@dataclass_state
+class TableGibbsState(StepMethodState):
+    """What changes while sampling: whether the chain has begun, the generators of the kernels, and their running sums."""
+
+    fresh: bool
+    generators: list[npt.NDArray[np.uint64]]
+    sums: list[Floats]
+    sweeps: int = field(metadata={"frozen": True})
+
+
+class TableGibbs(AssignedStep):
+    """Moves every table in turn; its first two statistics, in the order of their names, are means over the tables."""
+
+    # They are the share of moves that changed a table, and the share of proposals that were accepted.
+    # A chain begins at its first step, when the other variables have their values; `generators` belongs to the sampling state,
+    # which PyMC resets between chains.
+
+    _state_class = TableGibbsState
+
+    rng: np.random.Generator
+    sweeps: int
+    fresh = True
+    tuning = False
+    tables: Sequence[KernelTable]
+
+    @property
+    def generators(self) -> list[npt.NDArray[np.uint64]]:
+        """States of the generators of the kernels."""
+        return [table.generator.copy() for table in self.tables]
+
+    @generators.setter
+    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
+        for table, state in zip(self.tables, states, strict=True):
+            table.generator[:] = state
+
+    @property
+    def sums(self) -> list[Floats]:
+        """Running sums of the kernels."""
+        return [table.sums for table in self.tables]
+
+    @sums.setter
+    def sums(self, kept: list[Floats]) -> None:
+        for table, sums in zip(self.tables, kept, strict=True):
+            table.sums = sums
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Take the generator of a chain; its first step moves the table to a feasible start.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If `bayesdp.sample` was asked to stop: a chain that has not begun does not begin.
+        """
+        stop_request.obey()
+        super().setup_chain(rng, tune, draws)
+        self.fresh, self.tuning = True, tune > 0
+
+    def stop_tuning(self) -> None:
+        """End the tuning: from now on the moves do not depend on tables that were drawn."""
+        super().stop_tuning()
+        self.tuning = False
+        for table in self.tables:
+            table.settle()
+
+    def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
+        """Move every table; the point that is passed in is left as it is."""
+        new, tables = point.copy(), self.tables
+        if self.fresh:
+            for table in tables:
+                table.begin(new, self.rng)
+                new[table.name] = table.value
+            self.fresh = False
+        shares = np.zeros(2)
+        for table in tables:
+            new[table.name], *found = table.step(new, self.sweeps, self.rng)
+            shares += np.array(found) / len(tables)
+            if self.tuning:
+                table.learn()
+        names = list(self.stats_dtypes_shapes)[: len(shares)]
+        return new, [dict(zip(names, shares.tolist(), strict=True))]
+
+
+@dataclass(frozen=True, eq=False)
+class RemainingDensity:
+    """A part of a log-density: a function of value variables, and of inputs whose values come from one release."""
+
+    expression: Any
+    inputs: tuple[tuple[Any, npt.NDArray[Any]], ...]
+
+
+def compiled(
+    model: pm.Model, outputs: list[Any], compile_kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., list[Any]], list[str]]:
+    """Compile outputs as a function of the model's value variables, and return the names of those that it takes."""
+    used = set(ancestors(outputs))
+    inputs = [v for v in model.value_vars if v in used]
+    return _function(model, inputs, outputs, compile_kwargs), [v.name for v in inputs]
+
+
+_COMPILED: WeakKeyDictionary[pm.Model, list[tuple[list[Any], list[Any], Mapping[str, Any], Any]]] = WeakKeyDictionary()
+"""Compiled functions of frozen models, for which PyMC caches its own functions too: refits compile nothing anew."""
+
+
+def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kwargs: Mapping[str, Any]) -> Any:
+    stored = _COMPILED.setdefault(model, []) if isinstance(model, pm.FrozenModel) else []
+    for known_inputs, graph, options, function in stored:
+        # The same computation of the same variables (constants by value, data by identity), however it was built.
+        if options == compile_kwargs and _equal(known_inputs, graph, inputs, outputs):
+            return function
+    made = pytensor.function(inputs, outputs, **compile_kwargs)
+    # The point that PyMC hands over has the right types; checking them again would double the cost of a call.
+    made.trust_input = True
+    stored.append((inputs, outputs, dict(compile_kwargs), made))
+    del stored[:-_MOST_COMPILED]
+    return made
+
+
+def _equal(known: list[Any], graph: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
+    """Whether two functions are the same: value variables by identity, other inputs by place and type."""
+    if len(known) != len(inputs) or len(graph) != len(outputs):
+        return False
+    if any(
+        a is not b and (a.owner, a.name, a.type) != (b.owner, b.name, b.type)
+        for a, b in zip(known, inputs, strict=True)
+    ):
+        return False
+    return bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
+
+
+def depends(model: pm.Model, variable: Any, value: Any) -> bool:
+    """Whether the log-density of a variable or potential depends on a value variable."""
+    return value in ancestors([model.logp(vars=[variable], sum=True)])
+
+
+def depending_on(model: pm.Model, value: Any, known: Sequence[Any]) -> list[Any]:
+    """What in a model has a log-density that depends on a value variable, but for what is known."""
+    others = [other for other in [*model.free_RVs, *model.observed_RVs, *model.potentials] if other not in known]
+    return [other for other in others if depends(model, other, value)]
+
+
+def log_density(
+    model: pm.Model,
+    terms: Sequence[Any],
+    table: str,
+    compile_kwargs: Mapping[str, Any],
+    more: Sequence[RemainingDensity] = (),
+) -> Callable[[Point, Ints], float] | None:
+    """Log-density of some terms (None without any) as a function of a point, the variable named `table` replaced by given counts."""
+    if not terms and not more:
+        return None
+    known: Any = model.logp(vars=list(terms), sum=True) if terms else 0.0
+    expression: Any = sum((rest.expression for rest in more), known)
+    used = set(ancestors([expression]))
+    variables = [v for v in model.value_vars if v in used]
+    given = [pair for rest in more for pair in rest.inputs]
+    function = _function(model, [*variables, *(variable for variable, _ in given)], [expression], compile_kwargs)
+    return _LogDensity(function, table, [v.name for v in variables], [number for _, number in given])
+
+
+@dataclass(frozen=True, eq=False)
+class _LogDensity:
+    """A compiled log-density; a class rather than a function inside of another one, which `pickle` could not write."""
+
+    function: Any
+    table: str
+    names: list[str]
+    fixed: list[npt.NDArray[Any]]
+
+    def __call__(self, point: Point, counts: Ints) -> float:
+        contiguous = np.asarray(counts, order="C")  # the state of the kernel has strides
+        values = [contiguous if name == self.table else point[name] for name in self.names]
+        return float(self.function(*values, *self.fixed)[0])
+
+
+def moved_into_support(density: Callable[[], float], move: Callable[[], object], attempts: int = _ATTEMPTS) -> int:
+    """Move until the table has a positive density: 0 when it does; otherwise the number of moves tried in vain."""
+    for _ in range(attempts):
+        if density() > -np.inf:
+            return 0
+        move()
+    return attempts
