@@ -11,11 +11,10 @@ import xarray as xr
 
 from bayesdp.calibration.sbc import verdict_of
 from bayesdp.calibration.verdict import Verdict
-from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
+from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks
 from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph
-from bayesdp.report.numbers import ABSENT, plural, spread
-from bayesdp.report.page import document
-from bayesdp.report.tables import Column, Table, facts, numeric
+from bayesdp.report.page import Section, contents, document
+from bayesdp.report.tables import ABSENT, Column, Table, facts, numeric, plural, spread
 from bayesdp.storage import check_output, write_text
 
 
@@ -63,25 +62,22 @@ def calibration_page(result: xr.DataTree, *, title: str | None = None) -> str:
     verdict = verdict_of(result)
     heading = title or "Simulation-based calibration: a report"
     sections = [
-        ("verdict", "Verdict", _verdict(result, verdict)),
-        ("ranks", "Ranks", pictures[0]),
-        ("widths", "Widths of posteriors", pictures[1]),
-        ("table", "All quantities", _table(verdict)),
-        ("failures", "Simulations that failed", _failures(result)),
-        ("limits", "What this can and cannot notice", _limits(verdict)),
-        ("run", "The run", _run(result)),
+        Section("verdict", "Verdict", _verdict(result, verdict)),
+        Section("ranks", "Ranks", pictures[0]),
+        Section("widths", "Widths of posteriors", pictures[1]),
+        Section("table", "All quantities", _table(verdict)),
+        Section("failures", "Simulations that failed", _failures(result)),
+        Section("limits", "What this can and cannot notice", _limits(verdict)),
+        Section("run", "The run", _run(result)),
     ]
-    links = [element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in sections]
+    written = [
+        element("section", element("h2", section.title, id=f"{section.anchor}-title"), section.text, id=section.anchor)
+        for section in sections
+    ]
     body = [
         element("header", element("h1", heading), element("p", _LEAD, class_="lead")),
-        element("nav", element("ul", *links), aria_label="Sections"),
-        element(
-            "main",
-            *(
-                element("section", element("h2", name, id=f"{anchor}-title"), text, id=anchor)
-                for anchor, name, text in sections
-            ),
-        ),
+        contents(sections),
+        element("main", *written),
     ]
     return document(heading, body)
 

@@ -1,24 +1,21 @@
-"""The page as a whole.
-
-The style sheet of the page: for screens of any width, and for print.
-"""
+"""The page as a whole: its sections in their order, its banners, and its style sheet for screens of any width and for print."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.plots.fit import Fit
+from bayesdp.posterior import Posterior
 from bayesdp.queries import Query
+from bayesdp.report import methods, published, reliability, results
 from bayesdp.report.context import Context, Whole
-from bayesdp.report.html import Html, boxed, element, joined
-from bayesdp.report.sections import Section, errors, sections_of
-from bayesdp.report.sections.convergence import banner
+from bayesdp.report.html import Html, boxed, element
 from bayesdp.storage import check_output, write_text
 from bayesdp.summaries import LawComparison
 
@@ -202,7 +199,7 @@ def page(
     given: Any = laws
     if laws is not None and not isinstance(given, LawComparison):
         raise TypeError(f"laws must be what bayesdp.compare_laws gave, got {type(laws).__name__}")
-    fits = Fit.all(posterior)
+    fits = Posterior.all(posterior)
     level, recorded = probability(prob, "prob"), str(posterior.attrs.get("command", ""))
     told = recorded if command is None else command
     truths = _truths(fits, truth)
@@ -219,7 +216,7 @@ def page(
     body = [
         element("header", element("h1", heading), element("p", _lead(whole), class_="lead")),
         *_banners(whole),
-        element("main", _section(first), _contents(rest), *(_section(section) for section in rest)),
+        element("main", _section(first), contents(rest), *(_section(section) for section in rest)),
     ]
     return document(heading, body)
 
@@ -233,7 +230,7 @@ def _subject(whole: Whole) -> str:
     return f"Confidential counts by {', and by '.join(tables)}{', and statistics' if statistics else ''}"
 
 
-def _truths(fits: list[Fit], truth: Any) -> Mapping[str, Any]:
+def _truths(fits: list[Posterior], truth: Any) -> Mapping[str, Any]:
     """The confidential table of each table of the posterior, where it was given."""
     names = [fit.name for fit in fits]
     if truth is None:
@@ -305,19 +302,76 @@ def _banners(whole: Whole) -> list[Html]:
                 "Continuous relaxation.",
                 "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
                 "rounded. What it costs is stated under ",
-                element("a", errors.TITLE, href=f"#{errors.ANCHOR}"),
+                element("a", "Sources of error", href="#errors"),
                 ".",
             )
         )
-    alarm = banner(whole)
+    alarm = reliability.banner(whole)
     return [*shown, alarm] if alarm is not None else shown
 
 
-def _contents(sections: list[Section]) -> Html:
+@dataclass(frozen=True)
+class Section:
+    """A section of a page: its anchor, its title, and its text."""
+
+    anchor: str
+    title: str
+    text: Html
+
+
+def sections_of(whole: Whole) -> list[Section]:
+    """The sections of one page: the result, what was published, how it was found and what can be wrong with it."""
+    about_release = "What is published, and what is protected"
+    written = [
+        Section("headline", "Result", results.headline(whole)),
+        *_of_tables(
+            whole,
+            ("counts", "release", about_release, published.published),
+            ("statistics", "release", about_release, published.published_statistics),
+        ),
+        *_of_tables(
+            whole,
+            ("counts", "results", "Counts: published and posterior", results.results),
+            ("counts", "odds", "Odds ratio", results.odds_ratio),
+            ("statistics", "results", "Statistics: published and posterior", results.statistics),
+        ),
+    ]
+    parameters, laws = results.parameters(whole), published.noise_laws(whole)
+    if parameters is not None:
+        written.append(Section("parameters", "Parameters of the model", parameters))
+    written += _of_tables(
+        whole, ("counts", "noise", "Noise against sampling uncertainty", published.noise_and_sampling)
+    )
+    written.append(Section("prior", "Prior", reliability.prior(whole)))
+    written += _of_tables(whole, ("counts", "sensitivity", "Sensitivity to the prior", reliability.sensitivity))
+    if laws is not None:
+        written.append(Section("laws", "Sensitivity to the noise law", laws))
+    return [
+        *written,
+        Section("convergence", "Convergence", reliability.convergence(whole)),
+        Section("errors", "Sources of error", reliability.sources_of_error(whole)),
+        Section("methods", "Methods, to cite", methods.methods(whole)),
+        Section("provenance", "Versions, seed, command", methods.provenance(whole)),
+    ]
+
+
+def _of_tables(whole: Whole, *parts: tuple[str, str, str, Callable[[Context], Html | None]]) -> list[Section]:
+    """Sections that are written anew for each table: what the table is of, anchor, title, and what writes it, or nothing."""
+    found = []
+    for i, context in enumerate(whole.tables):
+        for about, anchor, title, write in parts:
+            text = write(context) if about == context.fit.release.about else None
+            if text is not None:
+                found.append(Section(f"{anchor}-{i + 1}" if i else anchor, f"{title}{context.of_table}", text))
+    return found
+
+
+def contents(sections: Sequence[Section]) -> Html:
+    """Links to the sections."""
     links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in sections]
     return element("nav", element("ul", *links), aria_label="Sections")
 
 
 def _section(section: Section) -> Html:
-    content = joined([element("h2", section.title, id=f"{section.anchor}-title"), section.text])
-    return element("section", content, id=section.anchor, aria_labelledby=f"{section.anchor}-title")
+    heading = element("h2", section.title, id=f"{section.anchor}-title")
+    return element("section", heading, section.text, id=section.anchor, aria_labelledby=f"{section.anchor}-title")

@@ -142,7 +142,7 @@ def without_sampling() -> None:
     """Let `fit` and `calibrate` write results that are made up: what they sample is tested elsewhere, and takes minutes."""
     import bayesdp as bdp
     from bayesdp.calibration.journal import Journal
-    from bayesdp.cli import calibrate, fit, resuming
+    from bayesdp.cli import calibrate, fit
     from bayesdp.inference import keeping
     from bayesdp.inference.keeping import Drawn
     from bayesdp.report import calibration
@@ -167,7 +167,7 @@ def without_sampling() -> None:
     fit._drawn, fit._asked = drawn, lambda model, args: {}
     fit._add_prior_draws = lambda tree, model, seed, stop: True
     fit._model = lambda release, args: (nullcontext(), "made up")
-    resuming.kept = lambda model, args: nullcontext({})
+    fit.kept = lambda model, args: nullcontext({})
     keeping.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
     calibration.calibration_page = lambda result, title: "page " * 20_000
