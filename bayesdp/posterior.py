@@ -6,9 +6,10 @@ Its cells were drawn (`Posterior`), or `bayesdp.fit_hierarchy` summarised them w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 
 _COLUMNS_AT_ONCE = 512
-"""Quantiles of this many quantities are found at a time, so that a large table needs no second copy of its draws."""
+"""About as many quantities are summarised at a time, so that a large table needs no second copy of its draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +69,13 @@ def summarise_draws(draws: npt.NDArray[Any], prob: float) -> Summary:
     """
     level = probability(prob, "prob")
     tails = [(1 - level) / 2, (1 + level) / 2]
-    found = np.empty((4, draws.shape[1]))
-    for start in range(0, draws.shape[1], _COLUMNS_AT_ONCE):
-        block = draws[:, start : start + _COLUMNS_AT_ONCE].astype(np.float64)
-        stop = start + block.shape[1]
-        found[0, start:stop], found[1, start:stop] = block.mean(axis=0), block.std(axis=0)
-        found[2:, start:stop] = np.quantile(block, tails, axis=0, method="inverted_cdf")
-    return Summary(found[0], found[1], found[2], found[3], level)
+    found = []
+    for columns in np.array_split(draws, max(1, -(-draws.shape[1] // _COLUMNS_AT_ONCE)), axis=1):
+        block = columns.astype(np.float64)
+        ends = np.quantile(block, tails, axis=0, method="inverted_cdf")
+        found.append(np.stack([block.mean(axis=0), block.std(axis=0), *ends]))
+    mean, sd, lower, upper = np.concatenate(found, axis=1)
+    return Summary(mean, sd, lower, upper, level)
 
 
 def _flat(values: Any) -> Floats:
@@ -416,22 +417,18 @@ class Described:
     def lines(self, relation: str) -> list[tuple[str, str]]:
         """Variables and their laws, of the lines with that relation, ``"~"`` or ``"="``."""
         found = (_LINE.fullmatch(line) for line in self.model.splitlines())
-        return [(own["name"], own["law"]) for own in found if own and own["relation"] == relation]
+        return [(line["name"], line["law"]) for line in found if line and line["relation"] == relation]
 
 
 def names_of_measurements(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> list[list[str | None]]:
     """The observed variable of each noisy measurement, for the releases of each table; None where there is none."""
-    return [
-        [name for own, name in named if isinstance(own, Measured)]
-        for named in _matched(tree, [[part for own in table for part in _parts(own)] for table in releases])
-    ]
+    return [[name for part, name in named if isinstance(part, Measured)] for named in _matched(tree, releases)]
 
 
 def further(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> Further:
     """What is in the model besides the releases of each table."""
     observed = _observed(tree)
-    matched = _matched(tree, [[part for own in table for part in _parts(own)] for table in releases])
-    taken = {name for table in matched for _, name in table}
+    taken = {name for table in _matched(tree, releases) for _, name in table}
     published = set(tree["constant_data"].data_vars) if "constant_data" in tree.children else set()
     laws = dict(described_model(tree).lines("~"))
     # That answers about the same records have one number is part of the releases' likelihood.
@@ -464,63 +461,41 @@ def described_model(tree: xr.DataTree) -> Described:
 def _observed(tree: xr.DataTree) -> dict[str, npt.NDArray[Any]]:
     if "observed_data" not in tree.children:
         return {}
-    own = tree["observed_data"].to_dataset()
-    return {str(name): np.asarray(values.values) for name, values in own.data_vars.items()}
+    variables = tree["observed_data"].to_dataset().data_vars
+    return {str(name): np.asarray(values.values) for name, values in variables.items()}
 
 
-def _parts(release: Release) -> list[Measured | Exact]:
-    """In the order in which `bayesdp.observe` adds them."""
-    return [*release.measurements, *release.exact]
+def _matched(tree: xr.DataTree, tables: Sequence[Sequence[Release]]) -> list[list[tuple[Measured | Exact, str | None]]]:
+    """The observed variable that holds each part: of the name that `observe` gives, with the numbers of the part.
 
-
-def _matched(
-    tree: xr.DataTree, tables: Sequence[Sequence[Measured | Exact]]
-) -> list[list[tuple[Measured | Exact, str | None]]]:
-    """The observed variable that holds each part: of the name that `observe` gives, with the numbers of the part."""
+    Of trees without observed data: the names in a model that has nothing else.
+    """
     observed = _observed(tree)
-    if not observed:
-        return [list(_named(parts)) for parts in tables]
     taken: set[str] = set()
     found = []
-    for parts in tables:
-        own: list[tuple[Measured | Exact, str | None]] = []
-        for part in parts:
-            numbers = _numbers(part)
-            names = [n for n in _candidates(observed, _base(part)) if n not in taken and _same(observed[n], numbers)]
-            name = names[0] if names else None
-            taken |= {name} if name is not None else set()
-            own.append((part, name))
-        found.append(own)
+    for releases in tables:
+        named: list[tuple[Measured | Exact, str | None]] = []
+        taken = taken if observed else set()
+        # In the order in which `bayesdp.observe` adds them.
+        for part in (part for release in releases for part in (*release.measurements, *release.exact)):
+            base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
+            names = _holding(observed, base, part) if observed else chain([base], (f"{base}_{k}" for k in count(2)))
+            name = next((name for name in names if name not in taken), None)
+            taken |= set() if name is None else {name}
+            named.append((part, name))
+        found.append(named)
     return found
 
 
-def _base(part: Measured | Exact) -> str:
-    return (part.name or "noisy") if isinstance(part, Measured) else "exact"
-
-
-def _numbers(part: Measured | Exact) -> npt.NDArray[Any]:
-    values = np.asarray(part.values).reshape(-1)
-    return values[~part.unmeasured.reshape(-1)] if isinstance(part, Measured) else values
-
-
-def _same(observed: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> bool:
-    return observed.dtype.kind in "iuf" and np.array_equal(observed.reshape(-1), numbers)
-
-
-def _candidates(observed: dict[str, npt.NDArray[Any]], base: str) -> list[str]:
-    """Names that `observe` may have given, in the order of their numbers."""
+def _holding(observed: dict[str, npt.NDArray[Any]], base: str, part: Measured | Exact) -> list[str]:
+    """Variables that hold the numbers of a part, of the names that `observe` may have given, in the order of their numbers."""
+    numbers = np.asarray(part.values).reshape(-1)
+    if isinstance(part, Measured):
+        numbers = numbers[~part.unmeasured.reshape(-1)]
     numbered = {name: re.fullmatch(rf"{re.escape(base)}(?:_(\d+))?", name) for name in observed}
-    return sorted((n for n, own in numbered.items() if own), key=lambda n: int(numbered[n][1] or 1))  # type: ignore[index]
-
-
-def _named(parts: Sequence[Measured | Exact]) -> Iterator[tuple[Measured | Exact, str | None]]:
-    """The names that `observe` gives in a model that has nothing else: for trees without observed data."""
-    taken: set[str] = set()
-    for part in parts:
-        base = _base(part)
-        name, count = base, 1
-        while name in taken:
-            count += 1
-            name = f"{base}_{count}"
-        taken.add(name)
-        yield part, name
+    places = {name: int(found[1] or 1) for name, found in numbered.items() if found}
+    return [
+        name
+        for name in sorted(places, key=places.__getitem__)
+        if observed[name].dtype.kind in "iuf" and np.array_equal(observed[name].reshape(-1), numbers)
+    ]

@@ -20,11 +20,13 @@ from bayesdp.report.tables import MOST_ROWS, Column, Table, count, decimal, labe
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.corners import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
-from bayesdp.summaries.frame import same_part
+from bayesdp.summaries.answers import answers_to_part
 
 _FEW = 8
 """Largest number of answers that are all written out; of more, the `_LARGEST` largest."""
 _LARGEST = 3
+
+_pvalue = "{:.3g}".format
 
 type Draws = npt.NDArray[Any]
 
@@ -73,17 +75,13 @@ def _of_table(whole: Whole, context: Context) -> Html:
 
 
 def _odds(context: Context) -> list[Html]:
-    found = two_sided(context)
-    rows = [("the confidential table", found.table)]
-    if found.population is not None:
-        rows.append(("the population", found.population))
     return [
         joined([
             f"Odds ratio of {name}: ",
-            element("strong", ratio_shown(posterior.median)),
-            f" (posterior median), {context.kind} {ratio_shown(posterior.low)} to {ratio_shown(posterior.high)}",
+            element("strong", ratio_shown(found.median)),
+            f" (posterior median), {context.kind} {ratio_shown(found.low)} to {ratio_shown(found.high)}",
         ])
-        for name, posterior in rows
+        for name, found in _named_ratios(_odds_ratio_of(context, "two-sided"))
     ]  # fmt: skip
 
 
@@ -102,7 +100,7 @@ def _largest_cells(context: Context) -> Html:
             f" is the median width of the {context.kind} of a cell"
             f"{_noise_words(context)}. The largest of {plural(free.size, 'free cell')}:"
         )
-        parts.append(paragraph(element("strong", plural_count(width)), told))
+        parts.append(paragraph(element("strong", f"{count(width)} count{'' if width == 1 else 's'}"), told))
         largest = free[np.argsort(-summary.mean[free], kind="stable")[:_LARGEST]]
         parts.append(_listed(_labels(fit.cells, largest), summary, largest))
     if known:
@@ -116,11 +114,6 @@ def _largest_cells(context: Context) -> Html:
 def _labels(query: Query, rows: npt.NDArray[np.int64]) -> list[Html]:
     """The answers of a query by their labels."""
     return [label(*names) for names in answer_labels(query, rows.tolist())]
-
-
-def plural_count(value: float) -> str:
-    """A width in counts."""
-    return f"{count(value)} count{'' if value == 1 else 's'}"
 
 
 def _noise_words(context: Context) -> str:
@@ -367,23 +360,17 @@ def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[st
     """What was published about a query's answers: exact values (as text, with bounds), and noisy ones with their titles."""
     exact: list[list[str]] = [[] for _ in range(query.rows)]
     for part in context.fit.exact:
-        for values in _parts(part.query, part.values, query):
+        for values in answers_to_part(part.query, part.values, query):
             for i, value in enumerate(values):
                 exact[i].append(SIGN_WORDS[part.sign] + count(float(value)))
     noisy = [
-        (context.fit.titled(m), np.asarray(values, dtype=np.float64))
+        (context.fit.titled(m), values)
         for m, measured in enumerate(context.fit.measurements)
-        for values in _parts(measured.query, measured.published, query)
+        for values in answers_to_part(measured.query, measured.published, query)
     ]
     if len(noisy) == 1:
         noisy = [("", noisy[0][1])]
     return [", ".join(dict.fromkeys(texts)) for texts in exact], noisy
-
-
-def _parts(released: Query, values: Any, query: Query) -> list[npt.NDArray[Any]]:
-    """The answers of those parts of a released query that ask the same as `query`."""
-    flat = np.asarray(values).reshape(-1)
-    return [flat[rows] for part, rows in released.placed_parts if same_part(part, query.parts[0])]
 
 
 def has_odds_ratio(context: Context) -> bool:
@@ -402,10 +389,7 @@ def odds_ratio(context: Context) -> Html | None:
     """The odds ratio of a 2 x 2 table whose margins are exact, and the test of the release beside it; None of other tables."""
     if not has_odds_ratio(context):
         return None
-    posterior = context.tree["posterior"].to_dataset()
-    both = two_sided(context)
-    above = posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="greater")
-    below = posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="less")
+    above, below, both = (_odds_ratio_of(context, alternative) for alternative in ("greater", "less", "two-sided"))
     words = (
         f"The odds ratio is x11 x22 / (x12 x21), with x11 at {both.cell}; it is 1 if rows and columns are independent."
     )
@@ -419,16 +403,18 @@ def odds_ratio(context: Context) -> Html | None:
     return joined([*parts, *_pvalues(context, [above, below, both])])
 
 
-def two_sided(context: Context) -> PosteriorOddsRatio:
-    """The posterior of the odds ratio with its two-sided test."""
+def _odds_ratio_of(context: Context, alternative: str) -> PosteriorOddsRatio:
     posterior = context.tree["posterior"].to_dataset()
-    return posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative="two-sided")
+    return posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative=alternative)
+
+
+def _named_ratios(posterior: PosteriorOddsRatio) -> list[tuple[str, Interval]]:
+    population = [] if posterior.population is None else [("the population", posterior.population)]
+    return [("the confidential table", posterior.table), *population]
 
 
 def _ratio_table(context: Context, posterior: PosteriorOddsRatio) -> Table:
-    rows: list[tuple[str, Interval]] = [("the confidential table", posterior.table)]
-    if posterior.population is not None:
-        rows.append(("the population", posterior.population))
+    rows = _named_ratios(posterior)
     columns = [Column("Odds ratio of", [name for name, _ in rows], kind="label")]
     for heading, raw in (("Median", "median"), ("Lower", "low"), ("Upper", "high")):
         columns.append(numeric(heading, [getattr(found, raw) for _, found in rows], ratio_shown, raw))
@@ -475,10 +461,6 @@ def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Htm
 def ratio_shown(value: float) -> str:
     """An odds ratio to three digits."""
     return "∞" if math.isinf(value) else f"{value:,.3g}"
-
-
-def _pvalue(value: float) -> str:
-    return f"{value:.3g}"
 
 
 def parameters(whole: Whole) -> Html | None:

@@ -13,8 +13,8 @@ import xarray as xr
 from bayesdp._chains import chain_statistics
 from bayesdp._validate import probability
 from bayesdp.consistency import determined_answers, implied_answers
-from bayesdp.posterior import Posterior, SummarisedPosterior
-from bayesdp.queries import Query
+from bayesdp.posterior import Posterior, SummarisedPosterior, Summary, summarise_draws
+from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.storage.counts import without_rounding_errors
 
@@ -79,15 +79,8 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
         return _of_chains(table.chains_of(query), query, release, prob, table.known)
     cells = table.summary(table.cells, prob)
     exact, determined = _without_noise(table.cells, release, table.known)
-    numbers = {
-        "mean": cells.mean,
-        "sd": cells.sd,
-        "lower": cells.lower,
-        "upper": cells.upper,
-        "ess_bulk": np.where(determined, np.nan, cells.ess),
-        "ess_tail": np.full(cells.mean.shape, np.nan),
-        "rhat": np.where(determined, np.nan, cells.rhat),
-    }
+    ess, rhat = (np.where(determined, np.nan, values) for values in (cells.ess, cells.rhat))
+    numbers = _numbers(cells, ess, np.full(cells.mean.shape, np.nan), rhat)
     return _labelled(table.cells, release, cells.prob, exact, determined, numbers)
 
 
@@ -142,34 +135,42 @@ def _interval_and_diagnostics(
 
     `chains`, shape (chains, draws, answers), are as they were drawn, and `values` without rounding errors of exact answers.
     """
-    pooled = values.reshape(-1, values.shape[-1])
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    lower, upper = np.quantile(pooled, tails, axis=0, method="inverted_cdf")
+    summary = summarise_draws(values.reshape(-1, values.shape[-1]), level)
     ess_bulk, ess_tail, rhat = np.full((3, chains.shape[-1]), np.nan)
     free = np.flatnonzero(~determined)
     of_chains = chain_statistics(chains[..., free])
     ess_bulk[free], ess_tail[free], rhat[free] = of_chains.ess_bulk, of_chains.ess_tail, of_chains.rhat
-    return {
-        "mean": pooled.mean(axis=0),
-        "sd": pooled.std(axis=0),
-        "lower": lower,
-        "upper": upper,
-        "ess_bulk": ess_bulk,
-        "ess_tail": ess_tail,
-        "rhat": rhat,
-    }
+    return _numbers(summary, ess_bulk, ess_tail, rhat)
+
+
+def _numbers(summary: Summary, ess_bulk: Floats, ess_tail: Floats, rhat: Floats) -> dict[str, Floats]:
+    numbers = {name: getattr(summary, name) for name in ("mean", "sd", "lower", "upper")}
+    return numbers | {"ess_bulk": ess_bulk, "ess_tail": ess_tail, "rhat": rhat}
 
 
 def _published(query: Query, release: Release) -> list[Floats]:
     """The noisy values of each measurement that asked just this query, or had it as a part."""
     found = []
     for measured in release.measurements:
-        values = np.asarray(measured.published, dtype=np.float64).reshape(-1)
         if measured.query == query:
-            found.append(values)
+            found.append(np.asarray(measured.published, dtype=np.float64).reshape(-1))
         elif len(query.parts) == 1:
-            found += [values[rows] for part, rows in measured.query.placed_parts if part == query.parts[0]]
+            found += answers_to_part(measured.query, measured.published, query)
     return found
+
+
+def answers_to_part(asked: Query, values: Any, query: Query) -> list[Floats]:
+    """The answers of those parts of a query that ask the same as another query of one part."""
+    flat = np.asarray(values, dtype=np.float64).reshape(-1)
+    return [flat[rows] for part, rows in asked.placed_parts if same_part(part, query.parts[0])]
+
+
+def same_part(one: Any, other: Any) -> bool:
+    """Whether two parts of queries have the same answers; the frames of two releases may differ in their groups."""
+    if isinstance(one, SumPart) and isinstance(other, SumPart):
+        same = one.keep == other.keep and one.answer_labels == other.answer_labels
+        return bool(same and np.array_equal(one.row_of_cell, other.row_of_cell))
+    return bool(one == other)
 
 
 def variable_names(tree: xr.DataTree, *counts: str) -> list[str]:

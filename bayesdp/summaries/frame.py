@@ -14,10 +14,10 @@ from bayesdp.composition import check_posterior, converged_of, releases_of_table
 from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
-from bayesdp.posterior import Posterior, SummarisedPosterior, tables_in
+from bayesdp.posterior import Posterior, SummarisedPosterior, summarise_draws, tables_in
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
-from bayesdp.summaries.answers import Answers, summarise_table, summarise_variable, variable_names
+from bayesdp.summaries.answers import Answers, same_part, summarise_table, summarise_variable, variable_names
 
 
 def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
@@ -39,14 +39,6 @@ def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
         if not whole and not any(same_part(part, other) for other in wanted):
             wanted.append(part)
     return [Query(part.frame, (part,)) for part in wanted]
-
-
-def same_part(one: Any, other: Any) -> bool:
-    """Whether two parts of queries have the same answers; the frames of two releases may differ in their groups."""
-    if isinstance(one, SumPart) and isinstance(other, SumPart):
-        same = one.keep == other.keep and one.answer_labels == other.answer_labels
-        return bool(same and np.array_equal(one.row_of_cell, other.row_of_cell))
-    return bool(one == other)
 
 
 type _Part = tuple[str, Answers, list[str] | None]
@@ -351,8 +343,6 @@ def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob:
     else:
         query = code_query(Frame.of(draws.isel(chain=0, draw=0, drop=True)), *names, by=by)
         answers, wanted = query.apply(draws).transpose("chain", "draw", "answer").values, query.names
-    pooled = answers.reshape(-1, len(wanted)).astype(np.float64)
-    lower, upper = np.quantile(pooled, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf")
-    ends = f"eti{100 * level:.10g}"
-    numbers = {"mean": pooled.mean(axis=0), "sd": pooled.std(axis=0), f"{ends}_lower": lower, f"{ends}_upper": upper}
+    found, ends = summarise_draws(answers.reshape(-1, len(wanted)), level), f"eti{100 * level:.10g}"
+    numbers = {"mean": found.mean, "sd": found.sd, f"{ends}_lower": found.lower, f"{ends}_upper": found.upper}
     return pd.DataFrame(numbers, index=pd.Index(wanted))

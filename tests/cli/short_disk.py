@@ -145,7 +145,7 @@ def without_sampling() -> None:
     from bayesdp.cli import calibrate, fit
     from bayesdp.inference import keeping
     from bayesdp.inference.keeping import Drawn
-    from bayesdp.report import calibration
+    from bayesdp.report import page as pages
 
     release = bdp.Release.from_netcdf("release.nc")
     told = {"message": "made up", "converged": 1}
@@ -170,7 +170,7 @@ def without_sampling() -> None:
     fit.kept = lambda model, args: nullcontext({})
     keeping.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
-    calibration.calibration_page = lambda result, title: "page " * 20_000
+    pages.calibration_page = lambda result, title: "page " * 20_000
 
 
 if __name__ == "__main__":
