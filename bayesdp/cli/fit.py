@@ -109,7 +109,7 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
     from bayesdp.storage import write_draws, write_draws_somewhere
 
     asked = _asked(model, args)
-    with kept(model, args) as journal:
+    with journal_of(model, args) as journal:
         run = _drawn(model, asked, stop, journal, args)
     tree = run.tree
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
@@ -118,7 +118,7 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         write_draws_somewhere(tree, args.output, overwrite=args.overwrite)
     except OSError:
         if holds_some(partial(args)):
-            say_kept(partial(args))
+            say_where_draws_are(partial(args))
         raise
     try:
         diagnosed(run, asked, stop, told=False)
@@ -290,7 +290,7 @@ def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
 
 
 @contextmanager
-def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Arguments of `bayesdp.sample` that have draws written as they come.
 
     Where draws are left when something ends the run, that is said; a file that has none is removed.
@@ -320,14 +320,14 @@ def kept(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             own.replace(partial(args, ENDED))
         elif holds_some(own):
             if isinstance(error, KeyboardInterrupt):
-                say_kept(own)
+                say_where_draws_are(own)
         else:
             with suppress(OSError, ValueError):  # it is not ours
                 remove_journal(own)
         raise
 
 
-def say_kept(path: Path) -> None:
+def say_where_draws_are(path: Path) -> None:
     """Say where the draws are that a run can go on from."""
     say(f"the draws so far are in {path}: with --resume the same command goes on")
 

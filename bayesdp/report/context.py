@@ -84,11 +84,6 @@ class Context:
         """Size of the noise of each measurement."""
         return [noise_scale(measured) for measured in self.fit.measurements]
 
-    @property
-    def worst_ess(self) -> float:
-        """The smallest effective sample size of any quantity that can move; NaN without diagnostics."""
-        return float(_diagnostics(self.tree).get("worst_ess", np.nan))
-
     def measurement_title(self, measurement: int) -> str:
         """A measurement in a few words."""
         query, title = described(self.fit.measurements[measurement].query), self.fit.titled(measurement)
@@ -169,19 +164,14 @@ class Whole:
         return converged_of(self.tree)
 
     @property
-    def verdict(self) -> str:
-        """The verdict in a word or two; empty in older files without one."""
-        return str(_diagnostics(self.tree).get("verdict", ""))
+    def diagnostics(self) -> dict[Any, Any]:
+        """What the posterior says of convergence; empty without diagnostics."""
+        return dict(self.tree["diagnostics"].attrs) if "diagnostics" in self.tree.children else {}
 
     @property
     def message(self) -> str:
         """Convergence in words."""
-        return str(_diagnostics(self.tree).get("message", ""))
-
-    @property
-    def missed_modes(self) -> str:
-        """What the check for missed modes found, in words; empty where there was none."""
-        return str(_diagnostics(self.tree).get("missed_modes_message", ""))
+        return str(self.diagnostics.get("message", ""))
 
     @property
     def simulated(self) -> bool:
@@ -192,9 +182,3 @@ class Whole:
 def is_simulated(release: Release) -> bool:
     """Whether the noise of a release came from a generator whose seed somebody may know."""
     return bool(release.simulated or (release.guarantee is not None and release.guarantee.simulated))
-
-
-def _diagnostics(tree: xr.DataTree) -> dict[str, Any]:
-    if "diagnostics" not in tree.children:
-        return {}
-    return {str(key): value for key, value in tree["diagnostics"].attrs.items()}

@@ -285,33 +285,21 @@ def _banners(whole: Whole) -> list[Html]:
     """Warnings at the top of the page."""
     shown = []
     if whole.simulated:
-        shown.append(
-            boxed(
-                "warn",
-                "Simulated release.",
-                "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
-                "guarantee below describes the mechanism; these published numbers protect nobody.",
-            )
+        told = (
+            "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
+            "guarantee below describes the mechanism; these published numbers protect nobody."
         )
+        shown.append(boxed("warn", "Simulated release.", told))
     if any(context.truth is not None for context in whole.tables):
-        shown.append(
-            boxed(
-                "warn",
-                "This page contains the confidential table.",
-                "It was given as the truth, for comparison. Do not publish the page if the table is confidential.",
-            )
-        )
+        told = "It was given as the truth, for comparison. Do not publish the page if the table is confidential."
+        shown.append(boxed("warn", "This page contains the confidential table.", told))
     if any(context.fit.relaxation is not None for context in whole.tables):
-        shown.append(
-            boxed(
-                "warn",
-                "Continuous relaxation.",
-                "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
-                "rounded. What it costs is stated under ",
-                element("a", "Sources of error", href="#errors"),
-                ".",
-            )
+        told = (
+            "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
+            "rounded. What it costs is stated under "
         )
+        link = element("a", "Sources of error", href="#errors")
+        shown.append(boxed("warn", "Continuous relaxation.", told, link, "."))
     alarm = reliability.banner(whole)
     return [*shown, alarm] if alarm is not None else shown
 

@@ -106,11 +106,8 @@ def _noisy(context: Context) -> list[Html]:
         low, high = (float(sd.min()), float(sd.max())) if sd.size else (float("nan"), float("nan"))
         size = spread(low) if spread(low) == spread(high) else f"{spread(low)} to {spread(high)}"
         hidden = int(measured.unmeasured.sum())
-        keeps = (
-            ", noise that changes none of the exact values"
-            if measured.invariants is not None
-            else ", independent noise"
-        )
+        kept = measured.invariants is not None
+        keeps = ", noise that changes none of the exact values" if kept else ", independent noise"
         around_true = measured.law.support == "counts"
         if around_true:
             scale_told = ". Its size depends on the true count."

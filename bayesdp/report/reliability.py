@@ -19,30 +19,22 @@ def banner(whole: Whole) -> Html | None:
     if whole.converged:
         return None
     if whole.converged is None:
-        heading, text = (
-            "Convergence was not assessed.",
-            "The posterior file has no diagnostics. Do not rely on its numbers yet.",
-        )
-    elif whole.verdict == "not judged":
-        heading, text = "Too little to judge convergence.", f"{whole.message} Draw more, in two chains or more."
-        return boxed("warn", heading, text)
-    else:
-        heading, text = "Do not report these numbers.", f"{whole.message} Draw more, or look at the model."
-    return boxed("bad", heading, text)
+        told = "The posterior file has no diagnostics. Do not rely on its numbers yet."
+        return boxed("bad", "Convergence was not assessed.", told)
+    if whole.diagnostics.get("verdict") == "not judged":
+        told = f"{whole.message} Draw more, in two chains or more."
+        return boxed("warn", "Too little to judge convergence.", told)
+    return boxed("bad", "Do not report these numbers.", f"{whole.message} Draw more, or look at the model.")
 
 
 def convergence(whole: Whole) -> Html:
     """Whether the chains can be trusted."""
     fit = whole.tables[0].fit
-    parts = []
-    alarm = banner(whole)
-    if alarm is None:
-        parts.append(boxed("good", "The chains agree.", whole.message))
-    else:
-        parts.append(alarm)
+    parts = [banner(whole) or boxed("good", "The chains agree.", whole.message)]
     told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
     told += _fiber(whole) + _divergences(whole)
-    told += [whole.missed_modes] if whole.missed_modes else []
+    missed_modes = str(whole.diagnostics.get("missed_modes_message", ""))
+    told += [missed_modes] if missed_modes else []
     told.append(
         "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there."
     )
@@ -100,7 +92,7 @@ def sources_of_error(whole: Whole) -> Html:
         for context in whole.tables
     ]
     model = _STATISTICS_MODEL if all(context.of_statistics for context in whole.tables) else _MODEL
-    parts = [items([_monte_carlo(whole.tables[0]), *counted, _LAW_TAKEN, model])]
+    parts = [items([_monte_carlo(whole), *counted, _LAW_TAKEN, model])]
     for context in whole.tables:
         relaxed = context.fit.relaxation
         if relaxed is not None:
@@ -112,8 +104,8 @@ def sources_of_error(whole: Whole) -> Html:
     return joined(parts)
 
 
-def _monte_carlo(context: Context) -> str:
-    worst = context.worst_ess
+def _monte_carlo(whole: Whole) -> str:
+    worst = float(whole.diagnostics.get("worst_ess", np.nan))  # of any quantity that can move
     if np.isnan(worst):
         return "Monte Carlo error: not known, as the posterior file states no effective sample size."
     return (
@@ -160,13 +152,10 @@ def stated(context: Context, relaxed: xr.Dataset) -> str:
     more = ", and by more below it" if smallest < levels[0] else ""
     return (
         f"The smallest posterior mean of a free cell is {spread(smallest)}. In the reference case (Sources of error), at a mean "
-        f"count of {count(float(levels[row]))}, posterior means are off by up to {_largest(errors['mean_error'])}, and posterior "
-        f"standard deviations by up to {_largest(errors['sd_error'])}, of a posterior standard deviation of whole numbers{more}."
+        f"count of {count(float(levels[row]))}, posterior means are off by up to {float(errors['mean_error'].max()):.2f}, and "
+        f"posterior standard deviations by up to {float(errors['sd_error'].max()):.2f}, of a posterior standard deviation of whole "
+        f"numbers{more}."
     )
-
-
-def _largest(errors: xr.DataArray) -> str:
-    return f"{float(errors.max()):.2f}"
 
 
 def relaxation_table(context: Context, relaxed: xr.Dataset) -> Table:

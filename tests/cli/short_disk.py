@@ -167,7 +167,7 @@ def without_sampling() -> None:
     fit._drawn, fit._asked = drawn, lambda model, args: {}
     fit._add_prior_draws = lambda tree, model, seed, stop: True
     fit._model = lambda release, args: (nullcontext(), "made up")
-    fit.kept = lambda model, args: nullcontext({})
+    fit.journal_of = lambda model, args: nullcontext({})
     keeping.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
     pages.calibration_page = lambda result, title: "page " * 20_000
