@@ -476,13 +476,14 @@ def _matched(tree: xr.DataTree, tables: Sequence[Sequence[Release]]) -> list[lis
     for releases in tables:
         named: list[tuple[Measured | Exact, str | None]] = []
         taken = taken if observed else set()
-        # In the order in which `bayesdp.observe` adds them.
-        for part in (part for release in releases for part in (*release.measurements, *release.exact)):
-            base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
-            names = _holding(observed, base, part) if observed else chain([base], (f"{base}_{k}" for k in count(2)))
-            name = next((name for name in names if name not in taken), None)
-            taken |= set() if name is None else {name}
-            named.append((part, name))
+        for release in releases:
+            parts: list[Measured | Exact] = [*release.measurements, *release.exact]  # as `bayesdp.observe` adds them
+            for part in parts:
+                base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
+                names = _holding(observed, base, part) if observed else chain([base], (f"{base}_{k}" for k in count(2)))
+                name = next((name for name in names if name not in taken), None)
+                taken |= set() if name is None else {name}
+                named.append((part, name))
         found.append(named)
     return found
 

@@ -95,8 +95,8 @@ class Context:
 
         Of a result of `bayesdp.fit_hierarchy`, those that were recorded.
         """
-        asked = [part.query for part in (*self.fit.exact, *self.fit.measurements)]
-        totals = totals_of(self.frame, [*self.fit.recorded.values(), *asked])
+        asked = [*self.fit.recorded.values(), *(part.query for part in self.fit.exact)]
+        totals = totals_of(self.frame, asked + [part.query for part in self.fit.measurements])
         return [query for query in totals if self.fit.has(query)]
 
 

@@ -149,7 +149,8 @@ def _of_counts(tree: xr.DataTree, tables: dict[str, Posterior], query: Query | N
         release = table.joint
         totals = []
         if release.about == "counts" and not isinstance(table, SummarisedPosterior):
-            totals = totals_of(release.frame, (part.query for part in (*release.exact, *release.measurements)))
+            asked = [part.query for part in release.exact] + [part.query for part in release.measurements]
+            totals = totals_of(release.frame, asked)
         parts += _answers(table, [Identity(release.frame), *totals], level)
     others = variable_names(tree, *tables)
     return parts + [part for name in others for part in _of_variable(tree, tables, name, level)]
