@@ -163,11 +163,11 @@ class Posterior:
         return ", ".join(parts)
 
     @cached_property
-    def observed(self) -> list[str | None]:
+    def observed(self) -> tuple[str | None, ...]:
         """For each of `measurements`, the observed variable of the model."""
         tables = tables_in(self.tree)
         names = names_of_measurements(self.tree, [table.releases for table in tables])
-        return names[[table.name for table in tables].index(self.name)]
+        return tuple(names[[table.name for table in tables].index(self.name)])
 
     @cached_property
     def counts(self) -> xr.DataArray:
