@@ -20,7 +20,7 @@ from bayesdp.distributions import distribution_of
 from bayesdp.mechanisms import base as mechanisms
 from bayesdp.noise import base as laws
 from bayesdp.noise.secure import draw_independent
-from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.noise import noise_scale
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.significance import odds_ratio_test_from_release
 from tests.comparison.chi_square import chi_square_pvalue

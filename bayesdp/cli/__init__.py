@@ -1,7 +1,7 @@
 """The command line: from published files to a posterior and a report.
 
-Each subcommand is one module with ``add(subparsers)`` and ``run(args) -> int``. Whatever is slow to import is
-imported in ``run``, so that ``bayesdp --help`` answers at once.
+Each subcommand has a function that adds it to the parser, and one that runs it and returns the exit status. Whatever is slow to
+import is imported in the latter, so that ``bayesdp --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import bayesdp
-from bayesdp.cli import calibrate, demo, fit, import_, release, report, summary, test
+from bayesdp.cli import calibrate, demo, fit, import_, posteriors, releases
 from bayesdp.cli.errors import OneLineParser, run_safely, terminating_signals
 
 __all__ = ["main", "parser"]
@@ -40,8 +40,12 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"bayesdp {bayesdp.__version__}")
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for module in (import_, release, fit, summary, report, test, calibrate, demo):
-        module.add(commands)
+    adding = (
+        import_.add, releases.add_release, fit.add, posteriors.add_summary, posteriors.add_report, releases.add_test, calibrate.add,
+        demo.add,
+    )  # fmt: skip
+    for add in adding:
+        add(commands)
     return top
 
 

@@ -1,10 +1,14 @@
-"""Arguments that several subcommands share."""
+"""Arguments that several subcommands share, and queries as text, such as ``margins:county``."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesdp.frames import Frame
+    from bayesdp.queries import Query
 
 
 def add_command(commands: Any, name: str, run: Any, *, title: str, text: str, example: str) -> Any:
@@ -114,3 +118,29 @@ def _totals(items: list[str]) -> dict[str, list[str]]:
             raise ValueError(f"--total must be written as DIM=LABEL, or as DIM= where there is no total, got {item!r}")
         found.setdefault(dim, []).extend([label] if label else [])
     return found
+
+
+FORMS = "margins:DIM, margins:DIM*DIM, totals:GROUP, total, cells"
+"""How queries can be written."""
+
+
+def parse_query(text: str, frame: Frame) -> Query:
+    """Read a query: `FORMS`, with names of dimensions or group labels; ``total`` for the grand total, ``cells`` for the table itself.
+
+    Examples
+    --------
+    >>> from bayesdp.frames import Frame
+    >>> parse_query("totals:state", Frame.of({"county": ["a", "b"], "state": ("county", ["IL", "IN"])})).names
+    ['state=IL', 'state=IN']
+    """
+    from bayesdp.queries import Identity, Margins, Totals
+
+    kind, separator, rest = text.partition(":")
+    names = rest.split("*") if rest else []
+    if text == "total":
+        return Totals(frame)
+    if text == "cells":
+        return Identity(frame)
+    if not separator or kind not in ("margins", "totals") or not all(names) or not names:
+        raise ValueError(f"a query is written as one of {FORMS}; got {text!r}")
+    return Margins(frame, names) if kind == "margins" else Totals(frame, names)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output, check_suffix
-from bayesdp.cli.errors import NOT_CALIBRATED, banner, interrupt_status, log_safely, say
-from bayesdp.cli.printing import announce
+from bayesdp.cli.errors import NOT_CALIBRATED, announce, banner, interrupt_status, log_safely, say
 from bayesdp.cli.users_file import warn_of_open_caches
 
 if TYPE_CHECKING:

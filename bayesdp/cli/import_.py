@@ -103,9 +103,8 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     import warnings
 
-    from bayesdp.cli.errors import say
+    from bayesdp.cli.errors import announce, say
     from bayesdp.cli.files import check_release_path, write_release
-    from bayesdp.cli.printing import announce
     from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
     from bayesdp.release import Release
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +27,8 @@ class FileOrLaw(argparse.Action):
         setattr(namespace, self.dest, noted)
 
 
-@dataclass(frozen=True, eq=False)
-class _NoisyFile:
-    """A noisy file with the text of its law, None where none was given."""
-
-    path: str
-    law: str | None
-
-
-def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
-    """The noisy files, the table first, each with its one law; only the table may have none."""
+def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[tuple[str, str | None]]:
+    """The noisy files, the table first, each with the text of its one law; only the table may have none."""
     found: list[tuple[str, list[str]]] = [(table, [])]
     for option, value in noted:
         if option == "--law":
@@ -53,7 +44,7 @@ def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[_NoisyFile]:
     for path, laws in found[1:]:
         if not laws:
             raise ValueError(f"{path} has no law: write --law after it, --noisy {path} --law '...'")
-    return [_NoisyFile(path, laws[0] if laws else None) for path, laws in found]
+    return [(path, laws[0] if laws else None) for path, laws in found]
 
 
 def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, list[Measured], list[Exact]]:
@@ -64,21 +55,19 @@ def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, lis
     from bayesdp.queries import Identity
     from bayesdp.tables import read_margins
 
-    first, *others = _noisy_files(args.table, args.noisy or [])
-    laws = {own.path: parse_law(own.law) for own in (first, *others) if own.law is not None}
-    ignored = ignored_columns(args.ignore, [args.table, *(own.path for own in others), *args.exact])
-    table, sums = _table(args.table, None, {**table_options(args), "ignore": ignored[args.table]})
+    (first, text), *others = _noisy_files(args.table, args.noisy or [])
+    laws = {path: parse_law(law) for path, law in ((first, text), *others) if law is not None}
+    ignored = ignored_columns(args.ignore, [first, *(path for path, _ in others), *args.exact])
+    table, sums = _table(first, None, {**table_options(args), "ignore": ignored[first]})
     frame = Identity(table).frame
     answers: list[tuple[str, NoiseLaw | None, Query, Any]] = [
-        (first.path, laws.get(first.path), query, values) for query, values in [(Identity(table), table), *sums]
+        (first, laws.get(first), query, values) for query, values in [(Identity(table), table), *sums]
     ]
-    if first.law is not None:
-        _check_one_margin(first.path, laws[first.path], len(answers))
-    for own in others:
-        answers += [
-            (own.path, laws[own.path], *found) for found in _noisy_answers(own.path, frame, args, ignored[own.path])
-        ]
-        _check_one_margin(own.path, laws[own.path], sum(path == own.path for path, *_ in answers))
+    if text is not None:
+        _check_one_margin(first, laws[first], len(answers))
+    for path, _ in others:
+        answers += [(path, laws[path], *found) for found in _noisy_answers(path, frame, args, ignored[path])]
+        _check_one_margin(path, laws[path], sum(known == path for known, *_ in answers))
     stated = _unmeasured(answers, args.unmeasured)
     measured = [_measured(*own, hidden, args.postprocessing) for own, hidden in zip(answers, stated, strict=True)]
     exact = [

@@ -1,13 +1,8 @@
-"""The tables of a posterior: which releases each is of, which variable holds its counts, and whether it can be what it says.
-
-Results of `bayesdp.fit_hierarchy`, whose draws of the cells were not kept: what can be read from them, and what cannot.
-"""
+"""The tables of a posterior: which releases each is of, which variable holds its counts, and whether it can be what it says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -16,11 +11,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
-from bayesdp._validate import probability, shown
+from bayesdp._validate import shown
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
-from bayesdp.queries import Query, rows_of
 from bayesdp.release import Release
 from bayesdp.storage.counts import counts_name, relaxation_of
 
@@ -117,18 +111,6 @@ def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
     return xr.DataArray(values.reshape(shape), dims=("chain", "draw", *release.dims), coords=release.coords, name=name)
 
 
-def determined_of(tree: xr.DataTree, name: str, dims: tuple[str, ...]) -> npt.NDArray[np.bool_] | None:
-    """Which cells of a table, with the dimensions in this order, have one possible value, where the posterior says so."""
-    for _, group in groups_of(tree, "fiber"):
-        if group.attrs.get("variable", name) == name:
-            if "determined" not in group.data_vars:
-                return None  # files of earlier versions; it is worked out again
-            return np.asarray(group.to_dataset()["determined"].transpose(*dims).values, dtype=np.bool_)
-    return None
-
-
-type Floats = npt.NDArray[np.float64]
-
 CELLS = "cells"
 """The group that has summaries of the cells in the place of their draws; also the name of the table."""
 
@@ -138,127 +120,6 @@ def is_streamed(tree: xr.DataTree) -> bool:
     if CELLS not in tree.children or "fiber" not in tree.children:
         return False
     return {"mean", "sd", "quantile", "width"} <= set(tree[CELLS].data_vars)
-
-
-@dataclass(frozen=True, eq=False)
-class CellNumbers:
-    """Summaries of all cells, in the order of the table; arrays have shape ``(cells,)``.
-
-    `lower` and `upper` are the ends of an equal-tailed interval; `ess` and `rhat` are NaN where a cell cannot move or never did.
-    """
-
-    mean: Floats
-    sd: Floats
-    lower: Floats
-    upper: Floats
-    ess: Floats
-    rhat: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Streamed:
-    """A result of `bayesdp.fit_hierarchy`, for which `is_streamed` holds."""
-
-    tree: xr.DataTree
-
-    @cached_property
-    def release(self) -> Release:
-        """What it is based on."""
-        return releases_of_tables(self.tree)[0][1][0]
-
-    @cached_property
-    def determined(self) -> npt.NDArray[np.bool_]:
-        """Cells with one possible value, shape ``(*table)``."""
-        found = determined_of(self.tree, CELLS, self.release.dims)
-        return self.release.fiber.determined() if found is None else found
-
-    @cached_property
-    def queries(self) -> dict[str, Query]:
-        """The queries whose draws were kept, by the names of their variables."""
-        found = {}
-        for name, variable in self.tree["posterior"].data_vars.items():
-            if "query" not in variable.attrs:
-                continue
-            where = f"query of {name} in the posterior"
-            description = _text.loads(variable.attrs["query"], where)
-            try:
-                query = Query.from_description(description, self.release.frame)
-            except (KeyError, TypeError, AttributeError) as error:
-                raise ValueError(f"{where} is damaged: {error}") from None
-            if variable[0, 0].size != query.rows:
-                raise ValueError(f"{where} has {query.rows} answers, but {variable[0, 0].size} were kept")
-            found[str(name)] = query
-        return found
-
-    def draws(self, name: str) -> npt.NDArray[Any]:
-        """The draws of the answers of a query, shape ``(chains, draws, rows)``."""
-        draws = self.tree["posterior"].to_dataset()[name].transpose("chain", "draw", ...)
-        return draws.values.reshape(*draws.shape[:2], -1)
-
-    def answers(self, query: Query) -> npt.NDArray[Any]:
-        """Draws of the answers of a query, each of which is one that was recorded; or of any query, if all cells were."""
-        for name, known in self.queries.items():
-            if known == query:
-                return self.draws(name)
-            if known.is_identity:
-                draws = self.draws(name)
-                sizes = draws.shape[:2]
-                return np.asarray(query.apply(draws.reshape(*sizes, *known.shape))).reshape(*sizes, -1)
-        places = [self._rows.get(row) for row in rows_of(query.matrix)]
-        kept = [place for place in places if place is not None]
-        if len(kept) < len(places) or not places:
-            raise ValueError(
-                f"the draws of {query!r} were not kept: bdp.fit_hierarchy keeps those of the queries in `record` "
-                f"({shown(self.queries) if self.queries else 'there were none'}), and of cells summaries, which do not add up to "
-                "intervals of sums. Fit again with this query in `record`"
-            )
-        drawn = {name: self.draws(name) for name in {name for name, _ in kept}}
-        return np.stack([drawn[name][:, :, column] for name, column in kept], axis=2)
-
-    @cached_property
-    def _rows(self) -> dict[tuple[bytes, bytes], tuple[str, int]]:
-        """Where the draws of each answer are, by its cells and their weights."""
-        return {
-            row: (name, column)
-            for name, query in self.queries.items()
-            if not query.is_identity
-            for column, row in enumerate(rows_of(query.matrix))
-        }
-
-    def has(self, query: Query) -> bool:
-        """Whether `answers` has the draws of a query."""
-        try:
-            self.answers(query)
-        except ValueError:
-            return False
-        return True
-
-    def cells(self, prob: float) -> CellNumbers:
-        """Summaries of all cells, with equal-tailed intervals; ValueError if the quantiles at their ends were not kept."""
-        level = probability(prob, "prob")
-        cells, dims = self.tree[CELLS].to_dataset(), self.release.dims
-        shares = cells["share"].values.astype(np.float64)
-
-        def place(share: float) -> int | None:
-            return next((i for i, own in enumerate(shares) if abs(own - share) <= 1e-9), None)
-
-        tails = (1 - level) / 2, (1 + level) / 2
-        low, high = map(place, tails)
-        if low is None or high is None:
-            known = [f"{1 - 2 * share:.10g}" for share in shares if share < 0.5 and place(1 - share) is not None]
-            raise ValueError(
-                f"prob={prob:.10g} needs the quantiles {tails[0]:.10g} and {tails[1]:.10g} of the cells, which were not kept; there "
-                f"are intervals for prob = {', '.join(known) or 'none'}. Fit again with these in `quantiles`"
-            )
-
-        def flat(values: xr.DataArray) -> Floats:
-            return np.asarray(values.transpose(*dims).values, dtype=np.float64).reshape(-1)
-
-        quantile = cells["quantile"]
-        lower, upper = (flat(quantile.isel(share=at, drop=True)) for at in (low, high))
-        return CellNumbers(
-            flat(cells["mean"]), flat(cells["sd"]), lower, upper, flat(cells["ess"]), flat(cells["rhat"])
-        )
 
 
 _VERDICTS = ("converged", "not judged", "not converged")

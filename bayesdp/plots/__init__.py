@@ -37,15 +37,10 @@ Examples
 
 from __future__ import annotations
 
-from bayesdp.plots.calibration import calibration_dispersion, calibration_ranks
-from bayesdp.plots.cell_intervals import intervals
-from bayesdp.plots.designs import designs
-from bayesdp.plots.law_comparison import law_comparison
-from bayesdp.plots.noise import noise_law
-from bayesdp.plots.predictive import prior_predictive
+from bayesdp.plots.cells import heatmaps, intervals, prior_predictive
+from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks, designs, law_comparison
+from bayesdp.plots.noise import noise_law, tradeoffs
 from bayesdp.plots.rank import ranks
-from bayesdp.plots.tradeoff_curves import tradeoffs
-from bayesdp.plots.two_way import heatmaps
 
 __all__ = [
     "calibration_dispersion",

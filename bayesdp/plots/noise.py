@@ -1,22 +1,152 @@
-"""The noise law of a measurement: its mass or density, with its standard deviation."""
+"""Pictures of noise: its size, its law, what may be published of a perturbed count, and trade-off functions."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import ndtr
 
-from bayesdp.noise import PerturbedLaw
-from bayesdp.plots.fit import Fit, in_range
-from bayesdp.plots.noise_scale import NoiseScale, noise_scale
-from bayesdp.plots.perturbed import draw_perturbed_law
+from bayesdp.invariants import Invariants
+from bayesdp.measurements import Measured
+from bayesdp.noise import NoiseLaw, PerturbedLaw
+from bayesdp.plots.cells import in_range
 from bayesdp.plots.style import COLOURS, figure, plain, style, together
-from bayesdp.queries import answer_labels
-from bayesdp.release import Measured
+from bayesdp.posterior import Posterior
+from bayesdp.privacy import TradeOff
+from bayesdp.queries import SumPart, answer_labels
 
-__all__ = ["noise_law"]
+type Floats = npt.NDArray[np.float64]
+
+_STEPS = 3_000_000
+"""Steps of the noise sampler that a picture is worth: about a second."""
+_SWEEPS = 1000
+_MOST, _FEWEST = 4000, 20
+_LARGEST_DIMENSION = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseScale:
+    """Standard deviation of the noise of each answer, in counts; NaN where it is not known.
+
+    `draws`, shape ``(draws, answers)``, is the noise that it was computed from, None if there is a closed form. An `exchangeable` law
+    treats all cells alike, with the invariants that it keeps, so that `sd` pools them.
+    """
+
+    sd: Floats
+    draws: Floats | None = None
+    exchangeable: bool = False
+
+    @property
+    def words(self) -> str:
+        """Where the numbers come from."""
+        if np.isnan(self.sd).all():
+            return "no closed form, and no simulation here (a table too large, or noise that depends on confidential numbers)"
+        if self.draws is None:
+            return "from the closed form of the law"
+        pooled = (
+            ", pooled over the cells because the law and the invariants treat them alike" if self.exchangeable else ""
+        )
+        return f"no closed form: from {len(self.draws)} simulated draws of the law{pooled}"
+
+
+def noise_scale(measured: Measured) -> NoiseScale:
+    """Find the standard deviation of the noise of each answer of a measurement, before any answers were held back.
+
+    Examples
+    --------
+    >>> from bayesdp.noise import DiscreteGaussian
+    >>> from bayesdp.queries import Identity
+    >>> cells = Identity({"county": ["Alpha", "Beta"]})
+    >>> noise_scale(Measured(cells, [3, 4], DiscreteGaussian(sigma=5.0))).sd
+    array([5., 5.])
+    """
+    law, invariants = measured.law.uncensored, measured.noise_invariants
+    shape = measured.query.shape if invariants is None else invariants.frame.shape
+    variance = law.variance(shape, invariants)
+    if variance is not None:
+        exchangeable = invariants is not None and law.isotropic and _are_margins(invariants)
+        return NoiseScale(np.sqrt(np.broadcast_to(variance, shape)).reshape(-1), exchangeable=exchangeable)
+    dimension = measured.query.rows if invariants is None else invariants.dimension
+    if not law.additive or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
+        return NoiseScale(np.full(measured.query.rows, np.nan))
+    sweeps = _SWEEPS if invariants is not None else 1
+    size = int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST))
+    # A fixed seed: the law is public, and a report that is written twice shall say the same.
+    drawn = (
+        law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1).astype(np.float64)
+    )
+    squares = (drawn**2).mean(axis=0)  # the mean of the noise is zero
+    exchangeable = (_are_margins(invariants) if invariants is not None else not _varies(law)) and law.isotropic
+    sd = np.sqrt(np.full_like(squares, squares.mean()) if exchangeable else squares)
+    return NoiseScale(sd, drawn, exchangeable)
+
+
+def _varies(law: NoiseLaw) -> bool:
+    """Whether independent noise has parameters of its own in some answers."""
+    return any(isinstance(value, np.ndarray) for value in law.model_parameters().values())
+
+
+def _are_margins(invariants: Invariants) -> bool:
+    """Whether the invariants are margins: permutations of labels that bring any cell to the place of any other keep these."""
+    return all(
+        isinstance(part, SumPart) and all(name in part.frame.dims for name in part.keep)
+        for part in invariants.query.parts
+    )
+
+
+def count_shown(measured: Measured) -> int:
+    """The true count of the picture: of those that can lead to the published value in the middle, one whose noise is largest.
+
+    Examples
+    --------
+    >>> from bayesdp.noise import RandomRounding
+    >>> from bayesdp.queries import Identity
+    >>> cells = Identity({"county": ["Alpha", "Beta", "Gamma"]})
+    >>> count_shown(Measured(cells, [3, 9, 60], RandomRounding(3)))
+    7
+    """
+    law = measured.law
+    assert isinstance(law, PerturbedLaw)
+    published = np.sort(measured.values[~measured.unmeasured])
+    middle = published[len(published) // 2 : len(published) // 2 + 1]
+    windows = law.windows(middle)
+    counts = windows.low[0] + np.flatnonzero(np.isfinite(windows.log_mass))
+    variance = law.variance(counts.shape, location=counts)
+    assert variance is not None
+    return int(counts[int(np.argmax(variance.round(9)))])
+
+
+def draw_perturbed_law(measured: Measured) -> Figure:
+    """Draw the probabilities of what may be published for one true count."""
+    law, count = measured.law, count_shown(measured)
+    assert isinstance(law, PerturbedLaw)
+    table = law.transitions
+    values = np.arange(count + table.lowest, count + table.highest + 1)
+    mass = np.exp(law.log_each(values, count))
+    seen = np.flatnonzero(mass > 0.0)
+    values, mass = values[seen[0] : seen[-1] + 1], mass[seen[0] : seen[-1] + 1]
+    with style():
+        drawn = figure(3.0)
+        axes = drawn.add_subplot()
+        if len(values) <= _MOST_BARS:
+            axes.bar(values, mass, width=0.7, color=COLOURS["release"], alpha=0.75)
+        else:
+            axes.plot(values, mass, color=COLOURS["release"])
+        axes.axvline(count, color=COLOURS["truth"], linestyle="--", linewidth=1.2, label=f"true count {count:,}")
+        axes.set_title(f"Noise: {plain(law.name)}, what is published for a count of {count:,}")
+        axes.set_xlabel("published value")
+        axes.set_ylabel("probability")
+        axes.set_ylim(bottom=0)
+        axes.locator_params(axis="x", integer=True)
+        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
+    return drawn
+
 
 _REACH = 4.0
 """Standard deviations to each side."""
@@ -48,7 +178,7 @@ def noise_law(posterior: xr.DataTree, *, measurement: int = 0, var: str | None =
     TypeError, ValueError
         If the DataTree is not a posterior of a release, or there is no such measurement.
     """
-    fit = Fit.of(posterior, var)
+    fit = Posterior.of(posterior, var)
     in_range(fit, measurement)
     own = fit.measurements[measurement]
     return draw_noise_law(own, noise_scale(own))
@@ -130,3 +260,64 @@ def _bars(axes: Axes, values: npt.NDArray[np.int64], heights: npt.NDArray[np.flo
     else:
         axes.plot(values, heights, color=COLOURS["release"])
         axes.fill_between(values, heights, color=COLOURS["release"], alpha=0.35)
+
+
+_LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
+_LEVELS = ndtr(np.linspace(-5.0, 5.0, 601))
+
+
+def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
+    """Draw trade-off functions: type II error against type I error of the best test that tells two tables apart.
+
+    The higher a curve, the better the protection; the grey line is that of a release that says nothing.
+
+    Parameters
+    ----------
+    curves : mapping of str to TradeOff
+        Functions and their labels, in the order of the legend.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `curves` is not a mapping of labels to trade-off functions, or empty.
+
+    Examples
+    --------
+    Two releases at epsilon = 0.5, of a table whose invariant moves tables two records apart (paper 003, Proposition 21):
+
+    >>> from bayesdp.privacy import approximate_dp, composition_first, semi_first
+    >>> releases = [approximate_dp(0.5)] * 2
+    >>> picture = tradeoffs(
+    ...     {"Semi-DP first": semi_first(releases, 2), "composition first": composition_first(releases, 2)}
+    ... )
+    >>> picture.axes[0].get_xlabel()
+    'type I error'
+    """
+    if not isinstance(curves, Mapping):
+        raise TypeError(f"curves must be a mapping of labels to trade-off functions, got {type(curves).__name__}")
+    if not curves:
+        raise ValueError("curves must hold at least one trade-off function")
+    for label, f in curves.items():
+        if not isinstance(f, TradeOff):
+            raise TypeError(f"curves[{label!r}] must be a trade-off function, got {type(f).__name__}")
+    with style():
+        picture = figure(5.2)
+        axes = picture.subplots()
+        axes.plot([0.0, 1.0], [1.0, 0.0], color=COLOURS["grid"], linewidth=1.0, label="nothing is learned")
+        for i, (label, f) in enumerate(curves.items()):
+            a = np.unique(np.concatenate([[0.0, 1.0], _LEVELS, f._kinks()]))
+            axes.plot(a, f(a), linestyle=_LINES[i % len(_LINES)], linewidth=1.8, label=plain(label))
+        axes.set(
+            xlabel="type I error",
+            ylabel="smallest type II error",
+            xlim=(0.0, 1.0),
+            ylim=(0.0, 1.0),
+            title="How well two tables can be told apart",
+        )
+        axes.set_aspect("equal")
+        axes.legend(frameon=False)
+    return picture

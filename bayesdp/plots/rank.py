@@ -25,8 +25,8 @@ from matplotlib.figure import Figure
 
 from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
-from bayesdp.plots.fit import Fit
 from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, plain, style, together
+from bayesdp.posterior import Posterior
 from bayesdp.storage.counts import relaxation_of
 
 type Floats = npt.NDArray[np.float64]
@@ -39,17 +39,9 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def leaving_probability(n: int, chains: int, width: float) -> float:
-    """Probability that the ranks of one chain leave the band at some point of the grid.
+    """Probability that the ranks of one chain, of two or more with `n` independent draws each, leave a band anywhere on the grid.
 
-    Parameters
-    ----------
-    n : int
-        Independent draws of each chain.
-    chains : int
-        Two or more.
-    width : float
-        Half the width of the band, in standard deviations.
-
+    `width` is half the width of the band, in standard deviations.
 
     Examples
     --------
@@ -82,15 +74,8 @@ def leaving_probability(n: int, chains: int, width: float) -> float:
 def limit(n: int, chains: int, level: float) -> float:
     """Half the width of the band in standard deviations: any of the chains leaves it with probability `level` at most.
 
-    Parameters
-    ----------
-    n : int
-        Independent draws of each chain.
-    chains : int
-        Two or more.
-    level : float
-        Of all chains together. Two chains leave their bands together, as one's ranks are what the other's are not; the
-        level of more chains is divided by their number (Bonferroni).
+    Two chains leave their bands together, as one's ranks are what the other's are not; the level of more chains is divided by their
+    number (Bonferroni).
     """
     shared = level if chains == 2 else level / chains
     size = max(min(n, _MOST), 2)
@@ -134,17 +119,12 @@ _ROUNDING = 1e-12
 _TITLE_WIDTH = 30
 
 
-def worst_mixed(fit: Fit, quantities: int) -> list[tuple[str, Floats]]:
-    """Draws of the quantities with the smallest bulk effective sample size, shape ``(chain, draw)``, with labels.
+def worst_mixed(fit: Posterior, quantities: int) -> tuple[list[tuple[str, Floats]], int]:
+    """Draws of the quantities with the smallest bulk effective sample size, with labels, and the number of moving quantities.
 
-    Determined cells, and anything else that never moved but for rounding errors, are left out; so are the coordinates
-    behind a continuous relaxation, of which the table is a function.
+    Draws have shape ``(chain, draw)``. Determined cells, and anything else that never moved but for rounding errors, are left out; so
+    are the coordinates behind a continuous relaxation, of which the table is a function.
     """
-    return _worst(fit, quantities)[0]
-
-
-def _worst(fit: Fit, quantities: int) -> tuple[list[tuple[str, Floats]], int]:
-    """The draws that `worst_mixed` returns, and the number of moving quantities among which they mixed worst."""
     found: list[tuple[float, str, Floats]] = []
     candidates = 0
     for name, own, draws, moves in _moving(fit):
@@ -158,7 +138,7 @@ def _worst(fit: Fit, quantities: int) -> tuple[list[tuple[str, Floats]], int]:
     return [(label, draws) for _, label, draws in found[:quantities]], candidates
 
 
-def _moving(fit: Fit) -> Iterator[tuple[str, xr.DataArray, npt.NDArray[np.number], npt.NDArray[np.int64]]]:
+def _moving(fit: Posterior) -> Iterator[tuple[str, xr.DataArray, npt.NDArray[np.number], npt.NDArray[np.int64]]]:
     """Each variable with its draws, shape ``(chain, draw, quantities)``, and which of its quantities move."""
     variables = fit.tree["posterior"].to_dataset().data_vars
     coordinates = {f"{name}_coordinates" for name in variables if relaxation_of(fit.tree, str(name)) is not None}
@@ -172,7 +152,7 @@ def _moving(fit: Fit) -> Iterator[tuple[str, xr.DataArray, npt.NDArray[np.number
             yield str(name), own, draws, moves
 
 
-def _label(fit: Fit, name: str, own: xr.DataArray, position: int) -> str:
+def _label(fit: Posterior, name: str, own: xr.DataArray, position: int) -> str:
     """A title as Matplotlib shall draw it."""
     if own.ndim == 2:
         return plain(name)
@@ -219,11 +199,11 @@ def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
     Counts are integers (unless relaxed), so that draws tie; ties are broken at random (with a fixed seed), or the ranks of chains that
     agree perfectly would not be uniform.
     """
-    fit = Fit.of(posterior)
+    fit = Posterior.of(posterior)
     positive_integer(quantities, "quantities")
     if fit.chains < 2 or fit.draws < 4:
         return None
-    chosen, candidates = _worst(fit, quantities)
+    chosen, candidates = worst_mixed(fit, quantities)
     if not chosen:
         return None
     rng = np.random.default_rng(0)

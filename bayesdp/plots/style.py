@@ -9,14 +9,13 @@ from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from bayesdp._text import printable
 from bayesdp.frames import Frame
-
-__all__ = ["COLOURS", "PUBLISHED", "WIDTH", "cell_labels", "figure", "percent", "plain", "rows_of", "style", "together"]
 
 COLOURS = {
     "posterior": "#0072B2",
@@ -36,6 +35,12 @@ PUBLISHED: dict[str, Any] = {
 }
 """How markers of published numbers look."""
 
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""The colours of Okabe and Ito one after another, for lines and for what is compared."""
+
+MARKERS = "osD^vP*Xph<>"
+"""A shape for each thing that is compared."""
+
 WIDTH = 6.0
 """Inches: letters stay legible on a phone, where a picture is as wide as the screen."""
 
@@ -54,7 +59,7 @@ def style() -> Iterator[None]:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,
-        "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]),
+        "axes.prop_cycle": cycler(color=PALETTE),
         "figure.constrained_layout.use": True,
     }
     with mpl.rc_context(settings):
@@ -133,13 +138,5 @@ def together(labels: Sequence[Any]) -> str:
 
 def cell_labels(frame: Frame, cells: Iterable[int]) -> list[str]:
     """Short labels of some cells: their labels along each dimension."""
-    sizes = frame.shape
-    labels = []
-    for cell in cells:
-        place, rest = [], int(cell)
-        for size in reversed(sizes):
-            rest, own = divmod(rest, size)
-            place.append(own)
-        shown = [str(labels_of[i]) for labels_of, i in zip(frame.labels, reversed(place), strict=True)]
-        labels.append(together(shown))
-    return labels
+    places = [np.unravel_index(int(cell), frame.shape) for cell in cells]
+    return [together([str(named[i]) for named, i in zip(frame.labels, place, strict=True)]) for place in places]

@@ -6,7 +6,6 @@ from files, so everything that is not markup of ours is escaped (`bayesdp.report
 
 from __future__ import annotations
 
-from bayesdp.report.calibration import calibration_report
-from bayesdp.report.page import report
+from bayesdp.report.page import calibration_report, report
 
 __all__ = ["calibration_report", "report"]

@@ -13,33 +13,24 @@ import xarray as xr
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
-from bayesdp.plots.fit import Fit, Summary
-from bayesdp.plots.noise_scale import NoiseScale, noise_scale
-from bayesdp.plots.observed import Described, Further, described_model, further
+from bayesdp.plots.noise import NoiseScale, noise_scale
 from bayesdp.plots.style import percent
-from bayesdp.queries import Query, SumPart
+from bayesdp.posterior import Described, Further, Posterior, Summary, described_model, further
+from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.report.numbers import plural
-from bayesdp.summaries import LawComparison
+from bayesdp.report.tables import plural
+from bayesdp.summaries import LawComparison, totals_of
 
 
 @dataclass(frozen=True, eq=False)
 class Context:
     """One table of the posterior, and the options of the page.
 
-    Parameters
-    ----------
-    prob : float
-        Probability of the equal-tailed intervals.
-    truth : float array, shape (cells,), or None
-        The confidential counts, in a simulation.
-    command : str
-        Command line, where there was one.
-    several : bool
-        Whether the page has other tables, so that this one has to be named.
+    `prob` is the probability of the equal-tailed intervals, `truth`, shape ``(cells,)``, the confidential counts in a simulation, and
+    `command` the command line, where there was one. Where the page has `several` tables, this one has to be named.
     """
 
-    fit: Fit
+    fit: Posterior
     prob: float
     truth: npt.NDArray[np.float64] | None
     command: str
@@ -93,11 +84,6 @@ class Context:
         """Size of the noise of each measurement."""
         return [noise_scale(measured) for measured in self.fit.measurements]
 
-    @property
-    def worst_ess(self) -> float:
-        """The smallest effective sample size of any quantity that can move; NaN without diagnostics."""
-        return float(_diagnostics(self.tree).get("worst_ess", np.nan))
-
     def measurement_title(self, measurement: int) -> str:
         """A measurement in a few words."""
         query, title = described(self.fit.measurements[measurement].query), self.fit.titled(measurement)
@@ -109,35 +95,17 @@ class Context:
 
         Of a result of `bayesdp.fit_hierarchy`, those that were recorded.
         """
-        frame = self.frame
-        queries = [*self.fit.recorded.values(), *(part.query for part in self.fit.exact)]
-        queries += [part.query for part in self.fit.measurements]
-        released = [part for query in queries for part in query.parts]
-        one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
-        groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
-        wanted: list[Any] = []
-        for part in (*released, *one_way, *groups, SumPart(frame, ())):
-            whole = isinstance(part, SumPart) and part.keep == frame.dims
-            if not whole and not any(same_part(part, other) for other in wanted):
-                wanted.append(part)
-        asked = [Query(part.frame, (part,)) for part in wanted]
-        return [query for query in asked if self.fit.has(query)]
+        asked = [*self.fit.recorded.values(), *(part.query for part in self.fit.exact)]
+        totals = totals_of(self.frame, asked + [part.query for part in self.fit.measurements])
+        return [query for query in totals if self.fit.has(query)]
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """All tables of the posterior, and the properties of the model as a whole.
+    """All tables of the posterior, at least one, and the properties of the model as a whole.
 
-    Parameters
-    ----------
-    tables : tuple of Context
-        One a table, at least one.
-    question : str
-        What the reader wants to know, in the words of the user; empty for a default.
-    headline : Query or str or None
-        The answer: a query of one of the tables, or a variable of the model.
-    laws : LawComparison or None
-        The same model under several noise laws.
+    `question` is what the reader wants to know, in the words of the user, or empty, `headline` what answers it: a query of one of the
+    tables, or a variable of the model. `laws` is the same model under several noise laws.
     """
 
     tables: tuple[Context, ...]
@@ -196,19 +164,14 @@ class Whole:
         return converged_of(self.tree)
 
     @property
-    def verdict(self) -> str:
-        """The verdict in a word or two; empty in older files without one."""
-        return str(_diagnostics(self.tree).get("verdict", ""))
+    def diagnostics(self) -> dict[Any, Any]:
+        """What the posterior says of convergence; empty without diagnostics."""
+        return dict(self.tree["diagnostics"].attrs) if "diagnostics" in self.tree.children else {}
 
     @property
     def message(self) -> str:
         """Convergence in words."""
-        return str(_diagnostics(self.tree).get("message", ""))
-
-    @property
-    def missed_modes(self) -> str:
-        """What the check for missed modes found, in words; empty where there was none."""
-        return str(_diagnostics(self.tree).get("missed_modes_message", ""))
+        return str(self.diagnostics.get("message", ""))
 
     @property
     def simulated(self) -> bool:
@@ -216,20 +179,6 @@ class Whole:
         return any(is_simulated(release) for release in self.releases)
 
 
-def same_part(one: Any, other: Any) -> bool:
-    """Whether two parts of queries have the same answers; the frames of two releases may differ in their groups."""
-    if isinstance(one, SumPart) and isinstance(other, SumPart):
-        same = one.keep == other.keep and one.answer_labels == other.answer_labels
-        return bool(same and np.array_equal(one.row_of_cell, other.row_of_cell))
-    return bool(one == other)
-
-
 def is_simulated(release: Release) -> bool:
     """Whether the noise of a release came from a generator whose seed somebody may know."""
     return bool(release.simulated or (release.guarantee is not None and release.guarantee.simulated))
-
-
-def _diagnostics(tree: xr.DataTree) -> dict[str, Any]:
-    if "diagnostics" not in tree.children:
-        return {}
-    return {str(key): value for key, value in tree["diagnostics"].attrs.items()}

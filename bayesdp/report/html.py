@@ -2,8 +2,6 @@
 
 Characters of direction, which would turn around what follows, and control characters, which HTML does not allow, are shown as
 escapes. Labels have a direction of their own, that of their letters.
-
-Pictures inside the page.
 """
 
 from __future__ import annotations
@@ -45,16 +43,9 @@ def joined(parts: Iterable[Any], separator: str = "") -> Html:
 
 
 def element(tag: str, /, *content: Any, **attributes: Any) -> Html:
-    """An element; content and values of attributes are escaped.
+    """An element; content that is not `Html`, and values of attributes, are escaped.
 
-    Parameters
-    ----------
-    tag : str
-        Name of the element.
-    *content
-        `Html`, or anything else, which is shown as text.
-    **attributes
-        ``class_`` is written ``class`` and ``data_x`` ``data-x``; None leaves an attribute out, True gives it no value.
+    ``class_`` is written ``class`` and ``data_x`` ``data-x``; None leaves an attribute out, True gives it no value.
 
     Examples
     --------

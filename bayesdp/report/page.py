@@ -1,24 +1,27 @@
-"""The page as a whole.
-
-The style sheet of the page: for screens of any width, and for print.
-"""
+"""Pages as a whole: of a posterior, with its sections in their order, and of a calibration."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.plots.fit import Fit
+from bayesdp.calibration.sbc import verdict_of
+from bayesdp.calibration.verdict import Verdict
+from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks
+from bayesdp.posterior import Posterior
 from bayesdp.queries import Query
+from bayesdp.report import methods, published, reliability, results
 from bayesdp.report.context import Context, Whole
-from bayesdp.report.html import Html, boxed, element, joined
-from bayesdp.report.sections import Section, errors, sections_of
-from bayesdp.report.sections.convergence import banner
+from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph
+from bayesdp.report.tables import ABSENT, Column, Table, facts, numeric, plural, spread
 from bayesdp.storage import check_output, write_text
 from bayesdp.summaries import LawComparison
 
@@ -202,7 +205,7 @@ def page(
     given: Any = laws
     if laws is not None and not isinstance(given, LawComparison):
         raise TypeError(f"laws must be what bayesdp.compare_laws gave, got {type(laws).__name__}")
-    fits = Fit.all(posterior)
+    fits = Posterior.all(posterior)
     level, recorded = probability(prob, "prob"), str(posterior.attrs.get("command", ""))
     told = recorded if command is None else command
     truths = _truths(fits, truth)
@@ -219,7 +222,7 @@ def page(
     body = [
         element("header", element("h1", heading), element("p", _lead(whole), class_="lead")),
         *_banners(whole),
-        element("main", _section(first), _contents(rest), *(_section(section) for section in rest)),
+        element("main", _section(first), contents(rest), *(_section(section) for section in rest)),
     ]
     return document(heading, body)
 
@@ -233,7 +236,7 @@ def _subject(whole: Whole) -> str:
     return f"Confidential counts by {', and by '.join(tables)}{', and statistics' if statistics else ''}"
 
 
-def _truths(fits: list[Fit], truth: Any) -> Mapping[str, Any]:
+def _truths(fits: list[Posterior], truth: Any) -> Mapping[str, Any]:
     """The confidential table of each table of the posterior, where it was given."""
     names = [fit.name for fit in fits]
     if truth is None:
@@ -282,42 +285,274 @@ def _banners(whole: Whole) -> list[Html]:
     """Warnings at the top of the page."""
     shown = []
     if whole.simulated:
-        shown.append(
-            boxed(
-                "warn",
-                "Simulated release.",
-                "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
-                "guarantee below describes the mechanism; these published numbers protect nobody.",
-            )
+        told = (
+            "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
+            "guarantee below describes the mechanism; these published numbers protect nobody."
         )
+        shown.append(boxed("warn", "Simulated release.", told))
     if any(context.truth is not None for context in whole.tables):
-        shown.append(
-            boxed(
-                "warn",
-                "This page contains the confidential table.",
-                "It was given as the truth, for comparison. Do not publish the page if the table is confidential.",
-            )
-        )
+        told = "It was given as the truth, for comparison. Do not publish the page if the table is confidential."
+        shown.append(boxed("warn", "This page contains the confidential table.", told))
     if any(context.fit.relaxation is not None for context in whole.tables):
-        shown.append(
-            boxed(
-                "warn",
-                "Continuous relaxation.",
-                "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
-                "rounded. What it costs is stated under ",
-                element("a", errors.TITLE, href=f"#{errors.ANCHOR}"),
-                ".",
-            )
+        told = (
+            "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
+            "rounded. What it costs is stated under "
         )
-    alarm = banner(whole)
+        link = element("a", "Sources of error", href="#errors")
+        shown.append(boxed("warn", "Continuous relaxation.", told, link, "."))
+    alarm = reliability.banner(whole)
     return [*shown, alarm] if alarm is not None else shown
 
 
-def _contents(sections: list[Section]) -> Html:
+@dataclass(frozen=True)
+class Section:
+    """A section of a page: its anchor, its title, and its text."""
+
+    anchor: str
+    title: str
+    text: Html
+
+
+def sections_of(whole: Whole) -> list[Section]:
+    """The sections of one page: the result, what was published, how it was found and what can be wrong with it."""
+    about_release = "What is published, and what is protected"
+    written = [
+        Section("headline", "Result", results.headline(whole)),
+        *_of_tables(
+            whole,
+            ("counts", "release", about_release, published.published),
+            ("statistics", "release", about_release, published.published_statistics),
+        ),
+        *_of_tables(
+            whole,
+            ("counts", "results", "Counts: published and posterior", results.results),
+            ("counts", "odds", "Odds ratio", results.odds_ratio),
+            ("statistics", "results", "Statistics: published and posterior", results.statistics),
+        ),
+    ]
+    parameters, laws = results.parameters(whole), published.noise_laws(whole)
+    if parameters is not None:
+        written.append(Section("parameters", "Parameters of the model", parameters))
+    written += _of_tables(
+        whole, ("counts", "noise", "Noise against sampling uncertainty", published.noise_and_sampling)
+    )
+    written.append(Section("prior", "Prior", reliability.prior(whole)))
+    written += _of_tables(whole, ("counts", "sensitivity", "Sensitivity to the prior", reliability.sensitivity))
+    if laws is not None:
+        written.append(Section("laws", "Sensitivity to the noise law", laws))
+    return [
+        *written,
+        Section("convergence", "Convergence", reliability.convergence(whole)),
+        Section("errors", "Sources of error", reliability.sources_of_error(whole)),
+        Section("methods", "Methods, to cite", methods.methods(whole)),
+        Section("provenance", "Versions, seed, command", methods.provenance(whole)),
+    ]
+
+
+def _of_tables(whole: Whole, *parts: tuple[str, str, str, Callable[[Context], Html | None]]) -> list[Section]:
+    """Sections that are written anew for each table: what the table is of, anchor, title, and what writes it, or nothing."""
+    found = []
+    for i, context in enumerate(whole.tables):
+        for about, anchor, title, write in parts:
+            text = write(context) if about == context.fit.release.about else None
+            if text is not None:
+                found.append(Section(f"{anchor}-{i + 1}" if i else anchor, f"{title}{context.of_table}", text))
+    return found
+
+
+def contents(sections: Sequence[Section]) -> Html:
+    """Links to the sections."""
     links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in sections]
     return element("nav", element("ul", *links), aria_label="Sections")
 
 
 def _section(section: Section) -> Html:
-    content = joined([element("h2", section.title, id=f"{section.anchor}-title"), section.text])
-    return element("section", content, id=section.anchor, aria_labelledby=f"{section.anchor}-title")
+    heading = element("h2", section.title, id=f"{section.anchor}-title")
+    return element("section", heading, section.text, id=section.anchor, aria_labelledby=f"{section.anchor}-title")
+
+
+def calibration_report(
+    result: xr.DataTree,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a report of a calibration: one HTML file with everything in it.
+
+    Parameters
+    ----------
+    result : xarray.DataTree
+        What `bayesdp.calibration.sbc` gave, or read from a file.
+    path : path
+        The file to write, atomically.
+    title : str, optional
+        Title of the page.
+    overwrite : bool, default False
+        Whether an existing file may be replaced.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    TypeError
+        If the DataTree is something else.
+    FileExistsError, FileNotFoundError
+        If the file exists and `overwrite` is False, or its folder does not exist.
+    """
+    target = check_output(path, overwrite=overwrite)
+    text = calibration_page(result, title=title)
+    write_text(target, text, overwrite=overwrite)
+    return target
+
+
+def calibration_page(result: xr.DataTree, *, title: str | None = None) -> str:
+    """The text of the page; arguments as for `calibration_report`."""
+    pictures = _calibration_pictures(result)  # sees to the type of the result
+    verdict = verdict_of(result)
+    heading = title or "Simulation-based calibration: a report"
+    sections = [
+        Section("verdict", "Verdict", _verdict(result, verdict)),
+        Section("ranks", "Ranks", pictures[0]),
+        Section("widths", "Widths of posteriors", pictures[1]),
+        Section("table", "All quantities", _quantity_table(verdict)),
+        Section("failures", "Simulations that failed", _failures(result)),
+        Section("limits", "What this can and cannot notice", _limits(verdict)),
+        Section("run", "The run", _calibration_run(result)),
+    ]
+    written = [
+        element("section", element("h2", section.title, id=f"{section.anchor}-title"), section.text, id=section.anchor)
+        for section in sections
+    ]
+    body = [
+        element("header", element("h1", heading), element("p", _CALIBRATION_LEAD, class_="lead")),
+        contents(sections),
+        element("main", *written),
+    ]
+    return document(heading, body)
+
+
+_CALIBRATION_LEAD = (
+    "Each simulation drew parameters and a table from the prior, released the table, and fitted the release. Where model, noise "
+    "law and sampler are right, the rank of the truth among the posterior's draws is uniform."
+)
+
+
+def _verdict(result: xr.DataTree, verdict: Verdict) -> Html:
+    attrs = result["verdict"].attrs
+    good, bad = int(attrs["simulations"]), int(attrs["failed"])
+    words = "No sign of miscalibration." if verdict.calibrated else "Not calibrated."
+    parts = [boxed("good" if verdict.calibrated else "bad", words, str(attrs["message"]))]
+    if bad:
+        what = (
+            f"{bad} of {plural(good + bad, 'simulation')} failed. Ranks are of the others: if fits fail for some truths rather "
+            "than at random, the verdict is not about all of the prior."
+        )
+        parts.append(boxed("warn", "Failures.", what))
+    return joined(parts)
+
+
+def _calibration_pictures(result: xr.DataTree) -> tuple[Html, Html]:
+    ranks = embedded(
+        calibration_ranks(result),
+        "Distribution functions of the ranks less the diagonal, the quantities with the smallest p-values first. The bands are "
+        "exact: a right quantity leaves the dark one somewhere in 5% of such runs; all of them together leave the light ones with the "
+        "probability of a false alarm. Truths that are often in both tails (posteriors too narrow) make a line that rises on both "
+        "sides and falls in the middle.",
+    )
+    drawn = calibration_dispersion(result)
+    if drawn is None:
+        return ranks, paragraph("No quantity has a posterior of more than one point.")
+    widths = embedded(
+        drawn,
+        "Errors in units of the posterior's standard deviation, root mean square, adapted through ranks to posteriors that "
+        "are not normal. Above 1 posteriors are too narrow, below 1 too wide.",
+    )
+    return ranks, widths
+
+
+def _quantity_table(verdict: Verdict) -> Html:
+    rows = sorted(verdict.quantities, key=lambda q: q.p_adjusted)
+    table = Table(
+        f"P-values of uniform ranks (exact) and of squared standardised errors; the smaller of the two, adjusted for all tests "
+        f"(Holm), is compared with {verdict.false_alarm:g}. {ABSENT}: the quantity has no width to be tested.",
+        [
+            Column("Quantity", [q.name for q in rows], kind="label"),
+            numeric("Simulations", [q.n for q in rows], lambda v: f"{v:,.0f}", "simulations"),
+            numeric("p, ranks", [q.p_ranks for q in rows], _pvalue, "p_ranks"),
+            numeric("p, squared errors", [q.p_dispersion for q in rows], _pvalue, "p_dispersion"),
+            numeric("Errors / stated", [q.ratio for q in rows], spread, "ratio"),
+            numeric("p, adjusted", [q.p_adjusted for q in rows], _pvalue, "p_adjusted"),
+            Column(
+                "",
+                ["rejected" if q.p_adjusted <= verdict.false_alarm else "" for q in rows],
+                kind="text",
+                raw={"rejected": [int(q.p_adjusted <= verdict.false_alarm) for q in rows]},
+            ),
+        ],
+        "calibration.csv",
+    )
+    return table.to_html()
+
+
+def _pvalue(value: float) -> str:
+    return ABSENT if np.isnan(value) else f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+
+def _failures(result: xr.DataTree) -> Html:
+    group = result["failures"].to_dataset()
+    errors = [
+        f"simulation {int(k)}: {e}" for k, e in zip(group["simulation"].values, group["error"].values, strict=True)
+    ]
+    return items(errors, what="failures") if errors else paragraph("None.")
+
+
+def _limits(verdict: Verdict) -> Html:
+    power = verdict.power
+    return joined(
+        [
+            paragraph(f"In one quantity with a normal posterior, {power}."),
+            paragraph(
+                "Right posteriors of parameters alone do not show that the data were used: the prior itself is calibrated for them. "
+                "A prior that is divided by its sum over the tables with the same exact answers, or a fit that leaves out an answer, "
+                "shows only in quantities of parameters and data together, such as the log-likelihood or the error of the "
+                "exact answers."
+            ),
+            paragraph(
+                "What is calibrated is the model under its own prior. Whether the prior, or the noise that was really added, is that "
+                "of the model, no simulation from the model can tell."
+            ),
+        ]
+    )
+
+
+def _calibration_run(result: xr.DataTree) -> Html:
+    fits = result["fits"].to_dataset()
+    attrs = result.attrs
+    reused = {"True": "compiled once for all releases", "False": "built for each release"}
+    sampler, versions = (json.loads(attrs[key]) for key in ("sampler", "versions"))
+    rows = [
+        ("Simulations", str(int(result["verdict"].attrs["simulations"]))),
+        ("Failed", str(int(result["verdict"].attrs["failed"]))),
+        ("Seed", attrs["seed"]),
+        ("Model", reused.get(attrs["model_reused"], "one release only")),
+        (
+            "Time",
+            f"{float(fits['seconds'].sum()):,.0f} s in all, {float(fits['seconds'].median()):.2f} s a simulation (median)",
+        ),
+        (
+            "Smallest effective sample size",
+            f"{float(fits['ess'].min()):,.0f}, median {float(fits['ess'].median()):,.0f}",
+        ),
+        ("Divergences", str(int(fits["divergences"].sum()))),
+        ("Sampler", ", ".join(f"{key} {value}" for key, value in sampler.items())),
+        ("Versions", ", ".join(f"{key} {value}" for key, value in versions.items())),
+    ]
+    if attrs.get("command"):
+        rows.append(("Command", attrs["command"]))
+    if attrs.get("identity"):
+        rows.append(("Identity of the model", attrs["identity"]))
+    return facts(rows)

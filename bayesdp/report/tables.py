@@ -1,10 +1,11 @@
-"""Tables of the page: scrolling sideways, folded when long, with all rows as CSV inside the page."""
+"""Numbers as the page writes them, and its tables: scrolling sideways, folded when long, with all rows as CSV inside the page."""
 
 from __future__ import annotations
 
 import base64
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +16,63 @@ import numpy.typing as npt
 from bayesdp._text import csv_label
 from bayesdp.queries import Query, SumPart
 from bayesdp.report.html import Html, element, joined, label
-from bayesdp.report.numbers import plural
 
-__all__ = ["MOST_ROWS", "Column", "Table", "facts", "is_grand_total", "labels", "numeric"]
+ABSENT = "–"
+"""What stands where there is no number."""
+
+
+def count(value: float) -> str:
+    """A count or a published value.
+
+    Examples
+    --------
+    >>> count(5105067.0), count(2.5), count(float("nan"))
+    ('5,105,067', '2.50', '–')
+    """
+    if math.isnan(value):
+        return ABSENT
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+
+
+def decimal(value: float) -> str:
+    """A mean: one decimal below a thousand, none beyond."""
+    if math.isnan(value):
+        return ABSENT
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def spread(value: float) -> str:
+    """A standard deviation or a ratio, to three digits or so."""
+    if math.isnan(value):
+        return ABSENT
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "cell"), plural(2, "cell")
+    ('1 cell', '2 cells')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def significant(value: float) -> str:
+    """A parameter, which may be of any size: to three digits.
+
+    Examples
+    --------
+    >>> significant(0.012345), significant(-1.5), significant(23716.6)
+    ('0.0123', '-1.5', '23,717')
+    """
+    if math.isnan(value):
+        return ABSENT
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
+
 
 SHOWN = 30
 """Rows that are always shown."""
@@ -30,19 +85,9 @@ MOST_ROWS = 200_000
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column: its heading, and for each row a value, which `show` formats for the page; of a kind "number", "label" or "text".
 
-    Parameters
-    ----------
-    heading : str
-        As the page has it.
-    values : sequence
-        One for each row, unformatted, as they are in the CSV.
-    show : callable
-        Formats a value for the page.
-    kind : {"number", "label", "text"}
-    raw : mapping, optional
-        Columns of the CSV in place of this one: heading -> values, one for each row. None for heading and values as they are.
+    `raw` are columns of the CSV in place of this one, by heading; None for heading and values as they are.
     """
 
     heading: str
@@ -84,16 +129,9 @@ def numeric(heading: str, values: npt.ArrayLike, show: Callable[[float], str], c
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table, with a caption that has units and the kind of intervals, and the name under which its CSV is saved.
 
-    Parameters
-    ----------
-    caption : str
-        The content, with units and the kind of intervals.
-    file_name : str
-        Under which name the CSV is saved.
-    fixed : sequence of bool
-        Whether each row is greyed, because nothing in it is estimated.
+    Rows that are `fixed` are greyed, because nothing in them is estimated.
     """
 
     caption: str

@@ -1,12 +1,8 @@
-"""``bdp.summary``: a posterior as one labelled table.
-
-Which totals of a table a summary reports.
-Summaries of results of `bayesdp.fit_hierarchy`: cells from what was kept of them, recorded queries from their draws.
-"""
+"""``bdp.summary``: a posterior as one labelled table; and as a published table of the Census, one line a code, with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,90 +10,35 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._validate import nearest, probability, shown
-from bayesdp.composition import (
-    CELLS,
-    Streamed,
-    as_one,
-    check_posterior,
-    converged_of,
-    determined_of,
-    draws_of,
-    is_streamed,
-    releases_of_tables,
-    tables_of_posterior,
-)
-from bayesdp.consistency import determined_answers, implied_answers
+from bayesdp.composition import check_posterior, converged_of, releases_of_tables
+from bayesdp.datasets.nmf import code_query, published_codes
+from bayesdp.frames import Frame
 from bayesdp.measurements import described
+from bayesdp.posterior import Posterior, SummarisedPosterior, summarise_draws, tables_in
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query
-from bayesdp.release import Release
-from bayesdp.summaries.answers import Answers, labelled, summarise, summarise_answers
-from bayesdp.summaries.variables import summarise_variable, variable_names
+from bayesdp.summaries.answers import Answers, same_part, summarise_table, summarise_variable, variable_names
 
 
-def totals_of(release: Release) -> list[Query]:
-    """Totals that are reported: what was asked besides the cells, one-way margins, groups, the grand total.
-
-    Parameters
-    ----------
-    release : Release
-
-    Returns
-    -------
-    list of Query
-        Each of one part; none for statistics, whose sum means nothing.
+def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
+    """Totals of a table that are reported: parts of what was asked besides the cells, one-way margins, groups, the grand total.
 
     Examples
     --------
-    >>> from bayesdp.measurements import Exact
     >>> from bayesdp.queries import Totals
-    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    >>> [query.dims for query in totals_of(Release.from_published(table, exact=[Exact(Totals(table), 20)]))]
+    >>> frame = Frame.of({"county": ["Alpha", "Beta"], "education": ["Low", "High"]})
+    >>> [query.dims for query in totals_of(frame, [Totals(frame)])]
     [(), ('county',), ('education',)]
     """
-    if release.about == "statistics":
-        return []
-    frame = release.frame
-    queries = [own.query for own in release.exact] + [own.query for own in release.measurements]
-    asked = [part for query in queries for part in query.parts]
+    parts = [part for query in asked for part in query.parts]
     one_way = [SumPart(frame, (dim,)) for dim in frame.dims] if len(frame.dims) > 1 else []
     groups = [SumPart(frame, (name,)) for name, _, labels in frame.groups if len(set(labels)) > 1]
     wanted: list[Any] = []
-    for part in (*asked, *one_way, *groups, SumPart(frame, ())):
+    for part in (*parts, *one_way, *groups, SumPart(frame, ())):
         whole = isinstance(part, SumPart) and part.keep == frame.dims
-        if not whole and part not in wanted:
+        if not whole and not any(same_part(part, other) for other in wanted):
             wanted.append(part)
-    return [Query(frame, (part,)) for part in wanted]
-
-
-def summarise_streamed(own: Streamed, query: Query, prob: float) -> Answers:
-    """Summarise the answers of a query.
-
-    Parameters
-    ----------
-    own : Streamed
-    query : Query
-        The cells (`Identity`), or what was recorded. Of cells, ``ess_bulk`` and ``rhat`` are those of means of batches, and there is
-        no ``ess_tail``.
-    prob : float
-        Probability of the equal-tailed intervals.
-    """
-    level, release = probability(prob, "prob"), own.release
-    if not query.is_identity:
-        return summarise_answers(own.answers(query), query, release, level, own.determined)
-    query = Identity(release.frame)
-    exact = implied_answers(query, release.exact)
-    cells, determined = own.cells(level), exact | determined_answers(query, release.exact, own.determined)
-    numbers = {
-        "mean": cells.mean,
-        "sd": cells.sd,
-        "lower": cells.lower,
-        "upper": cells.upper,
-        "ess_bulk": np.where(determined, np.nan, cells.ess),
-        "ess_tail": np.full(cells.mean.shape, np.nan),
-        "rhat": np.where(determined, np.nan, cells.rhat),
-    }
-    return labelled(query, release, level, exact, determined, numbers)
+    return [Query(part.frame, (part,)) for part in wanted]
 
 
 type _Part = tuple[str, Answers, list[str] | None]
@@ -176,122 +117,66 @@ def summary(
     if query is not None:
         checked_query(query)
     check_posterior(posterior)
-    source: _Source | _StreamedSource = _StreamedSource(posterior) if is_streamed(posterior) else _Source(posterior)
+    tables = {table.name: table for table in tables_in(posterior)}
     if var is not None:
-        parts = [source.variable(name, level) for name in ([var] if isinstance(var, str) else var)]
-    elif query is not None:
-        parts = source.answered(query, level)
+        names = [var] if isinstance(var, str) else var
+        parts = [part for name in names for part in _of_variable(posterior, tables, name, level)]
     else:
-        parts = source.everything(level)
+        parts = _of_counts(posterior, tables, query, level)
     if not parts:
         raise ValueError("var names no variable")
     table = pd.concat([_rows(*part) for part in parts])
     return _finished(table, posterior, level)
 
 
-class _Source:
-    """What is read from a posterior, once."""
-
-    def __init__(self, tree: xr.DataTree) -> None:
-        self.tree = tree
-        self.draws = tree["posterior"].to_dataset()
-        self.tables = {name: as_one(releases) for name, releases in tables_of_posterior(tree).items()}
-
-    def stated(self) -> dict[str, Release]:
-        """The tables with their releases, each as one; refused where there is no release at all."""
-        if not releases_of_tables(self.tree):
-            raise ValueError(
-                "posterior lacks the group 'release', so that only variables can be summarised: give var. bayesdp.sample adds "
-                "the group; to the result of pm.sample, bayesdp.inference.annotate does"
-            )
-        return self.tables
-
-    def with_cells_of(self, query: Query) -> list[str]:
-        """The tables that a query is about; several may have the same cells."""
-        tables = self.stated()
-        found = [name for name, release in tables.items() if release.frame.same_cells(query.frame)]
+def _of_counts(tree: xr.DataTree, tables: dict[str, Posterior], query: Query | None, level: float) -> list[_Part]:
+    """The answers of a query of every table with its cells; without one all tables with their totals, and all other variables."""
+    if not tables and not releases_of_tables(tree):
+        raise ValueError(
+            "posterior lacks the group 'release', so that only variables can be summarised: give var. bayesdp.sample adds "
+            "the group; to the result of pm.sample, bayesdp.inference.annotate does"
+        )
+    if query is not None:
+        found = [table for table in tables.values() if table.joint.frame.same_cells(query.frame)]
         if not found:
-            known = "; ".join(f"{name}: {release.frame}" for name, release in tables.items())
+            known = "; ".join(f"{name}: {table.joint.frame}" for name, table in tables.items())
             raise ValueError(
                 f"query must be about a table of the posterior ({known or 'none was recorded'}), not {query.frame}"
             )
-        return found
-
-    def answered(self, query: Query, level: float) -> list[_Part]:
-        """The answers of a query of every table with its cells."""
-        return [part for name in self.with_cells_of(query) for part in self.answers(name, [query], level)]
-
-    def everything(self, level: float) -> list[_Part]:
-        """All tables with their totals, and all other variables."""
-        parts = [
-            part
-            for name, release in self.stated().items()
-            for part in self.answers(name, [Identity(release.frame), *totals_of(release)], level)
-        ]
-        return parts + [self.variable(name, level) for name in variable_names(self.tree, *self.tables)]
-
-    def answers(self, name: str, queries: list[Query], level: float) -> list[_Part]:
-        """Answers about the counts of a table; the grand total and linear combinations have names in place of labels."""
-        release = self.tables[name]
-        draws = draws_of(self.tree, name, release)
-        cells = determined_of(self.tree, name, release.dims)
-        return [
-            (
-                _title(name, query),
-                summarise(draws, query, release, level, cells),
-                _names(query),
-            )
-            for query in queries
-        ]
-
-    def variable(self, name: str, level: float) -> _Part:
-        """The counts of a table, or a parameter."""
-        given: Any = name
-        if not isinstance(given, str):
-            raise TypeError(f"var must be names of variables, got {name!r}")
-        if name not in self.draws:
-            raise ValueError(
-                f"there is no variable {name!r} in the posterior; there are {nearest(name, self.draws.data_vars)}"
-            )
-        if name in self.tables:
-            return self.answers(name, [Identity(self.tables[name].frame)], level)[0]
-        known = self.tree["determined"].to_dataset() if "determined" in self.tree.children else {}  # of parts
-        return name, summarise_variable(self.draws[name], level, known.get(name)), None
+        return [part for table in found for part in _answers(table, [query], level)]
+    parts = []
+    for table in tables.values():
+        release = table.joint
+        totals = []
+        if release.about == "counts" and not isinstance(table, SummarisedPosterior):
+            asked = [part.query for part in release.exact] + [part.query for part in release.measurements]
+            totals = totals_of(release.frame, asked)
+        parts += _answers(table, [Identity(release.frame), *totals], level)
+    others = variable_names(tree, *tables)
+    return parts + [part for name in others for part in _of_variable(tree, tables, name, level)]
 
 
-class _StreamedSource:
-    """What is read from a result of `bayesdp.fit_hierarchy`."""
+def _of_variable(tree: xr.DataTree, tables: dict[str, Posterior], name: Any, level: float) -> list[_Part]:
+    """The counts of a table, the answers of a recorded query, or a parameter."""
+    draws = tree["posterior"].to_dataset()
+    if not isinstance(name, str):
+        raise TypeError(f"var must be names of variables, got {name!r}")
+    if name in tables:
+        return _answers(tables[name], [Identity(tables[name].joint.frame)], level)
+    if name not in draws:
+        known = [*(table for table in tables if table not in draws), *map(str, draws.data_vars)]
+        raise ValueError(f"there is no variable {name!r} in the posterior; there are {nearest(name, known)}")
+    for table in tables.values():
+        if name in table.recorded:
+            query = table.recorded[name]
+            return [(name, summarise_table(table, query, level, of_draws=True), _names(query))]
+    determined = tree["determined"].to_dataset() if "determined" in tree.children else {}  # of parts
+    return [(name, summarise_variable(draws[name], level, determined.get(name)), None)]
 
-    def __init__(self, tree: xr.DataTree) -> None:
-        self.streamed = Streamed(tree)
-        self.draws = tree["posterior"].to_dataset()
 
-    def answered(self, query: Query, level: float) -> list[_Part]:
-        frame = self.streamed.release.frame
-        if not frame.same_cells(query.frame):
-            raise ValueError(f"query must be about a table of the posterior ({CELLS}: {frame}), not {query.frame}")
-        return [(_title(CELLS, query), summarise_streamed(self.streamed, query, level), _names(query))]
-
-    def everything(self, level: float) -> list[_Part]:
-        return [self.variable(name, level) for name in [CELLS, *map(str, self.draws.data_vars)]]
-
-    def variable(self, name: str, level: float) -> _Part:
-        """The cells, the answers of a recorded query, or a parameter."""
-        given: Any = name
-        if not isinstance(given, str):
-            raise TypeError(f"var must be names of variables, got {name!r}")
-        if name == CELLS:
-            return name, summarise_streamed(self.streamed, Identity(self.streamed.release.frame), level), None
-        if name not in self.draws:
-            known = [CELLS, *map(str, self.draws.data_vars)]
-            raise ValueError(f"there is no variable {name!r} in the posterior; there are {nearest(name, known)}")
-        query = self.streamed.queries.get(name)
-        if query is None:
-            return name, summarise_variable(self.draws[name], level), None
-        answers = summarise_answers(
-            self.streamed.draws(name), query, self.streamed.release, level, self.streamed.determined
-        )
-        return name, answers, _names(query)
+def _answers(table: Posterior, queries: list[Query], level: float) -> list[_Part]:
+    """Answers about the counts of a table; the grand total and linear combinations have names in place of labels."""
+    return [(_title(table.name, query), summarise_table(table, query, level), _names(query)) for query in queries]
 
 
 def _names(query: Query) -> list[str] | None:
@@ -356,3 +241,109 @@ def _finished(table: pd.DataFrame, tree: xr.DataTree, level: float) -> pd.DataFr
         "message": str(said.get("message", "convergence was not assessed")),
     }
     return ordered
+
+
+def published_table(
+    posterior: xr.DataTree | xr.DataArray, *names: str, by: str | None = None, prob: float = 0.95
+) -> pd.DataFrame:
+    """Published tables or codes of the 2020 Census, from one joint posterior.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree or xarray.DataArray
+        What `bayesdp.sample` returns for a release of `bayesdp.datasets.read_nmf`, or `bayesdp.fit_hierarchy` where it was asked to
+        record a `bayesdp.datasets.code_query` of these lines; or draws, with the dimensions chain and draw, of the counts, or of the
+        answers of such a query (dimension ``answer``, or ``p1_answer`` and the like) where only these were kept.
+    *names : str
+        Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`.
+    by : str, optional
+        A level of geography, such as ``"tract"``; all that was read by default.
+    prob : float, default 0.95
+        Probability of the equal-tailed intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index ``code``, or `by` and ``code``; columns ``label``, ``mean``, ``sd``, ``eti95_lower``, ``eti95_upper`` and, of a DataTree,
+        the other columns of `bayesdp.summary`.
+
+    Raises
+    ------
+    TypeError
+        If the posterior is neither a DataTree nor a DataArray.
+    ValueError
+        If a code is not known, its histogram is not that of the posterior, or its cells are finer than those of the posterior.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> units = {"block": ["a", "b"], "h1": ["vacant", "occupied"]}
+    >>> draws = xr.DataArray(np.ones((1, 4, 2, 2), dtype=int), dims=("chain", "draw", *units), coords=units)
+    >>> published_table(draws, "H1")["mean"].to_dict()
+    {'H1_001N': 4.0, 'H1_002N': 2.0, 'H1_003N': 2.0}
+    """
+    given: Any = posterior
+    if isinstance(given, xr.DataArray):
+        numbers = _of_draws(given, names, by, prob)
+    elif isinstance(given, xr.DataTree):
+        numbers = _of_tree(given, names, by, prob)
+    else:
+        raise TypeError(f"posterior must be a DataTree or a DataArray of draws, got {type(given).__name__}")
+    codes = [str(name).rsplit(", ", 1)[-1] for name in numbers.index]
+    numbers.insert(0, "label", published_codes(*names)["label"].loc[codes].to_numpy())
+    if by is None:
+        numbers.index = pd.Index(codes, name="code")
+    else:
+        places = [str(name).rsplit(", ", 1)[0].removeprefix(f"{by}=") for name in numbers.index]
+        numbers.index = pd.MultiIndex.from_arrays([places, codes], names=[by, "code"])
+    return numbers
+
+
+def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
+    published_codes(*names)
+    frames = [releases[0].frame for _, releases in releases_of_tables(posterior)]
+    if not frames:
+        raise ValueError("posterior lacks the group 'release', so that its cells are not known")
+    query, why = None, ""
+    for frame in frames:
+        try:
+            query = code_query(frame, *names, by=by)
+        except ValueError as reason:
+            why = why or str(reason)
+        else:
+            break
+    if query is None:
+        raise ValueError(why)
+    table = summary(posterior, query=query, prob=prob)
+    part = table.index.get_level_values(0)[0]  # of several tables with the same cells, the first
+    own: pd.DataFrame = table.loc[table.index.get_level_values(0) == part].droplevel(0)
+    return own
+
+
+def _answers_of(draws: xr.DataArray) -> str | None:
+    """The dimension of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it."""
+    found = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
+    return found[0] if len(found) == 1 and len(draws.dims) == 3 else None
+
+
+def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
+    level = probability(prob, "prob")
+    missing = [dim for dim in ("chain", "draw") if dim not in draws.dims]
+    if missing:
+        raise ValueError(f"draws must have the dimensions chain and draw, got {shown(draws.dims)}")
+    dim = _answers_of(draws)
+    if dim is not None:
+        there = [str(own) for own in draws[dim].values]
+        codes = published_codes(*names).index
+        wanted = [own for own in there if own.rsplit(", ", 1)[-1] in codes and (", " in own) == (by is not None)]
+        wanted = [own for own in wanted if by is None or own.startswith(f"{by}=")]
+        absent = [code for code in codes if not any(own.rsplit(", ", 1)[-1] == code for own in wanted)]
+        if absent:
+            raise ValueError(f"the draws have no answers {shown(absent)}; they have {shown(there)}")
+        answers = draws.sel({dim: wanted}).transpose("chain", "draw", dim).values
+    else:
+        query = code_query(Frame.of(draws.isel(chain=0, draw=0, drop=True)), *names, by=by)
+        answers, wanted = query.apply(draws).transpose("chain", "draw", "answer").values, query.names
+    found, ends = summarise_draws(answers.reshape(-1, len(wanted)), level), f"eti{100 * level:.10g}"
+    numbers = {"mean": found.mean, "sd": found.sd, f"{ends}_lower": found.lower, f"{ends}_upper": found.upper}
+    return pd.DataFrame(numbers, index=pd.Index(wanted))

@@ -266,10 +266,9 @@ def _rows(posterior: xr.DataTree, quantities: Any, level: float, law: str) -> pd
         posterior = posterior.copy()
         posterior["posterior"] = xr.DataTree(draws.assign(made))
         table = summary(posterior, list(made), prob=level)
-    elif isinstance(quantities, Query):
-        table = summary(posterior, query=quantities, prob=level)
     else:
-        table = summary(posterior, quantities, prob=level)
+        var, query = (None, quantities) if isinstance(quantities, Query) else (quantities, None)
+        table = summary(posterior, var, query=query, prob=level)
     ends = [name for name in table.columns if name.startswith("eti")]
     kept = table[["mean", "sd", *ends, "ess_bulk", "rhat"]].set_axis(
         ["mean", "sd", "lower", "upper", "ess_bulk", "rhat"], axis=1

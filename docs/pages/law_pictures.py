@@ -10,9 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import bayesdp as bdp
-from bayesdp.plots.noise import draw_noise_law
-from bayesdp.plots.noise_scale import noise_scale
-from bayesdp.plots.perturbed import count_shown
+from bayesdp.plots.noise import count_shown, draw_noise_law, noise_scale
 from bayesdp.plots.style import COLOURS, figure, style
 from tests.noise.contract.examples import LINE, Example
 

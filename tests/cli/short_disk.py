@@ -141,11 +141,11 @@ def observed(run: Callable[[], int], output: Path, limit: int) -> dict[str, Any]
 def without_sampling() -> None:
     """Let `fit` and `calibrate` write results that are made up: what they sample is tested elsewhere, and takes minutes."""
     import bayesdp as bdp
-    from bayesdp.calibration.runs import Journal
-    from bayesdp.cli import calibrate, fit, resuming
-    from bayesdp.inference import sampling
-    from bayesdp.inference.sampling import Drawn
-    from bayesdp.report import calibration
+    from bayesdp.calibration.journal import Journal
+    from bayesdp.cli import calibrate, fit
+    from bayesdp.inference import keeping
+    from bayesdp.inference.keeping import Drawn
+    from bayesdp.report import page as pages
 
     release = bdp.Release.from_netcdf("release.nc")
     told = {"message": "made up", "converged": 1}
@@ -167,10 +167,10 @@ def without_sampling() -> None:
     fit._drawn, fit._asked = drawn, lambda model, args: {}
     fit._add_prior_draws = lambda tree, model, seed, stop: True
     fit._model = lambda release, args: (nullcontext(), "made up")
-    resuming.kept = lambda model, args: nullcontext({})
-    sampling.diagnosed = lambda run, given, stop, told: run.tree
+    fit.journal_of = lambda model, args: nullcontext({})
+    keeping.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
-    calibration.calibration_page = lambda result, title: "page " * 20_000
+    pages.calibration_page = lambda result, title: "page " * 20_000
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bayesdp.cli import files
-from bayesdp.cli.errors import run_safely, say
-from bayesdp.cli.printing import announce, show
+from bayesdp.cli.errors import announce, run_safely, say, show
 from bayesdp.release import Release
 
 RELEASE = ("release", "table.csv", "--invariant", "margins:county", "--mechanism", "lattice-laplace", "--epsilon", "1")

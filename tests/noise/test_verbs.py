@@ -11,8 +11,7 @@ from bayesdp.composition._total import Part
 from bayesdp.measurements import Exact
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.base import _REGISTRY
-from bayesdp.plots.noise import draw_noise_law
-from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.noise import draw_noise_law, noise_scale
 from bayesdp.privacy import gaussian_dp
 from bayesdp.queries import Identity
 from bayesdp.release import Release

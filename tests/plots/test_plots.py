@@ -15,9 +15,9 @@ from matplotlib.text import Text
 
 import bayesdp as bdp
 from bayesdp import plots
-from bayesdp.plots.fit import Fit, summarise
-from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.noise import noise_scale
 from bayesdp.plots.style import plain
+from bayesdp.posterior import Posterior, summarise_draws
 from tests.plots.trees import FRAME, TRUTH, release, tree
 
 
@@ -177,20 +177,20 @@ def test_dollars_are_no_formulas() -> None:
 
 def test_summary_takes_many_columns_in_pieces() -> None:
     draws = np.random.default_rng(1).integers(0, 50, (40, 1100))
-    own = summarise(draws, 0.5)
+    own = summarise_draws(draws, 0.5)
     np.testing.assert_array_equal(own.upper, np.quantile(draws, 0.75, axis=0, method="inverted_cdf"))
     np.testing.assert_allclose(own.sd, draws.std(axis=0))
 
 
 def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
     with pytest.raises(TypeError, match="DataTree"):
-        Fit.of({})
+        Posterior.of({})
     with pytest.raises(ValueError, match="lacks the group 'release'"):
-        Fit.of(xr.DataTree.from_dict({"posterior": posterior["posterior"].to_dataset()}))
+        Posterior.of(xr.DataTree.from_dict({"posterior": posterior["posterior"].to_dataset()}))
     broken = posterior.copy(deep=True)
     broken["posterior"] = xr.DataTree(posterior["posterior"].to_dataset()[["rate"]])
     with pytest.raises(ValueError, match="counts that its release is about: they were not recorded"):
-        Fit.of(broken)
+        Posterior.of(broken)
 
 
 def test_titles_of_rank_plots_are_escaped_once(posterior: xr.DataTree) -> None:

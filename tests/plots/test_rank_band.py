@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayesdp import plots
 from bayesdp.frames import Frame
-from bayesdp.plots.predictive import ticks
+from bayesdp.plots.cells import ticks
 from bayesdp.plots.rank import LEVEL, POINTS, _compared, _fractional, effective_draws, leaving_probability, limit
 from bayesdp.plots.style import cell_labels, together
 from tests.plots.trees import tree

@@ -13,7 +13,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.report.page import page
-from bayesdp.report.sections.laws import law_tables
+from bayesdp.report.published import law_tables
 from tests.plots.trees import FRAME, release, tree
 from tests.registering import only_here
 

@@ -10,12 +10,12 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.inference.continuous import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
-from bayesdp.plots.fit import Fit
+from bayesdp.inference.continuous.relaxation import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
 from bayesdp.plots.rank import worst_mixed
+from bayesdp.posterior import Posterior
 from bayesdp.report.context import Context
 from bayesdp.report.page import page
-from bayesdp.report.sections.errors import nearest, relaxation_table
+from bayesdp.report.reliability import nearest, relaxation_table
 from bayesdp.storage.counts import counts_name
 from tests.plots.trees import EDUCATION, tree
 
@@ -67,7 +67,7 @@ def test_intervals_have_their_decimals(posterior: xr.DataTree, text: str) -> Non
 
 
 def test_exact_sums_lose_their_rounding_errors(posterior: xr.DataTree, text: str) -> None:
-    fit = Fit.of(posterior)
+    fit = Posterior.of(posterior)
     margin = bdp.Margins(fit.release.frame, ["education"])
     raw = posterior["posterior"]["x"].values.sum(axis=2).reshape(-1, 3)
     assert np.ptp(raw[:, 0]) > 0
@@ -77,7 +77,7 @@ def test_exact_sums_lose_their_rounding_errors(posterior: xr.DataTree, text: str
 
 
 def test_the_stated_error_is_that_of_the_smallest_cell(posterior: xr.DataTree, text: str) -> None:
-    fit = Fit.of(posterior)
+    fit = Posterior.of(posterior)
     smallest = fit.answers(fit.cells)[:, ~fit.determined].mean(axis=0).min()
     assert 2.24 < smallest < 5  # nearest to a mean count of 5, but the error is that of the level below, 1
     assert (
@@ -105,7 +105,7 @@ def test_the_error_is_that_of_the_docstring() -> None:
 
 
 def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior: xr.DataTree) -> None:
-    titles = [label for label, _ in worst_mixed(Fit.of(posterior), 50)]
+    titles = [label for label, _ in worst_mixed(Posterior.of(posterior), 50)[0]]
     assert len(titles) == 8 + 1  # free cells and the rate
     assert not any("coordinates" in title or EDUCATION[2] in title for title in titles)
 
@@ -113,7 +113,7 @@ def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact
 def test_pictures(posterior: xr.DataTree) -> None:
     axes = bdp.plots.intervals(posterior).axes[0]
     means = next(line for line in axes.lines if line.get_label() == "posterior mean").get_xdata()
-    fit = Fit.of(posterior)
+    fit = Posterior.of(posterior)
     np.testing.assert_allclose(means, fit.answers(fit.cells).mean(axis=0)[~fit.determined])
     shown = [text.get_text() for text in bdp.plots.heatmaps(posterior).axes[0].texts]
     assert shown.count("= 0") == 4
@@ -123,11 +123,11 @@ def test_real_numbers_without_a_declaration_are_refused(posterior: xr.DataTree) 
     silent = posterior.copy(deep=True)
     del silent["relaxation"]
     with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
-        Fit.of(silent)
+        Posterior.of(silent)
     other = posterior.copy(deep=True)
     other["relaxation"].attrs["variable"] = "people"
     with pytest.raises(ValueError, match="without such a declaration in x"):
-        Fit.of(other)
+        Posterior.of(other)
 
 
 def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
@@ -140,7 +140,7 @@ def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
     assert counts_name(both, dims) == "x"  # what the group fiber says
     assert counts_name(both, dims, "people") == "people"
     both["fiber"].attrs["variable"] = "people"
-    assert Fit.of(both).relaxation is None
+    assert Posterior.of(both).relaxation is None
     with pytest.raises(ValueError, match="there is no 'rate' among them"):
         counts_name(both, dims, "rate")
 

@@ -18,7 +18,7 @@ from bayesdp.privacy import Guarantee, pure_pairs
 from bayesdp.report import report
 from bayesdp.report.html import element, items
 from bayesdp.report.page import page
-from bayesdp.report.sections.sensitivity import prior_distance, same_as_prior
+from bayesdp.report.reliability import prior_distance, same_as_prior
 from bayesdp.report.tables import Column, Table
 from tests.plots.trees import COUNTY, FRAME, TRUTH, release, tree
 

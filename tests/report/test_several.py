@@ -12,8 +12,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import plots
-from bayesdp.plots.fit import Fit
-from bayesdp.plots.observed import described_model, further
+from bayesdp.posterior import Posterior, described_model, further
 from bayesdp.report.page import page
 
 pytestmark = pytest.mark.system
@@ -72,7 +71,7 @@ def _words(text: str, section: str) -> str:
 
 
 def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
-    people, died = Fit.all(posterior)
+    people, died = Posterior.all(posterior)
     one, two, deaths = _releases()
     assert (people.name, died.name) == ("people", "died")
     assert people.releases == (one, two)
@@ -84,7 +83,7 @@ def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
     found = further(posterior, [people.releases, died.releases])
     assert (found.likelihoods, found.replaced, found.potentials) == (("survey",), (), ("pull",))
     with pytest.raises(ValueError, match="var must be a table of the posterior, people, died; got 'x'"):
-        Fit.of(posterior, "x")
+        Posterior.of(posterior, "x")
 
 
 def test_the_methods_paragraph_names_everything(text: str) -> None:
@@ -128,7 +127,7 @@ def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior: xr.Dat
     assert "The numbers of noisy_3, noisy_4, exact_2 are not those of any release in the file" in told
     assert "likelihoods of its author: survey." in told
     del own["release"]
-    assert [fit.name for fit in Fit.all(own)] == ["died"]
+    assert [fit.name for fit in Posterior.all(own)] == ["died"]
 
 
 def test_the_result_comes_first(posterior: xr.DataTree, text: str) -> None:

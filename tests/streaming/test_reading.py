@@ -7,9 +7,9 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.cli.__main__ import main
-from bayesdp.composition import Streamed
 from bayesdp.datasets.nmf import code_query
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
+from bayesdp.posterior import Posterior
 from bayesdp.report import report
 
 pytestmark = pytest.mark.system
@@ -104,11 +104,11 @@ def test_a_query_is_answered_if_it_was_recorded(tree, narrow):
 
 
 def test_answers_are_found_row_by_row(narrow):
-    areas = Streamed(narrow).answers(BY_COUNTY)
+    areas = Posterior.of(narrow).chains_of(BY_COUNTY)
     rows = BY_COUNTY.matrix.toarray()[[4, 1]]
     first_two = bdp.LinearQuery(FRAME, rows, ["b", "a"])
-    np.testing.assert_array_equal(Streamed(narrow).answers(first_two), areas[:, :, [4, 1]])
-    assert not Streamed(narrow).has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
+    np.testing.assert_array_equal(Posterior.of(narrow).chains_of(first_two), areas[:, :, [4, 1]])
+    assert not Posterior.of(narrow).has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
 
 
 def test_files_give_the_same_summary(tree, file):

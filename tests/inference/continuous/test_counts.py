@@ -16,8 +16,8 @@ from scipy import special, stats
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.inference import FiberGibbs, annotate, releases_of
-from bayesdp.inference.observed import continuous_tables
-from bayesdp.plots.fit import Fit
+from bayesdp.inference.continuous import continuous_tables
+from bayesdp.posterior import Posterior
 from tests.inference.oracle import GRID, LINE, assert_mean, posterior_of, sample
 
 pytestmark = pytest.mark.system
@@ -333,7 +333,7 @@ class TestAgainstWholeNumbers:
     def check_groups(self, tree, release):
         assert {"posterior", "sample_stats", "observed_data", "release", "fiber", "diagnostics"} <= set(tree.children)
         assert tree["relaxation"].attrs["variable"] == "x"
-        assert Fit.of(tree).relaxation is not None
+        assert Posterior.of(tree).relaxation is not None
         assert "x: real numbers, nonnegative, that agree" in tree.attrs["prior"]
         assert tree.posterior["x"].dims == ("chain", "draw", "county", "education")
         assert tree["fiber"].attrs["variable"] == "x"

@@ -19,8 +19,7 @@ import bayesdp as bdp
 from bayesdp.calibration import sbc
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
-from bayesdp.plots.noise import draw_noise_law
-from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.noise import draw_noise_law, noise_scale
 from bayesdp.privacy import Guarantee, PairLoss, StatisticGuarantee
 from bayesdp.privacy.words import Neighbours
 from bayesdp.significance import odds_ratio_test_from_release

@@ -16,7 +16,7 @@ import bayesdp as bdp
 from bayesdp.composition import releases_of_posterior
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import CellKey, RandomRounding
-from bayesdp.plots.observed import Further, further
+from bayesdp.posterior import Further, further
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records

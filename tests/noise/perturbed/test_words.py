@@ -10,8 +10,7 @@ from matplotlib import pyplot
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.plots.noise import draw_noise_law
-from bayesdp.plots.noise_scale import noise_scale
+from bayesdp.plots.noise import draw_noise_law, noise_scale
 from bayesdp.report import report
 from tests.cli.conftest import run as run  # a fixture
 from tests.plots.trees import FRAME, TRUTH, tree

@@ -1,4 +1,4 @@
-"""``bayesdp summary``: a posterior in, a table of means, standard deviations and intervals out."""
+"""``bayesdp summary`` and ``bayesdp report``: a posterior in, a table or an HTML page out."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import aligned, csv_label, printable, width
-from bayesdp.cli.arguments import add_command
-from bayesdp.cli.printing import ADVICE, show, status_of
-from bayesdp.cli.queries import FORMS
+from bayesdp.cli.arguments import (
+    FORMS,
+    add_command,
+    add_output,
+    add_table_options,
+    check_suffix,
+    parse_query,
+    table_options,
+)
+from bayesdp.cli.errors import ADVICE, announce, show, status_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from bayesdp.queries import Query
     from bayesdp.release import Release
     from bayesdp.summaries import Answers
 
-_TEXT = """\
+_SUMMARY_TEXT = """\
 For each cell, each answer of a query, or each element of a parameter (--var): the published noisy value, the
 posterior mean and standard deviation, the equal-tailed interval, effective sample sizes and R-hat. Exact sums, and
 cells that the exact values determine, are marked and show their one possible value: nothing protects it, and there
 is nothing to estimate."""
 
 
-def add(commands: Any) -> None:
+def add_summary(commands: Any) -> None:
     """Add the subcommand."""
     command = add_command(
         commands,
         "summary",
-        run,
+        summarise,
         title="summarise a posterior as a table",
-        text=_TEXT,
+        text=_SUMMARY_TEXT,
         example="bayesdp summary posterior.nc --prob 0.95 --format csv --query totals:state",
     )
     command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
@@ -46,75 +54,44 @@ def add(commands: Any) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def summarise(args: argparse.Namespace) -> int:
     """Do it."""
-    from bayesdp._validate import probability
+    from bayesdp._validate import nearest, probability
     from bayesdp.cli.files import convergence, read_posterior
-    from bayesdp.cli.queries import parse_query
-    from bayesdp.composition import determined_of, is_streamed
-    from bayesdp.storage.counts import relaxation_of
-    from bayesdp.summaries import summarise, summarise_variable, variable_names
+    from bayesdp.measurements import described
+    from bayesdp.posterior import SummarisedPosterior, tables_in
+    from bayesdp.summaries import summarise_table, summarise_variable
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)
-    if is_streamed(tree):
-        return _streamed(tree, args)
-    draws, release, counts = _variable(tree, release, args.var)
-    if counts:
-        query = parse_query(args.query or "cells", release.frame)
-        determined = determined_of(tree, str(draws.name), release.dims)
-        answers = summarise(draws, query, release, args.prob, determined)
-    elif args.query is not None:
-        raise ValueError(f"--query is about counts, and {args.var} is none; leave one of --query and --var out")
+    posterior, tables = tree["posterior"].to_dataset(), {table.name: table for table in tables_in(tree)}
+    if args.var is None and not tables:
+        raise ValueError(
+            f"the counts that the release is about were not recorded; give --var, one of {', '.join(map(repr, posterior))}"
+        )
+    variables = [*(name for name in tables if name not in posterior), *map(str, posterior)]
+    name = next(iter(tables)) if args.var is None else args.var
+    if name not in variables:
+        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, variables)}")
+    summarised = next((table for table in tables.values() if isinstance(table, SummarisedPosterior)), None)
+    if args.query is not None and name not in tables:
+        wrong = f"counts, and {name} is none" if summarised is None else "the cells"
+        which = "" if summarised is None else f" {name}"
+        raise ValueError(f"--query is about {wrong}; leave one of --query and --var{which} out")
+    table, asked = tables.get(name), args.query or "cells"
+    recorded = None if summarised is None else summarised.recorded.get(name)
+    if table is not None:
+        release = table.joint
+        answers = summarise_table(table, parse_query(asked, release.frame), args.prob)
+    elif summarised is not None and recorded is not None:
+        release, table, asked = summarised.joint, summarised, described(recorded)
+        answers = summarise_table(summarised, recorded, args.prob)
     else:
-        answers = summarise_variable(draws, args.prob)
-    relaxed = counts and relaxation_of(tree, str(draws.name)) is not None
-    converged, message = convergence(tree)
-    heading = {
-        "variable": str(draws.name),
-        "query": (args.query or "cells") if counts else None,
-        "prob": answers.prob,
-        "interval": "equal-tailed",
-        "chains": int(draws.sizes["chain"]),
-        "draws": int(draws.sizes["draw"]),
-        "converged": converged,
-        "simulated": release.simulated,
-    }
-    if counts and release.about == "counts":
-        heading["counts"] = "continuous relaxation" if relaxed else "whole numbers"
-    write = {"table": _table, "csv": _csv, "json": _json}[args.format]
-    others = variable_names(tree, str(draws.name)) if args.format == "table" else []
-    more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
-    show(write(answers, heading, message) + more)
-    return status_of(tree, "" if args.format == "csv" else ADVICE)
-
-
-def _streamed(tree: xr.DataTree, args: argparse.Namespace) -> int:
-    """Of a result of `bayesdp.fit_hierarchy`: the cells, the answers of a query that was recorded, or a parameter."""
-    from bayesdp._validate import nearest
-    from bayesdp.cli.files import convergence
-    from bayesdp.cli.queries import parse_query
-    from bayesdp.composition import CELLS, Streamed
-    from bayesdp.measurements import described
-    from bayesdp.queries import Identity
-    from bayesdp.summaries import summarise_streamed, summarise_variable
-
-    own = Streamed(tree)
-    posterior, release = tree["posterior"].to_dataset(), own.release
-    known = [CELLS, *map(str, posterior.data_vars)]
-    name = CELLS if args.var is None else args.var
-    if name not in known:
-        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, known)}")
-    if args.query is not None and name != CELLS:
-        raise ValueError(f"--query is about the cells; leave one of --query and --var {name} out")
-    query = Identity(release.frame) if args.query is None else parse_query(args.query, release.frame)
-    query = own.queries.get(name, query)
-    counts = name == CELLS or name in own.queries
-    answers = summarise_streamed(own, query, args.prob) if counts else summarise_variable(posterior[name], args.prob)
+        answers = summarise_variable(posterior[name], args.prob)
     converged, message = convergence(tree)
     heading = {
         "variable": name,
-        "query": (args.query or "cells" if name == CELLS else described(query)) if counts else None,
+        "query": None if table is None else asked,
         "prob": answers.prob,
         "interval": "equal-tailed",
         "chains": int(posterior.sizes["chain"]),
@@ -122,32 +99,14 @@ def _streamed(tree: xr.DataTree, args: argparse.Namespace) -> int:
         "converged": converged,
         "simulated": release.simulated,
     }
-    if counts:
-        heading["counts"] = "whole numbers"
+    if table is not None and release.about == "counts":
+        heading["counts"] = "whole numbers" if table.relaxation is None else "continuous relaxation"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
-    others = [printable(other) for other in known if other != name] if args.format == "table" else []
-    more = f"\nother variables: {', '.join(others)} (--var NAME)" if others else ""
+    hidden = (name, f"{name}_coordinates")
+    others = [other for other in variables if other not in hidden] if args.format == "table" else []
+    more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
     show(write(answers, heading, message) + more)
     return status_of(tree, "" if args.format == "csv" else ADVICE)
-
-
-def _variable(tree: xr.DataTree, release: Release, asked: str | None) -> tuple[xr.DataArray, Release, bool]:
-    """The draws that are summarised, the release of their table, and whether they are counts of one."""
-    from bayesdp._validate import nearest
-    from bayesdp.composition import as_one, draws_of, tables_of_posterior
-
-    posterior, tables = tree["posterior"].to_dataset(), tables_of_posterior(tree)
-    if asked is None and not tables:
-        raise ValueError(
-            f"the counts that the release is about were not recorded; give --var, one of {', '.join(map(repr, posterior))}"
-        )
-    name = next(iter(tables)) if asked is None else asked
-    if name not in posterior:
-        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, posterior)}")
-    if name not in tables:
-        return posterior[name], release, False
-    whole = as_one(tables[name])
-    return draws_of(tree, name, whole), whole, True
 
 
 _COLUMNS = ("published", "mean", "sd", "lower", "upper", "ess_bulk", "ess_tail", "rhat")
@@ -253,3 +212,80 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     if heading["simulated"]:
         text.append("simulated release: the noise came from a seeded generator")
     return "\n".join(text)
+
+
+_REPORT_TEXT = """\
+One self-contained HTML file: the result first; what is exact, the noise law and whom it protects; published
+value, posterior mean and interval for each cell and total; parameters; the prior; convergence; sensitivity; a
+methods paragraph to cite. All tables and releases of the model are in it."""
+
+
+def add_report(commands: Any) -> None:
+    """Add the subcommand."""
+    command = add_command(
+        commands,
+        "report",
+        write_report,
+        title="write an HTML report of a posterior",
+        text=_REPORT_TEXT,
+        example="bayesdp report posterior.nc -o report.html",
+    )
+    command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
+    command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
+    command.add_argument("--title", help="title of the report")
+    command.add_argument("--question", metavar="TEXT", help="what you want to know; the report begins with it")
+    command.add_argument(
+        "--headline",
+        metavar="WHAT",
+        help=f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)",
+    )
+    command.add_argument(
+        "--truth",
+        metavar="TABLE",
+        help="the confidential table, in a simulation; the report then contains it, and says so",
+    )
+    add_table_options(command)
+    add_output(command, "the report, an .html file")
+
+
+def write_report(args: argparse.Namespace) -> int:
+    """Do it."""
+    from bayesdp._validate import probability
+    from bayesdp.cli.files import read_posterior
+    from bayesdp.storage import check_output
+
+    probability(args.prob, "--prob")
+    check_suffix(args.output, (".html", ".htm"), "a report is written to an .html file")
+    check_output(args.output, overwrite=args.force)
+    posterior, release = read_posterior(args.posterior)
+    headline = None if args.headline is None else _headline(args.headline, posterior, release)
+    truth = None
+    if args.truth is not None:
+        from bayesdp.tables import read_table
+
+        truth = read_table(args.truth, **table_options(args))
+    from bayesdp.report import report
+
+    report(
+        posterior,
+        args.output,
+        prob=args.prob,
+        truth=truth,
+        title=args.title,
+        question=args.question,
+        headline=headline,
+        overwrite=args.force,
+    )
+    announce(args.output, f"written to {args.output}")
+    return status_of(posterior)
+
+
+def _headline(text: str, posterior: xr.DataTree, release: Release) -> Query | str:
+    """A parameter by its name, else a query of the (first) table."""
+    if text in posterior["posterior"].data_vars:
+        return text
+    try:
+        return parse_query(text, release.frame)
+    except ValueError as error:
+        variables = ", ".join(str(name) for name in posterior["posterior"].data_vars)
+        raise ValueError(f"--headline must be a parameter of the model ({variables}) or a query; {error}") from None

@@ -1,23 +1,23 @@
-"""A methods paragraph to cite."""
+"""A methods paragraph to cite, and versions, seed, command and date."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 import xarray as xr
 
+import bayesdp
 from bayesdp._text import printable
 from bayesdp.composition import is_streamed
 from bayesdp.measurements import SIGNS, Measured, described, held_back
 from bayesdp.release import Release
 from bayesdp.report.context import Context, Whole, is_simulated
 from bayesdp.report.html import Html, element, items, joined, paragraph
-from bayesdp.report.numbers import plural
-from bayesdp.report.sections.errors import stated
-
-ANCHOR = "methods"
-TITLE = "Methods, to cite"
+from bayesdp.report.reliability import stated
+from bayesdp.report.tables import facts, plural
 
 _SUBSPACE = (
     "Gao, J., Gong, R. and Yu, F.-Y. (2022). Subspace Differential Privacy. Proceedings of the AAAI Conference on Artificial "
@@ -34,8 +34,8 @@ _RHAT = (
 _SIGN = dict(zip(SIGNS, ("", ", as lower bounds", ", as upper bounds"), strict=True))
 
 
-def write(whole: Whole) -> Html:
-    """The section."""
+def methods(whole: Whole) -> Html:
+    """A methods paragraph to cite."""
     return joined(
         [
             element("blockquote", paragraph(" ".join(_sentences(whole)))),
@@ -269,3 +269,48 @@ def _references(whole: Whole) -> list[str]:
     if "lattice" in supports:
         found.append(_LATTICE)
     return [*found, _RHAT]
+
+
+def provenance(whole: Whole) -> Html:
+    """Versions, seed, command and date."""
+    attrs = whole.tree.attrs
+    unknown = "not recorded"
+    rows = [
+        ("Posterior drawn", str(attrs.get("created", unknown))),
+        ("with bayesdp", str(attrs.get("bayesdp_version", unknown))),
+        ("PyMC, NumPy", f"{attrs.get('pymc_version', unknown)}, {attrs.get('numpy_version', unknown)}"),
+        ("Seed of the sampler", str(attrs.get("seed", unknown))),
+        ("Command", element("code", whole.tables[0].command) if whole.tables[0].command else unknown),
+        ("Mechanism", _mechanism(whole)),
+        ("Report written", datetime.now(UTC).isoformat(timespec="seconds")),
+        (
+            "with",
+            f"bayesdp {bayesdp.__version__}, ArviZ {version('arviz')}, Matplotlib {version('matplotlib')}",
+        ),
+    ]
+    note = paragraph(
+        "The seed is that of the MCMC sampler. No seed and no state of the noise is stored anywhere.", class_="note"
+    )
+    described = whole.described
+    if described.text and described.model:
+        model = element("details", element("summary", "The model as PyMC prints it"), element("pre", described.model))
+        return joined([facts(rows), note, model])
+    return joined([facts(rows), note])
+
+
+def _mechanism(whole: Whole) -> Any:
+    stated = []
+    for context in whole.tables:
+        for i, release in enumerate(context.fit.releases):
+            number = [f"release {i + 1}"] if len(context.fit.releases) > 1 else []
+            named = [context.fit.name] if context.several else []
+            which = ", ".join([*named, *number])
+            stated.append(f"{which}: {_of_release(release)}" if which else _of_release(release))
+    return stated[0] if len(stated) == 1 else items(stated)
+
+
+def _of_release(release: Release) -> str:
+    if release.mechanism is None:
+        return "not stated by the release"
+    shown = {key: value for key, value in release.mechanism.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{key}: {value}" for key, value in shown.items()) or "stated by the release"

@@ -1,0 +1,394 @@
+"""Pictures of the cells of a table: posterior intervals, maps of two-way tables, and what the prior expected."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bayesdp._text import printable
+from bayesdp._validate import choice, positive_integer
+from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style, together
+from bayesdp.posterior import Posterior, Summary, summarise_draws
+from bayesdp.queries import Margins, answer_labels
+
+type Floats = npt.NDArray[np.float64]
+
+_MARKERS = "D^vs*"
+"""One a measurement of the cells."""
+_INVISIBLE = 25.0
+"""If the counts spread over this many times the typical interval, intervals around counts are too short to see."""
+
+
+def number_of_pages(cells: int, limit: int) -> int:
+    """How many pages of `limit` cells a table has."""
+    return -(-cells // limit)
+
+
+def intervals(
+    posterior: xr.DataTree,
+    *,
+    prob: float = 0.95,
+    truth: Any = None,
+    limit: int = 40,
+    page: int | None = None,
+    scale: str = "auto",
+    var: str | None = None,
+) -> Figure:
+    """Draw the posterior interval of each cell beside what was published.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it.
+    prob : float, default 0.95
+        Probability of the equal-tailed intervals.
+    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
+        The confidential table, in a simulation.
+    limit : int, default 40
+        Most cells on one picture.
+    page : int, optional
+        Which `limit` cells of the table, in its order, from 1. Without it a larger table shows the cells with the widest
+        intervals; the title says which are shown.
+    scale : {"auto", "count", "difference"}
+        Counts, or counts minus the published value. ``auto`` takes the difference where intervals around the counts
+        would be too short to see. Where several noisy values of the cells were published: minus the first.
+    var : str, optional
+        The table, by its name in the model; the first one by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the DataTree is not a posterior of a release, or an argument is not valid.
+    """
+    fit = Posterior.of(posterior, var)
+    positive_integer(limit, "limit")
+    choice(scale, ("auto", "count", "difference"), "scale")
+    summary = fit.summary(fit.cells, prob)
+    cells, which = _chosen(summary, limit, page)
+    shift = np.zeros(len(summary.mean))
+    if scale == "difference" or (scale == "auto" and _too_short(summary, fit, cells)):
+        if not np.isfinite(fit.published[cells]).all():
+            raise ValueError("scale='difference' needs a published value of every cell shown; use scale='count'")
+        shift = fit.published
+    return _draw(fit, summary, cells, which, shift, fit.truth(truth))
+
+
+def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
+    """Which cells are shown, and how the title says so."""
+    total = len(summary.mean)
+    if page is not None:
+        pages = number_of_pages(total, limit)
+        if positive_integer(page, "page") > pages:
+            raise ValueError(f"page must be at most {pages}, the number of pages of {limit} cells, got {page}")
+        start, stop = (page - 1) * limit, min(page * limit, total)
+        return np.arange(
+            start, stop
+        ), f"cells {start + 1} to {stop} of {total}" if total > limit else f"all {total} cells"
+    if total <= limit:
+        return np.arange(total), f"all {total} cells"
+    widest = np.argsort(-(summary.upper - summary.lower), kind="stable")[:limit]
+    return widest, f"the {limit} of {total} cells with the widest intervals"
+
+
+def _too_short(summary: Summary, fit: Posterior, cells: npt.NDArray[np.int64]) -> bool:
+    """Whether intervals would be mere dots on the scale of the counts."""
+    free = cells[~fit.determined[cells]]
+    if not free.size or not np.isfinite(fit.published[cells]).all():
+        return False
+    typical = float(np.median(summary.upper[free] - summary.lower[free]))
+    return bool(np.ptp(summary.mean[cells]) > _INVISIBLE * max(typical, 1.0))
+
+
+def _draw(
+    fit: Posterior, summary: Summary, cells: npt.NDArray[np.int64], which: str, shift: Floats, truth: Floats | None
+) -> Figure:
+    rows = np.arange(len(cells))
+    fixed = fit.determined[cells]
+    free = ~fixed
+    centred = bool(shift.any())
+    labels = cell_labels(fit.release.frame, cells)
+    if centred:
+        labels = [f"{label} ({shift[cell]:,.0f})" for label, cell in zip(labels, cells, strict=True)]
+    low, high, mean = (array[cells] - shift[cells] for array in (summary.lower, summary.upper, summary.mean))
+    with style():
+        drawn = figure(1.45 + 0.24 * max(len(cells), 3))
+        axes = drawn.add_subplot()
+        look: dict[str, Any] = {"color": COLOURS["posterior"], "linewidth": 3, "alpha": 0.55}
+        label = f"posterior: {percent(summary.prob)} equal-tailed interval"
+        axes.hlines(rows[free], low[free], high[free], label=label, **look)
+        axes.plot(mean[free], rows[free], "o", color=COLOURS["posterior"], markersize=5, label="posterior mean")
+        if fixed.any():
+            label = "determined by the exact values"
+            axes.plot(mean[fixed], rows[fixed], "s", color=COLOURS["determined"], markersize=6, label=label)
+        for (title, published), marker in zip(fit.published_cells, cycle(_MARKERS), strict=False):
+            if not np.isfinite(published[cells]).any():
+                continue
+            label = f"published (noisy{f'; {plain(title)}' if title else ''})"
+            axes.plot((published - shift)[cells], rows, marker, label=label, **PUBLISHED)
+        if truth is not None:
+            look = {"color": COLOURS["truth"], "markersize": 6, "markeredgewidth": 1.6}
+            axes.plot(truth[cells] - shift[cells], rows, "x", label="truth", **look)
+        rows_of(axes, labels)
+        counts = fit.release.about == "counts"
+        if counts:
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=6, integer=counts)
+        axes.set_xlabel(_against(fit) if centred else "count" if counts else "value")
+        title = f"Counts: {which}" if counts else f"Statistics: {which.replace('cells', 'values')}"
+        drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+        drawn.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
+    return drawn
+
+
+def _against(fit: Posterior) -> str:
+    """The label of an axis of differences."""
+    title = fit.published_cells[0][0]
+    return f"count minus published value{f' of {plain(title)}' if title else ''} (in brackets)"
+
+
+_MOST_ANNOTATED = 14
+"""With more columns than this the numbers would not be legible."""
+_MOST_CHARACTERS = 56
+"""So many fit side by side below the map."""
+
+
+def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None, var: str | None = None) -> Figure:
+    """Draw the posterior mean and the posterior standard deviation of a two-way table.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it.
+    dims : tuple of str, optional
+        Two dimensions of the table, rows and columns; the others are summed over. The table's own if it has two.
+    var : str, optional
+        The table, by its name in the model; the first one by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two maps, one above the other; determined cells carry the sign "=".
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table; of a result of
+        `bayesdp.fit_hierarchy` also if the table has more, and these sums were not recorded.
+    """
+    fit = Posterior.of(posterior, var)
+    names = fit.release.dims if dims is None else tuple(dims)
+    if len(names) != 2 or len(set(names)) != 2 or not set(names) <= set(fit.release.dims):
+        raise ValueError(
+            f"dims must be two dimensions of the table ({printable(', '.join(fit.release.dims))}), got {names!r}"
+        )
+    query = Margins(fit.release.frame, list(names))
+    turned = query.dims != names
+    fixed = fit.fixed(query).reshape(query.shape)
+    maps = [found.reshape(query.shape) for found in fit.moments(query)]
+    if turned:
+        fixed, maps = fixed.T, [own.T for own in maps]
+    rows, columns = maps[0].shape
+    labels = [[plain(label) for label in fit.release.frame.labels_of(name)] for name in names]
+    with style():
+        turned_by = _rotation(labels[1])
+        below = 0.075 * max(map(len, labels[1])) if turned_by else 0.0
+        drawn = figure(2 * (1.15 + min(0.36 * rows, 6.0) + below))
+        top, bottom = drawn.subplots(2, 1)
+        parts = ((top, maps[0], "Blues", "mean"), (bottom, maps[1], "Oranges", "standard deviation"))
+        for axes, values, colours, what in parts:
+            image = axes.imshow(values, cmap=colours, aspect="auto", vmin=min(0.0, float(values.min())))
+            drawn.colorbar(image, ax=axes, shrink=0.9, pad=0.02)
+            axes.set_title(f"Posterior {what} (count)")
+            axes.set_xticks(range(columns), labels[1], rotation=turned_by)
+            axes.set_yticks(range(rows), labels[0])
+            axes.set_ylabel(plain(names[0]))
+            axes.tick_params(length=0)
+            axes.spines[:].set_visible(False)
+            if columns <= _MOST_ANNOTATED and rows <= 2 * _MOST_ANNOTATED:
+                _annotate(axes, image, values, fixed)
+        bottom.set_xlabel(plain(names[1]))
+    return drawn
+
+
+def _rotation(labels: list[str]) -> int:
+    """Labels of columns lie flat where they have room side by side, and stand otherwise."""
+    return 0 if len(labels) * (max(map(len, labels)) + 2) <= _MOST_CHARACTERS else 90
+
+
+def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_]) -> None:
+    """Write the number into each cell, in a colour that can be read on its ground."""
+    for (row, column), value in np.ndenumerate(values):
+        red, green, blue, _ = image.cmap(image.norm(value))
+        dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5
+        text = f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+        axes.text(
+            column,
+            row,
+            f"= {value:,.0f}" if fixed[row, column] and value == round(value) else text,
+            ha="center",
+            va="center",
+            color="white" if dark else "black",
+        )
+
+
+_CLOSEST = 1.0 / 10.0
+"""Ticks are this share of the axis apart at least: a number with commas fits in between."""
+_LEAST_REACH = 10.0
+"""With less than this between the linear piece and the end there is nothing logarithmic about an axis."""
+
+
+def log_axis(axes: Axes, lowest: float, highest: float) -> None:
+    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece around zero.
+
+    Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
+    """
+    # The linear piece holds the negative values.
+    linear = max(10.0, -2.0 * lowest)
+    end = 2.0 * highest
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if end < _LEAST_REACH * linear:
+        return
+    start = min(1.3 * lowest, 0.0)
+    axes.set_xscale("symlog", linthresh=linear)
+    axes.set_xlim(start, end)
+    shown = ticks(start, end, linear)
+    axes.set_xticks(shown, [f"{tick:,.0f}" for tick in shown])
+    axes.set_xticks([], minor=True)
+
+
+def ticks(start: float, end: float, linear: float) -> list[float]:
+    """Places of the ticks: zero and powers of ten, with 2 and 5 times these or 3 times these as far as there is room.
+
+    The axis is linear up to `linear`. There are four ticks at least where its end is ten times that or more.
+
+    Examples
+    --------
+    >>> ticks(0.0, 600.0, 10.0)
+    [0.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
+    >>> ticks(0.0, 4e7, 10.0)
+    [0.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0]
+    """
+
+    def place(value: float) -> float:
+        """On the scale of the axis, as Matplotlib has it (a decade is as long as the linear piece from 0)."""
+        return float(np.sign(value) * (1 + np.log10(abs(value) / linear))) if abs(value) > linear else value / linear
+
+    decades = np.arange(np.floor(np.log10(linear)), np.ceil(np.log10(end)) + 1)
+    room = _CLOSEST * (place(end) - place(start))
+    for factors, step in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), step) for step in range(1, len(decades) + 1))):
+        values = [factor * 10.0**power for power in decades[::step].tolist() for factor in factors]
+        shown = [value for value in values if linear <= value <= end]
+        if np.diff([place(value) for value in shown]).min(initial=np.inf) >= room:
+            break
+    return [0.0, *(value for value in shown if place(value) >= room)]
+
+
+_LINEAR_UP_TO = 200.0
+"""Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
+
+
+def prior_predictive_draws(fit: Posterior, measurement: int = 0) -> tuple[npt.NDArray[np.float64], str] | None:
+    """Draws of published values (or of the counts alone) under the prior, shape ``(draws, answers)``, and what they are.
+
+    None where the DataTree has neither.
+    """
+    measured = fit.measurements[measurement]
+    shown = ~measured.unmeasured.reshape(-1)
+    name = fit.observed[measurement]
+    if name is not None and "prior_predictive" in fit.tree.children and name in fit.tree["prior_predictive"].data_vars:
+        values = fit.tree["prior_predictive"].to_dataset()[name].transpose("chain", "draw", ...).values
+        draws = values.reshape(values.shape[0] * values.shape[1], -1)
+        if draws.shape[1] == int(shown.sum()):
+            full = np.full((len(draws), len(shown)), np.nan)
+            full[:, shown] = draws
+            return full, "noisy value expected under the prior"
+    if fit.prior_draws is None:
+        return None
+    shape = fit.release.frame.shape
+    answers = measured.query.apply(fit.prior_draws.reshape(-1, *shape)).reshape(len(fit.prior_draws), -1)
+    return np.asarray(answers, dtype=np.float64), "count expected under the prior, without noise"
+
+
+def prior_predictive(
+    posterior: xr.DataTree, *, prob: float = 0.95, measurement: int = 0, limit: int = 40, var: str | None = None
+) -> Figure | None:
+    """Draw what the prior expected of each published number, and that number.
+
+    Parameters
+    ----------
+    posterior : xarray.DataTree
+        As `bayesdp.sample` returns it, with the groups of ``pm.sample_prior_predictive`` added.
+    prob : float, default 0.95
+        Probability of the equal-tailed intervals.
+    measurement : int, default 0
+        Which measurement of the table, those of several releases after one another.
+    limit : int, default 40
+        Most answers on the picture; of more, those farthest from the prior's median in units of its interval.
+    var : str, optional
+        The table, by its name in the model; the first one by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure or None
+        None where the DataTree has no prior draws.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the DataTree is not a posterior of a release, or an argument is not valid.
+    """
+    fit = Posterior.of(posterior, var)
+    positive_integer(limit, "limit")
+    in_range(fit, measurement)
+    found = prior_predictive_draws(fit, measurement)
+    if found is None:
+        return None
+    draws, what = found
+    measured = fit.measurements[measurement]
+    published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
+    shown = np.flatnonzero(np.isfinite(published))
+    expected = summarise_draws(draws[:, shown], prob)
+    median = np.median(draws[:, shown], axis=0)
+    which = f"all {len(shown)} published values" if len(shown) == len(published) else f"{len(shown)} published values"
+    if len(shown) > limit:
+        distance = np.abs(published[shown] - median) / np.maximum(expected.upper - expected.lower, 1.0)
+        chosen = np.sort(np.argsort(-distance, kind="stable")[:limit])
+        which = f"the {limit} of {len(shown)} values that are farthest out"
+    else:
+        chosen = np.arange(len(shown))
+    rows = np.arange(len(chosen))
+    with style():
+        drawn = figure(1.45 + 0.24 * max(len(chosen), 3))
+        axes = drawn.add_subplot()
+        look: dict[str, Any] = {"color": COLOURS["prior"], "linewidth": 3, "alpha": 0.55}
+        label = f"{percent(prob)} equal-tailed, {what}"
+        axes.hlines(rows, expected.lower[chosen], expected.upper[chosen], label=label, **look)
+        axes.plot(median[chosen], rows, "|", color=COLOURS["prior"], markersize=9, label="prior median")
+        axes.plot(published[shown][chosen], rows, "D", label="published (noisy)", **PUBLISHED)
+        rows_of(axes, [together(labels) for labels in answer_labels(measured.query, shown[chosen])])
+        ends = np.concatenate([expected.lower[chosen], expected.upper[chosen], published[shown][chosen]])
+        if float(np.abs(ends).max()) > _LINEAR_UP_TO:
+            log_axis(axes, float(ends.min()), float(ends.max()))
+        axes.set_xlabel("count")
+        drawn.suptitle(f"Prior against published: {which}", x=0.01, ha="left", fontsize=11)
+        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
+    return drawn
+
+
+def in_range(fit: Posterior, measurement: int) -> None:
+    """Refuse a measurement that the table does not have."""
+    if not 0 <= measurement < len(fit.measurements):
+        noisy = (
+            f"from 0 to {len(fit.measurements) - 1}" if fit.measurements else "that of a noisy table, and there is none"
+        )
+        raise ValueError(f"measurement must be {noisy}, got {measurement!r}")

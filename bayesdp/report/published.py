@@ -1,0 +1,427 @@
+"""What is published and protected: exact answers, laws, guarantees; the size of the noise; laws that are not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp._text import printable
+from bayesdp.composition import LOSS_UNKNOWN, check_law
+from bayesdp.fibers import Fiber
+from bayesdp.measurements import SIGNS, Exact, described, held_back
+from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.plots import law_comparison
+from bayesdp.plots.noise import NoiseScale, draw_noise_law
+from bayesdp.posterior import SummarisedPosterior
+from bayesdp.privacy.guarantee import KINDS
+from bayesdp.queries import answer_labels
+from bayesdp.release import Measured, Release
+from bayesdp.report.context import Context, Whole
+from bayesdp.report.html import Html, boxed, element, embedded, items, joined, label, paragraph
+from bayesdp.report.tables import (
+    MOST_ROWS,
+    Column,
+    Table,
+    count,
+    decimal,
+    is_grand_total,
+    labels,
+    numeric,
+    plural,
+    significant,
+    spread,
+)
+from bayesdp.summaries import LawComparison
+
+_LISTED = 12
+"""Largest number of exact values that are written out; more are in the table of totals only."""
+SIGN_WORDS = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
+"""How the page says that an exact value is a bound."""
+
+
+def published(context: Context) -> Html:
+    """Exact answers, noise laws, guarantees, and the cells that have no protection."""
+    return joined(
+        [
+            paragraph(f"One confidential table of counts: {context.table}.{_releases(context)}"),
+            element("h3", "Exact"),
+            _exact(context),
+            element("h3", "Noisy"),
+            *_noisy(context),
+            *_compatible(context),
+            element("h3", "Whom the noise protects"),
+            *guarantees(context),
+            element("h3", "Cells that the exact values determine"),
+            _determined(context),
+        ]
+    )
+
+
+def _releases(context: Context) -> str:
+    number = len(context.fit.releases)
+    return f" {number} releases of it were published, and all are accounted for." if number > 1 else ""
+
+
+def _exact(context: Context) -> Html:
+    if not context.fit.exact:
+        return paragraph("Nothing is published exactly.")
+    several = len(context.fit.releases) > 1
+    listed = [
+        joined([f"release {i + 1}: ", _stated(exact)]) if several else _stated(exact)
+        for i, release in enumerate(context.fit.releases)
+        for exact in release.exact
+    ]
+    return items(listed, what="exact statistics")
+
+
+def _stated(exact: Exact) -> Html:
+    values = _values(exact)
+    return values if exact.assumption is None else joined([values, " ", element("em", f"({exact.assumption})")])
+
+
+def _values(exact: Exact) -> Html:
+    sign = SIGN_WORDS[exact.sign]
+    values = exact.values.reshape(-1)
+    if exact.query.rows == 1:
+        name = "Grand total" if is_grand_total(exact.query) else label(*answer_labels(exact.query, [0])[0])
+        return joined([name, f": {sign}{count(float(values[0]))}"])
+    if exact.query.rows <= _LISTED:
+        names = answer_labels(exact.query, range(exact.query.rows))
+        listed = items(
+            joined([label(*name), f": {sign}{count(value)}"])
+            for name, value in zip(names, values.tolist(), strict=True)
+        )
+        return joined([f"{described(exact.query)}:", listed])
+    bounds = f" ({sign.strip()} the published values)" if sign else ""
+    told = f"{described(exact.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
+    return joined([told])
+
+
+def _noisy(context: Context) -> list[Html]:
+    if not context.fit.measurements:
+        return [paragraph("Nothing noisy is published: the posterior is the prior, held to the exact values.")]
+    written = []
+    for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
+        sd = scale.sd[scale.sd == scale.sd]
+        low, high = (float(sd.min()), float(sd.max())) if sd.size else (float("nan"), float("nan"))
+        size = spread(low) if spread(low) == spread(high) else f"{spread(low)} to {spread(high)}"
+        hidden = int(measured.unmeasured.sum())
+        kept = measured.invariants is not None
+        keeps = ", noise that changes none of the exact values" if kept else ", independent noise"
+        around_true = measured.law.support == "counts"
+        if around_true:
+            scale_told = ". Its size depends on the true count."
+        else:
+            scale_told = f". Standard deviation of the noise: {size} counts ({scale.words})."
+        law = paragraph(
+            f"{context.measurement_title(i)}: law ",
+            element("code", str(measured.law)),
+            f"{keeps}{scale_told}",
+            *(
+                f" Of its answers, {words.replace(' of them', '')} (not published, and known by that alone)."
+                for words in held_back(measured)
+            ),
+            f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
+        )
+        lines = "for one true count, at a dashed line" if around_true else "dashed lines at one standard deviation"
+        alt = f"Law of the noise {measured.law}; {lines}, in counts."
+        written += [law, embedded(draw_noise_law(measured, scale), alt)]
+    return written
+
+
+def _compatible(context: Context) -> list[Html]:
+    """Whether the numbers are compatible with the stated laws; with a picture if not."""
+    check = check_law(*context.fit.releases)
+    if check.warning is not None:
+        told = boxed("bad", "Not compatible with the stated law. ", check.warning)
+        drawn = any(group.observed.sum() for group in check.groups)
+        return (
+            [told, embedded(check.plot(2), "Differences of published sums beside what the law says.")]
+            if drawn
+            else [told]
+        )
+    p = "" if check.pvalue != check.pvalue else f" (p = {check.pvalue:.2g}, whatever the true table)"
+    fits = f"Published sums that have to agree differ as the stated laws say{p}."
+    return [
+        paragraph(fits if p else "No published sums have to agree, so that nothing checks the stated laws by itself.")
+    ]
+
+
+def guarantees(context: Context) -> list[Html]:
+    """The guarantee of each release, and a note on what they say of all together."""
+    releases = context.fit.releases
+    if len(releases) == 1:
+        return [_guarantee(releases[0])]
+    parts = [
+        paragraph(
+            "Each guarantee is of one release alone. Whoever sees all of them may learn more: ",
+            element("code", "bayesdp.compose"),
+            " states the loss of all together where the mechanisms are known.",
+        )
+    ]
+    for i, release in enumerate(releases):
+        parts += [element("h4", f"Release {i + 1}"), _guarantee(release)]
+    return parts
+
+
+def _guarantee(release: Release) -> Html:
+    guarantee = release.guarantee
+    unknown = (release.mechanism or {}).get(LOSS_UNKNOWN)
+    perturbed = [why for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why]
+    if guarantee is None and perturbed:
+        return paragraph(
+            "No guarantee is stated, and none follows from how these numbers were made: ", "; ".join(perturbed), "."
+        )
+    if guarantee is None and unknown is not None:
+        return paragraph(
+            f"These are several releases of one table, taken together, and no total loss is stated: {unknown}. See the "
+            "publishers' methods notes for each."
+        )
+    if guarantee is None:
+        return paragraph(
+            "The release does not say which mechanism made it, so this report cannot say whom it protects, under "
+            "which neighbours and at which loss. See the publisher's methods note."
+        )
+    parts = [paragraph(element("strong", f"{KINDS[guarantee.kind][0].upper()}{KINDS[guarantee.kind][1:]}."))]
+    entries = []
+    for sentence, listed in guarantee.statements():
+        if list(listed) == list(guarantee.determined_cells) and listed:
+            continue  # they have a heading of their own below
+        entries.append(joined([sentence, items(listed)]) if listed else sentence)
+    return joined([*parts, items(entries, limit=20)])
+
+
+def _determined(context: Context) -> Html:
+    cells = [context.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
+    guarantees = [release.guarantee for release in context.fit.releases if release.guarantee is not None]
+    stated = [cell for guarantee in guarantees for cell in guarantee.determined_cells]
+    cells += [cell for cell in stated if cell not in cells]
+    complete = Fiber.of(context.fit.exact, context.frame).determined_is_complete
+    if not cells and complete:
+        return paragraph("None: every cell has more than one value that agrees with the exact statistics.")
+    if not cells:
+        return paragraph("None is known of. Whether there are any could not be worked out for this table.")
+    verb = "has" if len(cells) == 1 else "have"
+    warning = boxed(
+        "warn",
+        f"{plural(len(cells), 'cell')} {verb} no protection.",
+        "The exact values, and that counts are not negative, leave one possible value. No noise hides it, whatever the loss "
+        "stated above.",
+    )
+    listed = [warning, items(cells, what="determined cells")]
+    return joined(
+        listed if complete else [*listed, paragraph("Whether there are others could not be worked out for this table.")]
+    )
+
+
+_LISTED_STATISTICS = 40
+"""So many answers about statistics are written out."""
+
+
+def published_statistics(context: Context) -> Html:
+    """What is published, under which law, and whom the noise protects."""
+    written = [
+        paragraph(
+            f"{plural(context.frame.size, 'confidential statistic', 'confidential statistics')} of a data set. Nothing is published "
+            "exactly but what the mechanism takes as public, such as bounds and the number of records."
+        )
+    ]
+    for i, measured in enumerate(context.fit.measurements):
+        written.append(paragraph(f"{context.measurement_title(i)}: law ", element("code", str(measured.law)), "."))
+        # Some statistics, or sums of them, have no place in the table of all.
+        if not measured.query.is_identity:
+            names = answer_labels(measured.query, range(min(measured.query.rows, _LISTED_STATISTICS)))
+            shown = zip(names, measured.published.reshape(-1).tolist(), strict=False)
+            written.append(items([joined([label(*name), ": ", significant(value)]) for name, value in shown]))
+            if measured.query.rows > _LISTED_STATISTICS:
+                written.append(paragraph(f"and {measured.query.rows - _LISTED_STATISTICS} more."))
+    return joined([*written, element("h3", "Whom the noise protects"), *guarantees(context)])
+
+
+type Floats = npt.NDArray[np.float64]
+
+
+def noise_and_sampling(context: Context) -> Html:
+    """How much of the uncertainty is privacy noise, and how much would be there without it."""
+    if not context.fit.measurements:
+        return paragraph("Nothing noisy is published.")
+    parts = [
+        paragraph(
+            "The noise sd is what was added to a published number to protect it. The posterior sd is what is left of it once the "
+            "exact values, the other numbers and the prior have spoken: posterior / noise below 1 is what they contribute. The "
+            "sampling sd is a yardstick: √(posterior mean), by which a count would vary anyway if such tables were drawn anew "
+            "(Poisson). Where noise / sampling is far below 1, the noise hardly matters for conclusions about a population."
+        )
+    ]
+    if any(isinstance(measured.law, PerturbedLaw) for measured in context.fit.measurements):
+        parts.append(
+            paragraph(
+                "How far a perturbed count is from the true one depends on the true one: the noise sd of such an answer is the "
+                "root of the mean squared difference under its law, averaged over the posterior."
+            )
+        )
+    for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
+        found = noise_sizes(context, measured, scale)
+        if len(context.fit.measurements) > 1:
+            parts.append(element("h3", context.measurement_title(i)))
+        parts.append(_median_words(context, measured, found))
+        if measured.query.rows <= MOST_ROWS:
+            parts.append(noise_table(context, measured, found, i).to_html())
+    return joined(parts)
+
+
+def noise_sizes(context: Context, measured: Measured, scale: NoiseScale) -> Floats:
+    """The size of the noise of each answer, shape ``(answers,)``; NaN where it is not known.
+
+    That of perturbed counts depends on the true ones: it is averaged over their posterior, or taken at the posterior mean of sums
+    whose draws were not kept.
+    """
+    law, query = measured.law, measured.query
+    if not isinstance(law, PerturbedLaw):
+        return scale.sd
+    fit = context.fit
+    only_moments = query.is_identity and isinstance(fit, SummarisedPosterior)
+    kept = fit.has(query) and not only_moments
+    counts = fit.answers(query) if kept else np.rint(_moments(context, measured)[0])[None]
+    squares = np.zeros(query.rows)
+    for drawn in counts:
+        variance = law.variance(drawn.shape, location=drawn)
+        squares += law.bias(drawn) ** 2 + (0.0 if variance is None else variance)
+    return np.asarray(np.sqrt(squares / len(counts)))
+
+
+def _sampling_sds(context: Context, measured: Measured) -> tuple[Floats, Floats]:
+    """Posterior and sampling standard deviation of each answer; the former is NaN where draws of sums were not kept."""
+    mean, sd = _moments(context, measured)
+    return sd, np.sqrt(np.maximum(mean, 0.0))
+
+
+def _moments(context: Context, measured: Measured) -> tuple[Floats, Floats]:
+    """Posterior mean and standard deviation of each answer; the latter is NaN where draws of sums were not kept."""
+    fit, query = context.fit, measured.query
+    if fit.has(query):
+        return fit.moments(query)
+    means = fit.moments(fit.cells)[0].reshape(context.frame.shape)  # means of sums are sums of means
+    return np.asarray(query.apply(means), dtype=np.float64).reshape(-1), np.full(query.rows, np.nan)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
+
+
+def _median_words(context: Context, measured: Measured, sizes: Floats) -> Html:
+    """Medians of the noise, the posterior and their ratio over the free published numbers."""
+    posterior, sampling = _sampling_sds(context, measured)
+    published = np.isfinite(np.asarray(measured.published, dtype=np.float64).reshape(-1))
+    free = ~context.fit.fixed(measured.query) & published & np.isfinite(sizes)
+    if not free.any():
+        return paragraph("No free published number has noise of a known size.")
+    if not context.fit.has(measured.query):
+        return paragraph(
+            f"Median noise sd {spread(float(np.median(sizes[free])))}. The posterior sd of these sums is not known: their draws "
+            "were not recorded."
+        )
+    shrunk = float(np.nanmedian(_ratio(posterior, sizes)[free]))
+    larger = int((sizes > sampling)[free].sum())
+    return paragraph(
+        f"Median over {plural(int(free.sum()), 'free published number')}: noise sd {spread(float(np.median(sizes[free])))}, "
+        f"posterior sd {spread(float(np.median(posterior[free])))}, median ratio {spread(shrunk)}. The noise is larger than the "
+        f"sampling sd in {larger:,} of them."
+    )
+
+
+def noise_table(context: Context, measured: Measured, sizes: Floats, number: int = 0) -> Table:
+    """The table of one measurement's answers."""
+    posterior, sampling = _sampling_sds(context, measured)
+    fixed = context.fit.fixed(measured.query)
+    noise = np.where(np.isfinite(np.asarray(measured.published, dtype=np.float64).reshape(-1)), sizes, np.nan)
+    columns = [
+        *labels(measured.query),
+        numeric("Noise sd", noise, spread, "noise_sd"),
+        numeric("Posterior sd", posterior, spread, "posterior_sd"),
+        numeric("Posterior / noise", _ratio(posterior, noise), spread, "posterior_over_noise"),
+        numeric("Sampling sd √mean", sampling, decimal, "sampling_sd"),
+        numeric("Noise / sampling", _ratio(noise, sampling), spread, "noise_over_sampling"),
+    ]
+    caption = (
+        "Standard deviations, in counts, and their ratios. Grey rows are known exactly; – where no number was published, or the size "
+        "of its noise is not known."
+    )
+    return Table(caption, columns, context.file(f"noise-{number + 1}.csv"), fixed.tolist())
+
+
+def noise_laws(whole: Whole) -> Html | None:
+    """How much the result depends on the noise law; None where it is known."""
+    secret = _keyed(whole)
+    if whole.laws is None and not secret:
+        return None
+    if whole.laws is None:
+        return paragraph(
+            f"The numbers above hold if {', '.join(secret)} is the law. Offices that perturb by cell keys often keep the table "
+            "of perturbations secret. If it is guessed, one result is too certain: compare several plausible ones "
+            "(bayesdp.compare_laws) and give the comparison to the report (laws=...)."
+        )
+    compared = whole.laws
+    several = plural(len(compared.laws), "law")
+    parts = [
+        boxed(
+            "warn",
+            f"The noise law is not known: {several} were compared, and the result is no single number.",
+            "The numbers in the other sections are those of one law. The laws below are not weighed against one another, and nothing "
+            "is averaged over them.",
+        ),
+        embedded(
+            law_comparison(compared),
+            "Posterior mean and interval of each quantity under each noise law; the grey bar holds the intervals of all laws.",
+        ),
+        *(table.to_html() for table in law_tables(compared)),
+    ]
+    bad = [printable(name) for name, good in compared.converged.items() if good is False]
+    if bad:
+        parts.append(
+            boxed("warn", "Chains do not agree.", f"Under {', '.join(bad)}: do not compare it before they do.")
+        )
+    return joined(parts)
+
+
+def law_tables(compared: LawComparison) -> tuple[Table, Table]:
+    """How far the laws are apart for each quantity, and the numbers of each law."""
+    apart, rows = compared.spread, compared.table
+    names = [_quantity(*key) for key in apart.index]
+    first = Table(
+        "How far the laws are apart: lowest and highest posterior mean, their difference, the same in the smallest posterior standard "
+        "deviation, and the ends of what holds all intervals, which is no credible interval.",
+        [
+            Column("Quantity", names, kind="label"),
+            numeric("Lowest mean", apart["mean_lowest"], decimal, "mean_lowest"),
+            numeric("Highest mean", apart["mean_highest"], decimal, "mean_highest"),
+            numeric("Difference", apart["spread"], spread, "spread"),
+            numeric("Difference in sd", apart["spread_in_sd"], spread, "spread_in_sd"),
+            numeric("Lower end of all", apart["lower"], decimal, "lower"),
+            numeric("Upper end of all", apart["upper"], decimal, "upper"),
+        ],
+        "law-spread.csv",
+    )
+    second = Table(
+        f"Posterior mean, standard deviation and {100 * compared.prob:.10g}% equal-tailed interval of each quantity under each law.",
+        [
+            Column("Quantity", [_quantity(part, label) for part, label, _ in rows.index], kind="label"),
+            Column("Law", [str(law) for *_, law in rows.index], kind="label"),
+            numeric("Mean", rows["mean"], decimal, "mean"),
+            numeric("Sd", rows["sd"], spread, "sd"),
+            numeric("Lower end", rows["lower"], decimal, "lower"),
+            numeric("Upper end", rows["upper"], decimal, "upper"),
+        ],
+        "laws.csv",
+    )
+    return first, second
+
+
+def _quantity(part: object, label: object) -> str:
+    return f"{part}: {label}" if label else str(part)
+
+
+def _keyed(whole: Whole) -> list[str]:
+    """Laws of the releases that give one cell one value, in words."""
+    measured = [part for release in whole.releases for part in release.measurements]
+    return list(dict.fromkeys(printable(str(part.law)) for part in measured if part.law.same_cell_same_value))

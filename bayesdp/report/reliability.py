@@ -1,0 +1,352 @@
+"""What can be wrong with the result: convergence, sources of error, the prior, and how much it matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayesdp.plots.cells import prior_predictive, prior_predictive_draws
+from bayesdp.plots.rank import ranks
+from bayesdp.posterior import summarise_draws
+from bayesdp.report.context import Context, Whole
+from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph
+from bayesdp.report.tables import Column, Table, count, decimal, labels, numeric, plural, spread
+
+
+def banner(whole: Whole) -> Html | None:
+    """A red banner if the chains have not converged or there are no diagnostics, a calm one if they are too short; else None."""
+    if whole.converged:
+        return None
+    if whole.converged is None:
+        told = "The posterior file has no diagnostics. Do not rely on its numbers yet."
+        return boxed("bad", "Convergence was not assessed.", told)
+    if whole.diagnostics.get("verdict") == "not judged":
+        told = f"{whole.message} Draw more, in two chains or more."
+        return boxed("warn", "Too little to judge convergence.", told)
+    return boxed("bad", "Do not report these numbers.", f"{whole.message} Draw more, or look at the model.")
+
+
+def convergence(whole: Whole) -> Html:
+    """Whether the chains can be trusted."""
+    fit = whole.tables[0].fit
+    parts = [banner(whole) or boxed("good", "The chains agree.", whole.message)]
+    told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
+    told += _fiber(whole) + _divergences(whole)
+    missed_modes = str(whole.diagnostics.get("missed_modes_message", ""))
+    told += [missed_modes] if missed_modes else []
+    told.append(
+        "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there."
+    )
+    parts.append(items(told))
+    picture = ranks(whole.tree)
+    if picture is None:
+        parts.append(
+            paragraph("No rank plots: they compare chains, and there is one, or nothing that moves.", class_="note")
+        )
+    else:
+        text = (
+            "Rank plots of the quantities with the smallest effective sample sizes: one line a chain, the share of its draws below a "
+            "rank less what is expected. Chains that agree leave the bands (simultaneous, over everything that moves) in 5% "
+            "of posteriors at most; a chain that leaves its band is drawn thick."
+        )
+        parts.append(embedded(picture, text))
+    return joined(parts)
+
+
+def _fiber(whole: Whole) -> list[str]:
+    claims = []
+    for context in whole.tables:
+        limits = context.fit.limits
+        claim = "" if limits is None else str(limits.attrs.get("connectivity", "")).strip()
+        if claim:
+            claims.append(
+                f"Whether the moves reach every table that agrees with the exact values{context.of_table}: {claim}"
+            )
+    return claims
+
+
+def _divergences(whole: Whole) -> list[str]:
+    if "sample_stats" not in whole.tree.children or "diverging" not in whole.tree["sample_stats"].data_vars:
+        return []
+    found = int(whole.tree["sample_stats"].to_dataset()["diverging"].sum())
+    if not found:
+        return ["No divergent transitions of NUTS."]
+    return [
+        f"{plural(found, 'divergent transition')} of NUTS: the parameters may be biased where the posterior is narrow."
+    ]
+
+
+_LAW_TAKEN = (
+    "The noise law: taken as published, and exact. Numbers that were rounded, truncated or made consistent after the noise was "
+    "added do not follow it."
+)
+_MODEL = "The prior and the model of the counts: see the sensitivity to the prior above. The intervals are right if the model is."
+_STATISTICS_MODEL = "The prior and the model of the data: the intervals are right if they are."
+
+
+def sources_of_error(whole: Whole) -> Html:
+    """Sources of error other than the noise, which the posterior accounts for."""
+    counted = [
+        f"{context.fit.name}: {_kind_of_numbers(context)}" if context.several else _kind_of_numbers(context)
+        for context in whole.tables
+    ]
+    model = _STATISTICS_MODEL if all(context.of_statistics for context in whole.tables) else _MODEL
+    parts = [items([_monte_carlo(whole), *counted, _LAW_TAKEN, model])]
+    for context in whole.tables:
+        relaxed = context.fit.relaxation
+        if relaxed is not None:
+            parts += [
+                element("h3", f"Error of the continuous relaxation{context.of_table}"),
+                paragraph(stated(context, relaxed)),
+                relaxation_table(context, relaxed).to_html(),
+            ]
+    return joined(parts)
+
+
+def _monte_carlo(whole: Whole) -> str:
+    worst = float(whole.diagnostics.get("worst_ess", np.nan))  # of any quantity that can move
+    if np.isnan(worst):
+        return "Monte Carlo error: not known, as the posterior file states no effective sample size."
+    return (
+        "Monte Carlo error: the draws are finitely many. The standard error of a posterior mean is at most about "
+        f"{spread(1 / np.sqrt(worst))} posterior standard deviations (smallest effective sample size {worst:,.0f})."
+    )
+
+
+def _kind_of_numbers(context: Context) -> str:
+    """Whether counts are whole numbers, or a continuous relaxation of them."""
+    if context.of_statistics:
+        return "Statistics: real numbers, as functions of the parameters of the model."
+    if context.fit.relaxation is None:
+        return "Counts: whole numbers, as they are. No approximation."
+    return (
+        "Counts: a continuous relaxation. Real numbers stand for whole ones, so that the posterior is close to that of the counts "
+        "where they are large, and wrong about cells near 0."
+    )
+
+
+def nearest(means: npt.NDArray[np.float64], levels: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Number of cells whose mean is nearest to each level, on the scale of logarithms.
+
+    Examples
+    --------
+    >>> nearest(np.array([0.2, 3.0, 90.0]), np.array([1.0, 5.0, 100.0]))
+    array([1, 1, 1])
+    """
+    logs = np.log(np.maximum(means, 1e-9))
+    middle = np.log(levels[1:] * levels[:-1]) / 2
+    return np.bincount(np.searchsorted(middle, logs), minlength=len(levels)).astype(np.int64)
+
+
+def stated(context: Context, relaxed: xr.Dataset) -> str:
+    """The error of the relaxation in a sentence: where the smallest free cell of this table is."""
+    free = context.summary.mean[~context.fit.determined]
+    if not free.size:
+        return "No cell is free, so that the relaxation costs nothing."
+    levels = np.asarray(relaxed["mean_count"].values, dtype=np.float64)
+    smallest = float(free.min())
+    # The next level below, not the nearest: the error shrinks as counts grow, so that it is not understated.
+    row = max(int(np.searchsorted(levels, smallest, side="right")) - 1, 0)
+    errors = relaxed.isel(mean_count=row)
+    more = ", and by more below it" if smallest < levels[0] else ""
+    return (
+        f"The smallest posterior mean of a free cell is {spread(smallest)}. In the reference case (Sources of error), at a mean "
+        f"count of {count(float(levels[row]))}, posterior means are off by up to {float(errors['mean_error'].max()):.2f}, and "
+        f"posterior standard deviations by up to {float(errors['sd_error'].max()):.2f}, of a posterior standard deviation of whole "
+        f"numbers{more}."
+    )
+
+
+def relaxation_table(context: Context, relaxed: xr.Dataset) -> Table:
+    """The stated error, and how many free cells of this table each row speaks of."""
+    levels = np.asarray(relaxed["mean_count"].values, dtype=np.float64)
+    cells = nearest(context.summary.mean[~context.fit.determined], levels)
+    columns = [Column("Mean count", levels.tolist(), count), Column("Free cells here", cells.tolist())]
+    for b in relaxed["b"].values:
+        for name, what in (("mean_error", "mean"), ("sd_error", "sd")):
+            values = relaxed[name].sel(b=b).values
+            columns.append(numeric(f"Error of {what}, b = {b:g}", values, spread, f"{name}_b{b:g}"))
+    caption = (
+        f"Largest error against the posterior of whole numbers, in posterior standard deviations, in one case: "
+        f"{relaxed.attrs['case']}. Free cells here: those whose posterior mean is nearest. Another prior or noise law has "
+        "other errors; where cells near 0 matter, sample whole numbers (ConfidentialCounts)."
+    )
+    return Table(caption, columns, context.file("relaxation.csv"))
+
+
+def prior(whole: Whole) -> Html:
+    """The prior, and its predictive intervals of the published numbers."""
+    parts: list[Html] = []
+    described = whole.described
+    if described.text or described.model:
+        parts.append(element("pre", described.text or described.model))
+    else:
+        parts.append(
+            paragraph(
+                "The posterior file does not describe its prior. Say what it was when you cite these results; it is what the "
+                "code that built the model says."
+            )
+        )
+    parts.append(element("h3", "Prior predictive check"))
+    found = [part for context in whole.tables for part in _predictive(context)]
+    return joined([*parts, *(found or [_nothing(whole)])])
+
+
+def _predictive(context: Context) -> list[Html]:
+    written: list[Html] = []
+    for i, measured in enumerate(context.fit.measurements):
+        found = prior_predictive_draws(context.fit, i)
+        picture = prior_predictive(context.tree, prob=context.prob, measurement=i, var=context.fit.name)
+        if found is None or picture is None:
+            continue
+        draws, what = found
+        published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
+        shown = np.isfinite(published)
+        expected = summarise_draws(draws[:, shown], context.prob)
+        inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
+        text = (
+            f"{context.measurement_title(i)}{context.of_table}: {inside:,} of "
+            f"{plural(int(shown.sum()), 'published value')} lie in the "
+            f"{context.kind} of the {what}. Many outside would say that prior and data disagree."
+        )
+        written += [
+            paragraph(text),
+            embedded(picture, f"Prior predictive {context.kind} and published values, in counts."),
+        ]
+    return written
+
+
+def _nothing(whole: Whole) -> Html:
+    if not any(context.fit.measurements for context in whole.tables):
+        return paragraph("Nothing noisy is published that the prior could be compared with.")
+    return paragraph(
+        "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
+        "Add the groups of ",
+        element("code", "pm.sample_prior_predictive"),
+        " to have the check.",
+    )
+
+
+_CLOSE = 0.15
+"""Largest distance between the distribution functions of prior and posterior that still counts as the same: with 1,000
+prior draws and 400 effective posterior draws, chance alone gives up to 0.08 (95%)."""
+_FEWEST = 200
+"""With fewer prior draws the distance is chance."""
+_SD_RATIO = (0.8, 1.25)
+
+type Floats = npt.NDArray[np.float64]
+type Mask = npt.NDArray[np.bool_]
+
+
+def sensitivity(context: Context) -> Html:
+    """How much the prior matters: cells on which nothing was published, and cells where the posterior is the prior."""
+    return joined([_unseen_words(context), *_same_as_prior(context)])
+
+
+def unseen(context: Context) -> Mask:
+    """Free cells that no published noisy number involves, shape ``(cells,)``."""
+    seen = np.zeros(context.frame.size, dtype=np.int64)
+    for measured in context.fit.measurements:
+        published = (~measured.unmeasured.reshape(-1)).astype(np.int64)
+        seen += abs(measured.query.matrix).T @ published
+    return np.asarray((seen == 0) & ~context.fit.determined)
+
+
+def _unseen_words(context: Context) -> Html:
+    cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(unseen(context))]
+    if not cells:
+        return paragraph("Every free cell is part of at least one published noisy number.")
+    heading = f"No noisy number was published that involves {plural(len(cells), 'free cell')}."
+    text = "What the posterior says about them comes from the prior, the exact values and the model's other cells."
+    return joined([boxed("warn", heading, text), items(cells, what="cells")])
+
+
+def prior_distance(prior: npt.NDArray[np.generic], posterior: npt.NDArray[np.generic]) -> Floats:
+    """Largest difference between the distribution functions of prior and posterior draws, column by column.
+
+    0 for equal distributions, 1 for disjoint ones (the statistic of Kolmogorov and Smirnov).
+
+    Examples
+    --------
+    >>> prior_distance(np.array([[1, 1], [2, 2]]), np.array([[1, 5], [2, 6]]))
+    array([0., 1.])
+    """
+    found = np.empty(prior.shape[1])
+    for i in range(prior.shape[1]):
+        before, after = np.sort(prior[:, i]), np.sort(posterior[:, i])
+        at = np.union1d(before, after)
+        gap = np.searchsorted(before, at, "right") / before.size - np.searchsorted(after, at, "right") / after.size
+        found[i] = np.abs(gap).max()
+    return found
+
+
+def same_as_prior(distance: Floats, ratio: Floats, fixed: Mask) -> Mask:
+    """Free cells whose posterior is the prior: distance and ratio of standard deviations both say so."""
+    return np.asarray((distance <= _CLOSE) & (ratio >= _SD_RATIO[0]) & (ratio <= _SD_RATIO[1]) & ~fixed)
+
+
+def prior_table(context: Context) -> tuple[Table, Mask] | None:
+    """Prior and posterior of each cell, and the cells where they are the same; None without prior draws."""
+    prior = context.fit.prior_draws
+    if prior is None:
+        return None
+    posterior = context.fit.answers(context.fit.cells)
+    summary = context.summary
+    prior_sd = prior.std(axis=0)
+    ratio = np.divide(summary.sd, prior_sd, out=np.full(summary.sd.shape, np.nan), where=prior_sd > 0)
+    distance = prior_distance(prior, posterior)
+    same = same_as_prior(distance, ratio, context.fit.determined)
+    columns = [
+        *labels(context.fit.cells),
+        numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
+        numeric("Prior sd", prior_sd, decimal, "prior_sd"),
+        numeric("Posterior mean", summary.mean, decimal, "posterior_mean"),
+        numeric("Posterior sd", summary.sd, spread, "posterior_sd"),
+        numeric("Posterior sd / prior sd", ratio, spread, "sd_ratio"),
+        numeric("Distance", distance, spread, "distance"),
+    ]
+    if same.any():
+        columns.append(Column("Remark", np.where(same, "posterior is the prior", "").tolist(), kind="text"))
+    caption = (
+        "Prior (before any published number, exact ones included) and posterior of each cell, in counts. Distance: largest "
+        "difference of the two distribution functions, 0 the same, 1 disjoint. Grey rows are known exactly."
+    )
+    return Table(caption, columns, context.file("prior.csv"), context.fit.determined.tolist()), same
+
+
+def _same_as_prior(context: Context) -> list[Html]:
+    found = prior_table(context)
+    prior = context.fit.prior_draws
+    few = prior is not None and len(prior) < _FEWEST
+    if found is None or few:
+        there = "no prior draws" if prior is None else f"only {plural(len(prior), 'prior draw')}"
+        return [
+            paragraph(
+                f"There are {there} in the posterior file, so cells where the posterior is the prior cannot be listed. A "
+                "first indication is the table above: the further posterior / noise is below 1, the more of the result comes "
+                "from the prior and the exact values. To be sure, fit again with another prior."
+            )
+        ]
+    table, same = found
+    if same.any():
+        cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
+        told = joined(
+            [
+                boxed(
+                    "warn",
+                    f"In {plural(len(cells), 'cell')} the posterior is the prior.",
+                    "The published numbers taught next to nothing about them "
+                    f"(distance at most {_CLOSE}, ratio of standard deviations {_SD_RATIO[0]} to {_SD_RATIO[1]}).",
+                ),
+                items(cells, what="cells"),
+            ]
+        )
+    else:
+        told = paragraph("There is no free cell where the posterior is the prior.")
+    advice = paragraph(
+        "This shows where the data spoke, not how another prior would have changed the result; fit again with another prior "
+        "to see that.",
+        class_="note",
+    )
+    return [told, table.to_html(), advice]

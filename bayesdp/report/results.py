@@ -1,0 +1,518 @@
+"""The result: the question and its answer, cells and totals, odds ratios, statistics and parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesdp.plots import heatmaps, intervals
+from bayesdp.plots.cells import number_of_pages
+from bayesdp.plots.style import percent
+from bayesdp.posterior import Posterior, SummarisedPosterior, Summary, summarise_draws
+from bayesdp.queries import Margins, Query, SumPart, answer_labels
+from bayesdp.report.context import Context, Whole
+from bayesdp.report.html import Html, element, embedded, items, joined, label, paragraph
+from bayesdp.report.published import SIGN_WORDS
+from bayesdp.report.tables import MOST_ROWS, Column, Table, count, decimal, labels, numeric, plural, significant, spread
+from bayesdp.significance import posterior_odds_ratio
+from bayesdp.significance.corners import is_two_by_two, noisy_corner, pvalue_limits
+from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
+from bayesdp.summaries.answers import answers_to_part
+
+_FEW = 8
+"""Largest number of answers that are all written out; of more, the `_LARGEST` largest."""
+_LARGEST = 3
+
+_pvalue = "{:.3g}".format
+
+type Draws = npt.NDArray[Any]
+
+
+def headline(whole: Whole) -> Html:
+    """The result in a few lines: the question, the answer, its interval."""
+    parts = []
+    if whole.headline is not None:
+        parts.append(_asked(whole, whole.headline))
+    else:
+        parts += [_of_table(whole, context) for context in whole.tables]
+    if whole.converged is not True:
+        told = (
+            "These numbers are not established: see the box above."
+            if whole.converged is False
+            else ("Nobody has looked whether the chains converged: see the box above.")
+        )
+        parts.append(element("p", element("strong", told)))
+    parts.append(paragraph(f"Intervals are {whole.kind}s, given everything published and the prior.", class_="note"))
+    return joined(parts)
+
+
+def _question(text: str) -> Html:
+    return element("p", text, class_="question")
+
+
+def _of_table(whole: Whole, context: Context) -> Html:
+    """Question and answers about a table: the odds ratio where there is one, and the cells."""
+    named = f" in the table {context.fit.name}" if context.several else ""
+    if context.of_statistics:
+        size = context.frame.size
+        what = "is the confidential statistic" if size == 1 else f"are the {size:,} confidential statistics"
+        asked = whole.question or f"What {what}{f' {context.fit.name}' if context.several else ''}?"
+        answer = element("div", _first_statistics(context), class_="answer")
+        return joined([_question(asked), answer])
+    if has_odds_ratio(context):
+        rows, columns = context.frame.dims
+        question = f"Are {rows} and {columns} associated{named}?"
+        answer = items(_odds(context))
+    else:
+        by = " × ".join(context.frame.dims)
+        cells = plural(context.frame.size, "cell")
+        question = f"What are the confidential counts of the {cells} by {by}{named}?"
+        answer = _largest_cells(context)
+    return joined([_question(whole.question or question), element("div", answer, class_="answer")])
+
+
+def _odds(context: Context) -> list[Html]:
+    return [
+        joined([
+            f"Odds ratio of {name}: ",
+            element("strong", ratio_shown(found.median)),
+            f" (posterior median), {context.kind} {ratio_shown(found.low)} to {ratio_shown(found.high)}",
+        ])
+        for name, found in _named_ratios(_odds_ratio_of(context, "two-sided"))
+    ]  # fmt: skip
+
+
+def _largest_cells(context: Context) -> Html:
+    fit, summary = context.fit, context.summary
+    free = np.flatnonzero(~fit.determined)
+    if not free.size:
+        return paragraph("They are known: the exact values determine every cell.")
+    known = int(fit.determined.sum())
+    parts = []
+    if free.size <= _FEW:
+        parts.append(_listed(_labels(fit.cells, free), summary, free))
+    else:
+        width = float(np.median((summary.upper - summary.lower)[free]))
+        told = (
+            f" is the median width of the {context.kind} of a cell"
+            f"{_noise_words(context)}. The largest of {plural(free.size, 'free cell')}:"
+        )
+        parts.append(paragraph(element("strong", f"{count(width)} count{'' if width == 1 else 's'}"), told))
+        largest = free[np.argsort(-summary.mean[free], kind="stable")[:_LARGEST]]
+        parts.append(_listed(_labels(fit.cells, largest), summary, largest))
+    if known:
+        verb = "is" if known == 1 else "are"
+        parts.append(
+            paragraph(f"{plural(known, 'more cell')} {verb} determined by the exact values, and not protected.")
+        )
+    return joined(parts)
+
+
+def _labels(query: Query, rows: npt.NDArray[np.int64]) -> list[Html]:
+    """The answers of a query by their labels."""
+    return [label(*names) for names in answer_labels(query, rows.tolist())]
+
+
+def _noise_words(context: Context) -> str:
+    """The size of the noise of the cells, beside the width of their intervals."""
+    sds = [
+        scale.sd
+        for measured, scale in zip(context.fit.measurements, context.noise, strict=True)
+        if measured.query.is_identity
+    ]
+    finite = sds[0][np.isfinite(sds[0])] if sds else np.empty(0)
+    return (
+        f" (the noise of a published cell has the standard deviation {spread(float(np.median(finite)))})"
+        if finite.size
+        else ""
+    )
+
+
+def _first_statistics(context: Context) -> Html:
+    places = np.arange(min(context.frame.size, _FEW))
+    return _listed(_labels(context.fit.cells, places), context.summary, places, counts=False)
+
+
+def _listed(
+    names: list[Html], summary: Summary, places: npt.NDArray[np.int64], *, counts: bool = True, what: str = "entries"
+) -> Html:
+    """The posterior mean and interval of some quantities, by name."""
+    show_mean, show_end = (decimal, count) if counts else (significant, significant)
+    return items(
+        (
+            joined([
+                name,
+                ": ",
+                element("strong", show_mean(float(summary.mean[i]))),
+                f" (posterior mean), interval {show_end(float(summary.lower[i]))} to {show_end(float(summary.upper[i]))}",
+            ])
+            for name, i in zip(names, places.tolist(), strict=True)
+        ),
+        what=what,
+    )  # fmt: skip
+
+
+def _asked(whole: Whole, headline: Query | str) -> Html:
+    """Question and answer of the `headline` that the user has chosen."""
+    prob = whole.tables[0].prob
+    if isinstance(headline, str):
+        draws, texts = _variable(whole.tables[0].fit, whole, headline)
+        summary, names = summarise_draws(draws, prob), [label(name) for name in texts]
+        question = f"What is {headline}?"
+    else:
+        summary = _table_of(whole, headline).fit.summary(headline, prob)
+        names = _labels(headline, np.arange(headline.rows))
+        question = "What are the confidential counts?" if headline.rows > 1 else "What is the confidential count?"
+    listed = _listed(names, summary, np.arange(len(names)), counts=isinstance(headline, Query), what="answers")
+    return joined([_question(whole.question or question), element("div", listed, class_="answer")])
+
+
+def _variable(fit: Posterior, whole: Whole, name: str) -> tuple[Draws, list[str]]:
+    variables = fit.tree["posterior"].to_dataset().data_vars
+    if name not in whole.parameters:
+        known = ", ".join(whole.parameters) or "none"
+        raise ValueError(f"headline must be a parameter of the model ({known}) or a query of a table, got {name!r}")
+    values = variables[name].transpose("chain", "draw", ...)
+    return values.values.reshape(fit.chains * fit.draws, -1), element_names(name, values)
+
+
+def element_names(name: str, values: Any) -> list[str]:
+    """The name of each number of a variable, with its labels."""
+    dims = [dim for dim in values.dims if dim not in ("chain", "draw")]
+    places = np.ndindex(*(values.sizes[dim] for dim in dims))
+    labels = [
+        ", ".join(f"{values[d].values[i]}" if d in values.coords else str(i) for d, i in zip(dims, place, strict=True))
+        for place in places
+    ]
+    return [f"{name}[{label}]" if label else name for label in labels] if dims else [name]
+
+
+def _table_of(whole: Whole, query: Query) -> Context:
+    for context in whole.tables:
+        if context.frame.same_cells(query.frame):
+            return context
+    raise ValueError("headline must be a query of a table of the posterior; its dimensions or labels are those of none")
+
+
+_PER_PAGE, _MOST_PAGES = 40, 4
+_LARGEST_MAP = 40
+
+_RELAXED = (
+    " Counts are real numbers here (continuous relaxation): ends of intervals are not rounded, and the next whole numbers "
+    "need not have the stated probability."
+)
+
+_STREAMED = (
+    " No draws of the cells were kept: their numbers were gathered while sampling, and totals are those whose draws were "
+    "recorded."
+)
+
+type Floats = npt.NDArray[np.float64]
+
+
+def results(context: Context) -> Html:
+    """Published value, posterior mean and interval of each cell and total."""
+    return joined(
+        [
+            paragraph(
+                f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
+                "about the confidential count itself, given everything published and the prior. All numbers are counts."
+                + ("" if context.fit.relaxation is None else _RELAXED)
+                + (_STREAMED if isinstance(context.fit, SummarisedPosterior) else "")
+            ),
+            _coverage(context),
+            *_pictures(context),
+            element("h3", "Cells"),
+            *_cells(context),
+            *([element("h3", "Totals")] if context.totals else []),
+            *(total_table(context, query, i).to_html() for i, query in enumerate(context.totals)),
+        ]
+    )
+
+
+def _cells(context: Context) -> list[Html]:
+    """The table of the cells, or why a page does not hold it."""
+    size = context.frame.size
+    if size <= MOST_ROWS:
+        return [cell_table(context).to_html()]
+    told = (
+        f"The {size:,} cells are too many for a page (at most {MOST_ROWS:,} are listed); bayesdp.summary and the group "
+        "of the counts in the posterior file have them all."
+    )
+    return [paragraph(told)]
+
+
+def _coverage(context: Context) -> Html:
+    """A sentence on how many intervals contain the truth; nothing where it is not known."""
+    if context.truth is None:
+        return joined([])
+    free = ~context.fit.determined
+    summary = context.summary
+    inside = int(((context.truth >= summary.lower) & (context.truth <= summary.upper))[free].sum())
+    return paragraph(
+        f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it. (One table proves "
+        "nothing about calibration; repeated releases do.)"
+    )
+
+
+def _pictures(context: Context) -> list[Html]:
+    size = context.frame.size
+    truth = None if context.truth is None else context.truth.reshape(context.frame.shape)
+    pages: list[int | None] = [None]
+    if size > _PER_PAGE:
+        total = number_of_pages(size, _PER_PAGE)
+        pages = list(range(1, total + 1)) if total <= _MOST_PAGES else [None]
+    shown = []
+    for page in pages:
+        which = "" if len(pages) == 1 else f" (part {page} of {len(pages)})"
+        if pages == [None] and size > _PER_PAGE:
+            which = f" (the {_PER_PAGE} cells with the widest intervals; all cells are in the table below)"
+        known = ", and the truth" if truth is not None else ""
+        text = f"Published value, posterior mean and {context.kind} of each cell{known}{which}."
+        picture = intervals(
+            context.tree, prob=context.prob, truth=truth, limit=_PER_PAGE, page=page, var=context.fit.name
+        )
+        shown.append(embedded(picture, text))
+    dims = context.frame.dims
+    map_of = Margins(context.frame, list(dims[:2]))
+    if len(dims) >= 2 and max(context.frame.shape[:2]) <= _LARGEST_MAP and context.fit.has(map_of):
+        rest = f", summed over {', '.join(dims[2:])}" if len(dims) > 2 else ""
+        text = f"Posterior mean and standard deviation by {dims[0]} and {dims[1]}{rest}, in counts."
+        shown.append(embedded(heatmaps(context.tree, dims=(dims[0], dims[1]), var=context.fit.name), text))
+    return shown
+
+
+def _posterior_columns(summary: Summary, kind: str, *, counts: bool = True) -> list[Column]:
+    """Mean, standard deviation and interval, the latter as two columns of the CSV."""
+    show_mean, show_sd, show_end = (decimal, spread, count) if counts else (significant, significant, significant)
+    name, lower, upper = f"eti{100 * summary.prob:.10g}", summary.lower.tolist(), summary.upper.tolist()
+    return [
+        numeric("Posterior mean", summary.mean, show_mean, "mean"),
+        numeric("Posterior sd", summary.sd, show_sd, "sd"),
+        Column(
+            kind,
+            list(zip(lower, upper, strict=True)),
+            lambda ends: f"{show_end(ends[0])} to {show_end(ends[1])}",
+            raw={f"{name}_lower": lower, f"{name}_upper": upper},
+        ),
+    ]
+
+
+def cell_table(context: Context) -> Table:
+    """The table of all cells, or of all statistics."""
+    fit, counts = context.fit, not context.of_statistics
+    show = count if counts else significant
+    columns = labels(fit.cells)
+    for i, (title, values) in enumerate(fit.published_cells or ([("", fit.published)] if counts else [])):
+        heading = _noisy_heading(title if counts else "")
+        columns.append(numeric(heading, values, show, "published" if i == 0 else f"published_{i + 1}"))
+    if context.truth is not None:
+        columns.append(numeric("Truth", context.truth, show, "truth"))
+    columns += _posterior_columns(context.summary, context.kind, counts=counts)
+    if fit.determined.any():
+        remarks = np.where(fit.determined, "determined: not protected", "")
+        columns.append(Column("Remark", remarks.tolist(), kind="text"))
+    noisy = "published noisy value, " if counts or fit.published_cells else ""
+    what, unit = ("cell", " (counts)") if counts else ("statistic", "")
+    caption = f"Each {what}: {noisy}posterior mean, standard deviation and {context.kind}{unit}."
+    return Table(caption, columns, context.file("cells.csv" if counts else "statistics.csv"), fit.determined.tolist())
+
+
+def total_table(context: Context, query: Query, number: int = 0) -> Table:
+    """The table of a query's answers."""
+    summary, fit = context.fit.summary(query, context.prob), context.fit
+    exact, noisy = _published(context, query)
+    columns = labels(query)
+    if any(text for text in exact):
+        columns.append(Column("Published (exact)", exact))
+    for i, (title, values) in enumerate(noisy):
+        columns.append(numeric(_noisy_heading(title), values, count, "noisy" if i == 0 else f"noisy_{i + 1}"))
+    if not noisy and np.isfinite(fit.published).all() and fit.published.size:
+        summed = np.asarray(query.apply(fit.published.reshape(context.frame.shape))).reshape(-1)
+        title = fit.published_cells[0][0]
+        heading = f"Sum of noisy cells{f' ({title})' if title else ''}"
+        columns.append(numeric(heading, summed, count, "sum_of_noisy"))
+    if context.truth is not None:
+        true = np.asarray(query.apply(context.truth.reshape(context.frame.shape))).reshape(-1)
+        columns.append(numeric("Truth", true, count, "truth"))
+    columns += _posterior_columns(summary, context.kind)
+    caption = (
+        f"{_title(query)}: posterior mean, standard deviation and {context.kind} (counts). Grey rows are known exactly."
+    )
+    return Table(caption, columns, context.file(f"totals-{number + 1}.csv"), fit.fixed(query).tolist())
+
+
+def _title(query: Query) -> str:
+    part = query.parts[0]
+    if not isinstance(part, SumPart):
+        return "Linear combinations"
+    return f"Totals by {' and '.join(part.keep)}" if part.keep else "Grand total"
+
+
+def _noisy_heading(title: str) -> str:
+    return f"Published (noisy{f'; {title}' if title else ''})"
+
+
+def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[str, Floats]]]:
+    """What was published about a query's answers: exact values (as text, with bounds), and noisy ones with their titles."""
+    exact: list[list[str]] = [[] for _ in range(query.rows)]
+    for part in context.fit.exact:
+        for values in answers_to_part(part.query, part.values, query):
+            for i, value in enumerate(values):
+                exact[i].append(SIGN_WORDS[part.sign] + count(float(value)))
+    noisy = [
+        (context.fit.titled(m), values)
+        for m, measured in enumerate(context.fit.measurements)
+        for values in answers_to_part(measured.query, measured.published, query)
+    ]
+    if len(noisy) == 1:
+        noisy = [("", noisy[0][1])]
+    return [", ".join(dict.fromkeys(texts)) for texts in exact], noisy
+
+
+def has_odds_ratio(context: Context) -> bool:
+    """Whether the only release is of a 2 x 2 table with exact margins, none of them 0, and the draws are whole numbers."""
+    if (
+        len(context.fit.releases) > 1
+        or not is_two_by_two(context.fit.release)
+        or context.fit.counts.dtype.kind not in "iu"  # nor of means, where no draws were kept
+    ):
+        return False
+    table = context.fit.counts[0, 0].values
+    return bool(table.sum(axis=0).all() and table.sum(axis=1).all())
+
+
+def odds_ratio(context: Context) -> Html | None:
+    """The odds ratio of a 2 x 2 table whose margins are exact, and the test of the release beside it; None of other tables."""
+    if not has_odds_ratio(context):
+        return None
+    above, below, both = (_odds_ratio_of(context, alternative) for alternative in ("greater", "less", "two-sided"))
+    words = (
+        f"The odds ratio is x11 x22 / (x12 x21), with x11 at {both.cell}; it is 1 if rows and columns are independent."
+    )
+    parts = [paragraph(words), _ratio_table(context, both).to_html()]
+    if both.probability is not None:
+        parts.append(
+            paragraph(
+                f"Posterior probability that the odds ratio of the population is above 1: {both.probability:.3g}."
+            )
+        )
+    return joined([*parts, *_pvalues(context, [above, below, both])])
+
+
+def _odds_ratio_of(context: Context, alternative: str) -> PosteriorOddsRatio:
+    posterior = context.tree["posterior"].to_dataset()
+    return posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative=alternative)
+
+
+def _named_ratios(posterior: PosteriorOddsRatio) -> list[tuple[str, Interval]]:
+    population = [] if posterior.population is None else [("the population", posterior.population)]
+    return [("the confidential table", posterior.table), *population]
+
+
+def _ratio_table(context: Context, posterior: PosteriorOddsRatio) -> Table:
+    rows = _named_ratios(posterior)
+    columns = [Column("Odds ratio of", [name for name, _ in rows], kind="label")]
+    for heading, raw in (("Median", "median"), ("Lower", "low"), ("Upper", "high")):
+        columns.append(numeric(heading, [getattr(found, raw) for _, found in rows], ratio_shown, raw))
+    return Table(f"Posterior of the odds ratio: median and {context.kind}.", columns, context.file("odds-ratio.csv"))
+
+
+def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Html]:
+    """p-values of an odds ratio of 1 for each alternative."""
+    names = [posterior.alternative for posterior in posteriors]
+    columns = [
+        Column("Alternative to 1", names, kind="label"),
+        Column("Posterior predictive p", [posterior.predictive_pvalue for posterior in posteriors], _pvalue),
+    ]
+    try:
+        corner = noisy_corner(context.fit.release)
+    except (ValueError, NotImplementedError) as reason:
+        told = paragraph(f"There is no p-value from the release itself: {reason}.")
+        return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
+    limits = [pvalue_limits(corner, name, 1.0) for name in names]
+    if corner.noise.integer:
+        columns += [
+            Column("p from the release, least", [low for low, _ in limits], _pvalue),
+            Column("p from the release, largest", [high for _, high in limits], _pvalue),
+        ]
+        why = (
+            "The noise is integer, and the p-value from the release depends on one further draw, which this page does not make: "
+            "a page that is written twice must not show two p-values. Its limits are given; bayesdp test draws once and keeps it."
+        )
+    else:
+        columns.append(Column("p from the release", [low for low, _ in limits], _pvalue))
+        why = ""
+    best = (
+        "uniformly most powerful unbiased" if corner.noise.canonical else "of exact size, though not the most powerful"
+    )
+    told = paragraph(
+        f"The p-values from the release use the noisy corner and the exact margins, not the prior. For one-sided "
+        f"alternatives the test is {best} under Semi-DP (f: {corner.noise.tradeoff}); the two-sided p-value is twice the "
+        f"smaller one. The posterior predictive p-value averages Fisher's exact test over the posterior of the table; it is "
+        f"no uniform number under independence. {why}"
+    )
+    return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
+
+
+def ratio_shown(value: float) -> str:
+    """An odds ratio to three digits."""
+    return "∞" if math.isinf(value) else f"{value:,.3g}"
+
+
+def parameters(whole: Whole) -> Html | None:
+    """Mean, interval and diagnostics of each number of the parameters; None where the model has none."""
+    if not whole.parameters:
+        return None
+    variables = whole.tree["posterior"].to_dataset().data_vars
+    fit, prob = whole.tables[0].fit, whole.tables[0].prob
+    drawn = [variables[name].transpose("chain", "draw", ...) for name in whole.parameters]
+    names = [
+        element for name, draws in zip(whole.parameters, drawn, strict=True) for element in element_names(name, draws)
+    ]
+    flat = np.concatenate(
+        [array.values.reshape(fit.chains * fit.draws, -1).astype(np.float64) for array in drawn], axis=1
+    )
+    columns = [Column("Parameter", names, kind="label")]
+    columns += _posterior_columns(summarise_draws(flat, prob), whole.kind, counts=False)
+    if "diagnostics" in whole.tree.children:
+        found = whole.tree["diagnostics"].to_dataset()
+        for statistic, heading in (("ess_bulk", "Effective draws"), ("rhat", "R-hat")):
+            values = [
+                found[f"{name}_{statistic}"]
+                .transpose(*(d for d in draws.dims if d not in ("chain", "draw")))
+                .values.reshape(-1)
+                if f"{name}_{statistic}" in found
+                else np.full(draws[0, 0].size, np.nan)
+                for name, draws in zip(whole.parameters, drawn, strict=True)
+            ]
+            shown = (lambda v: f"{v:,.0f}" if v == v else "–") if statistic == "ess_bulk" else spread
+            columns.append(numeric(heading, np.concatenate(values), shown, statistic))
+    caption = f"Each parameter of the model: posterior mean, standard deviation and {whole.kind}, in its own unit."
+    return Table(caption, columns, "parameters.csv").to_html()
+
+
+_DRAWN = 40
+"""So many statistics have an interval in the picture."""
+
+
+def statistics(context: Context) -> Html:
+    """Published value, posterior mean and interval of each statistic."""
+    pictures = []
+    if context.frame.size <= _DRAWN:
+        picture = intervals(context.tree, prob=context.prob, var=context.fit.name)
+        shown = "Published value, posterior mean" if context.fit.published_cells else "Posterior mean"
+        pictures.append(embedded(picture, f"{shown} and {context.kind} of each statistic."))
+    return joined(
+        [
+            paragraph(
+                f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
+                "about the confidential statistic of the data, given everything published and the model."
+            ),
+            *pictures,
+            cell_table(context).to_html(),
+        ]
+    )
