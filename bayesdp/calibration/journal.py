@@ -15,7 +15,7 @@ from typing import Any, Never
 from bayesdp import _text
 from bayesdp._validate import shown
 from bayesdp.inference.runs.fingerprint import difference
-from bayesdp.inference.runs.journal_file import locked
+from bayesdp.inference.runs.journal import locked
 
 _FORMAT = "bayesdp-calibration-1"
 

@@ -11,7 +11,7 @@ from bayesdp.inference.observing import observe
 from bayesdp.inference.pointwise import add_log_likelihood
 from bayesdp.inference.predictive import add_prior_predictive
 from bayesdp.inference.replacing import set_release
-from bayesdp.inference.runs.journal_file import holds_draws, remove_journal
+from bayesdp.inference.runs.journal import holds_draws, remove_journal
 from bayesdp.inference.runs.running import tells_of_draws
 from bayesdp.inference.sampling import annotate, sample
 from bayesdp.steps import FiberGibbs

@@ -23,8 +23,7 @@ from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.held import what_holds
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.progress import diagnostics_lines
-from bayesdp.inference.runs.running import sampled
+from bayesdp.inference.runs.running import diagnostics_lines, sampled
 from bayesdp.steps.slow_forms import slow_rates_told
 
 _log = logging.getLogger("bayesdp.inference.sampling")

@@ -1,8 +1,14 @@
-"""The result of a run as a tree of data sets."""
+"""The result of a run as a tree of data sets.
+
+Whether the sums of the parts moved enough: those that noisy answers above the parts tie to each other.
+
+The result of a run of parts as one tree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +16,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._chains import chain_statistics
 from bayesdp._heap import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
@@ -18,13 +25,21 @@ from bayesdp.frames import Frame
 from bayesdp.hierarchies.ends import entries_of
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, several_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference.diagnostics import Worst, cell_limits, diagnosed_variable, not_diagnosed, verdict_of, with_modes
+from bayesdp.inference.diagnostics import (
+    Worst,
+    cell_limits,
+    diagnosed_variable,
+    not_diagnosed,
+    rhat_limits,
+    verdict_of,
+    with_modes,
+)
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.budget import Plan
-from bayesdp.streaming.cells import batching
-from bayesdp.streaming.one_chain import OneChain
-from bayesdp.streaming.pooling import Pooled, pooled
+from bayesdp.streaming.above import NoisyAbove
+from bayesdp.streaming.cells import Pooled, batching, pooled
+from bayesdp.streaming.chains import OneChain, Plan
+from bayesdp.streaming.parts_driver import SUMS, Standing
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -269,3 +284,162 @@ def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
     means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
     apart, several = (ends != ends[0]).any(axis=0), several_modes(first.prior)
     return compare_entries(first.structure, first.groups, means, sds, ess, apart, several=several)
+
+
+_ENOUGH = 40.0
+"""Effective draws of a sum of a part, below which the spread of what depends on it is not to be trusted (a ninth of itself off)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """How the sums of parts moved."""
+
+    # For each noisy query above, effective sample sizes and R-hat of what each part adds to it, by part and answer. NaN where a
+    # part does not count in an answer, or its exact answers determine its sum.
+    arrays: dict[str, xr.DataArray]
+    # Which queries hold the sums of the parts so tightly that they hardly moved from phase to phase; empty if there are none.
+    message: str
+
+
+def mixing_of(
+    noisy: Sequence[NoisyAbove],
+    standing: Standing,
+    fixed: Sequence[Sequence[npt.NDArray[np.bool_]]],
+    labels: Sequence[str],
+) -> Mixing:
+    """Look at the sums at the ends of all phases."""
+    # `standing`: at the end of the run. `fixed`: for each part and query, the sums that the exact answers of the part determine.
+    arrays: dict[str, xr.DataArray] = {}
+    told: list[str] = []
+    for number, query in enumerate(noisy):
+        draws = np.stack([own[f"{SUMS}{query.name}"] for own in standing.tops]).astype(np.int64)
+        chains, phases = draws.shape[:2]
+        free = query.measured[query.rows] & ~np.stack([own[number] for own in fixed])
+        flat = draws.reshape(chains, phases, -1)[..., free.reshape(-1)]
+        moved = ~(flat == flat[:1, :1]).all(axis=(0, 1))
+        sizes, ratios = np.zeros(moved.size), np.full(moved.size, np.nan)
+        if phases >= 4 and moved.any():
+            statistics = chain_statistics(flat[..., moved])
+            sizes[moved], ratios[moved] = statistics.ess_bulk, statistics.rhat
+            limits = np.full(moved.size, np.inf)
+            limits[moved] = rhat_limits(flat[..., moved], statistics.rhat, len(noisy))
+            # NaN: chains that stand still, each where it began
+            slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
+            if slow.any():
+                told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
+        elif phases >= 4 and moved.size:
+            told.append(_slow(query, moved.size, sizes, ratios))
+        dims, coords = ("part", f"{query.name}_answer"), {"part": list(labels), f"{query.name}_answer": query.labels}
+        for name, found in (("ess_bulk", sizes), ("rhat", ratios)):
+            own = np.full(query.rows.shape, np.nan)
+            own[free] = found
+            full = np.full((len(labels), len(query.values)), np.nan)
+            np.put_along_axis(full, query.rows, own, axis=1)
+            arrays[f"{query.name}_of_part_{name}"] = xr.DataArray(full, dims=dims, coords=coords)
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    message = ""
+    if told:
+        message = (
+            f"Sums of parts moved too little from phase to phase, held by the noisy answers above: {'; '.join(told[:_NAMED])}{more}. "
+            "What depends on how these answers are divided among the parts is not to be trusted. Draw more, in shorter phases and "
+            "with together=1; where an answer above is far more precise than the parts, fit all in one with bdp.fit_hierarchy"
+        )
+    return Mixing(arrays, message)
+
+
+def _slow(query: NoisyAbove, number: int, sizes: npt.NDArray[np.float64], ratios: npt.NDArray[np.float64]) -> str:
+    scale = query.scale[query.measured]
+    seen = ratios[~np.isnan(ratios)]
+    worst = f", R-hat up to {seen.max():.3f}" if seen.size else ""
+    return (
+        f"{printable(query.name)!r} (standard deviation of its noise from {scale.min():.3g}; {number} of {sizes.size} sums, smallest "
+        f"effective sample size {sizes.min():.0f}{worst})"
+    )
+
+
+_SAID = 10
+"""Parts that the message names at most."""
+
+
+def tree_of_parts(
+    standing: Standing,
+    queries: dict[str, Query],
+    ends: Sequence[int],
+    labels: Sequence[str],
+    results: Sequence[dict[str, xr.Dataset]],
+    coupling: xr.Dataset,
+    mixing: Mixing,
+    determined: dict[str, npt.NDArray[np.bool_]],
+) -> xr.DataTree:
+    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
+    # `standing`: at the end of the run. `queries`: what was recorded above the parts. `ends`: the last draw of each phase, which
+    # the joint draws are. `results`: of the parts. `determined`: which
+    # answers of `queries` have one possible value.
+    chains = len(standing.states)
+    coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
+    arrays: dict[str, Any] = {}
+    for name, query in queries.items():
+        alone = len(query.parts) == 1 and query.dims != ("answer",)
+        dims = query.dims if alone else (f"{name}_answer",)
+        own = query.coords if alone else {dims[0]: query.names}
+        if any(dim in coords and list(coords[dim]) != list(own[dim]) for dim in own):
+            dims, own = (f"{name}_answer",), {f"{name}_answer": query.names}
+        coords |= {dim: list(items) for dim, items in own.items()}
+        shape = tuple(len(own[dim]) for dim in dims)
+        values = np.stack([standing.tops[c][name].reshape(len(ends), *shape) for c in range(chains)])
+        arrays[name] = (("chain", "draw", *dims), values)
+    posterior = xr.Dataset(arrays, coords=coords)
+    posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
+    diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
+    groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
+    if determined:
+        one = posterior.isel(chain=0, draw=0, drop=True)
+        groups["determined"] = xr.Dataset(
+            {name: one[name].copy(data=own.reshape(one[name].shape)) for name, own in determined.items()}
+        )
+    for label, own_groups in zip(labels, results, strict=True):
+        groups |= {f"parts/{label}/{name}": own_data for name, own_data in own_groups.items()}
+    return xr.DataTree.from_dict(groups)
+
+
+def _diagnostics(
+    posterior: xr.Dataset,
+    chains: int,
+    labels: Sequence[str],
+    results: Sequence[dict[str, xr.Dataset]],
+    mixing: Mixing,
+) -> xr.Dataset:
+    """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
+    draws = posterior.sizes["draw"]
+    arrays: dict[str, xr.DataArray] = {}
+    seen: list[Worst] = []
+    for given in posterior.data_vars.values():
+        moved = ~(given == given.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
+        if moved.any():
+            found, worst = diagnosed_variable(
+                moved.rename(given.name), given.values, len(posterior.data_vars), "counts"
+            )
+            arrays |= found
+            seen.append(worst)
+    verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
+    own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
+    every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]
+    verdict = next((one for one in ("not converged", "not judged") if one in every), "converged")
+    said = str(own_verdict["message"])
+    told = (
+        [said if own_verdict["verdict"] == verdict else f"Above the parts: {said.partition(': ')[2]}"] if seen else []
+    )
+    told += [f"{mixing.message}."] if mixing.message else []
+    for kind in ("not converged", "not judged"):
+        bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
+        if bad:
+            more = f" and {len(bad) - _SAID} more" if len(bad) > _SAID else ""
+            words = "bad, too" if seen and kind == own_verdict["verdict"] else kind  # the verdict is said once
+            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {', '.join(bad[:_SAID])}{more}.")
+    attributes = {name: own for name, own in own_verdict.items() if name not in ("verdict", "message", "converged")}
+    message = " ".join(told) or f"All {len(labels)} parts converged."
+    part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})
+    return xr.Dataset(
+        {**mixing.arrays, **arrays, "verdict_of_part": part},
+        attrs={**attributes, "verdict": verdict, "converged": int(verdict == "converged"), "message": message},
+    )

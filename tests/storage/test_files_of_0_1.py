@@ -13,7 +13,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.cli.files import read_posterior
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.streaming.run import Run
+from bayesdp.streaming.fitting import Run
 from tests.storage.examples import EXAMPLES, lattice
 from tests.storage.written_by_0_1 import FOLDER, STATISTICS, fitted, name_of, summarised
 from tests.streaming.cases import small_release

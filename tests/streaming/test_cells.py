@@ -2,8 +2,7 @@ import arviz as az
 import numpy as np
 import pytest
 
-from bayesdp.streaming.cells import batching, bytes_per_cell, new_kept, take
-from bayesdp.streaming.pooling import pooled
+from bayesdp.streaming.cells import batching, bytes_per_cell, new_kept, pooled, take
 
 
 def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1, 0.5, 0.9)):

@@ -13,9 +13,9 @@ import pytest
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
-from bayesdp.inference.runs.journal_file import locked
-from bayesdp.streaming.parts import driver
-from bayesdp.streaming.parts.checkpoint import load, save
+from bayesdp.inference.runs.journal import locked
+from bayesdp.streaming import parts_driver as driver
+from bayesdp.streaming.parts_driver import load, save
 from tests.streaming.cases import FRAME, MEAN, PRIOR, SHAPE, small_release
 from tests.streaming.parts import cases
 

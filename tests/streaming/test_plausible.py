@@ -7,7 +7,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.hierarchies.tree import levels_of, tree_of
-from bayesdp.streaming.plausible import TableWriter, thinned
+from bayesdp.streaming.journal import TableWriter, thinned
 from tests.streaming.cases import FRAME
 
 parquet = pytest.importorskip("pyarrow.parquet")

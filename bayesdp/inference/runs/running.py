@@ -1,4 +1,6 @@
-"""``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn.
+"""Progress in lines, for logs and pipes, where a bar cannot be drawn.
+
+``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn.
 
 Processes of chains that end when they should: with the main process, and with sampling.
 """
@@ -7,26 +9,93 @@ from __future__ import annotations
 
 import multiprocessing
 import platform
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
 
 import pymc as pm
 import pytensor
 import xarray as xr
+from rich.console import Console
 
 from bayesdp._caches import dispensable_caches
-from bayesdp._interrupts import received
+from bayesdp._interrupts import received, tell
 from bayesdp._terminals import dispensable_progress
 from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.fingerprint import planned
 from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.plan import planned
-from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
 from bayesdp.inference.runs.recorded import hook
+
+_FIRST, _LONGEST = 5.0, 60.0
+"""Seconds before the first line, and between two lines at most; in between, each wait is half of the time that has passed."""
+
+
+def lines_wanted(given: Any) -> bool:
+    """Whether progress was asked for and is to come in lines: standard error is neither a terminal nor in a notebook."""
+    # `given`: arguments of `pm.sample`.
+    asked = bool(given.get("progressbar", True)) and not given.get("quiet", False)
+    return asked and not sys.stderr.isatty() and not Console().is_jupyter
+
+
+class ProgressLines:
+    """A line on standard error now and then.
+
+    Parameters
+    ----------
+    what : str
+        The activity, as the line begins: "sampling".
+    unit : str
+        The noun of what is counted: "draws".
+
+    Examples
+    --------
+    >>> told = ProgressLines("sampling", "draws")
+    >>> told(10, 100)  # too early for a line
+    """
+
+    def __init__(self, what: str, unit: str) -> None:
+        self._what, self._unit = what, unit
+        self._start = time.monotonic()
+        self._next = _FIRST
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Say how much is done, if it is time for a line."""
+        passed = time.monotonic() - self._start
+        if self._first is None:
+            self._first = passed, done  # what came before, such as compiling, says nothing of the time that is left
+        if passed < self._next or done >= total:
+            return
+        self._next = passed + min(max(passed / 2, _FIRST), _LONGEST)
+        begun, already = self._first
+        line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {_span(passed)} passed"
+        if done > already:
+            line += f", about {_span((passed - begun) / (done - already) * (total - done))} left"
+        tell(line)
+
+
+def _span(seconds: float) -> timedelta:
+    return timedelta(seconds=round(seconds))
+
+
+def diagnostics_lines() -> Callable[[str, int, int], None]:
+    """Lines while diagnostics are computed, for `bayesdp.inference.diagnose`."""
+    lines: dict[str, ProgressLines] = {}
+
+    def told(name: str, done: int, total: int) -> None:
+        if name not in lines:
+            lines[name] = ProgressLines(f"diagnostics of {name} (Ctrl-C leaves them out)", "quantities")
+        lines[name](done, total)
+
+    return told
+
 
 SAME_BITS = {"numba__fastmath": False}
 """Flags of PyTensor under which a seed says what the draws are. Fast math has sums in any order, and code that was compiled anew had

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp.streaming.parts.coupling import together_at_most
-from bayesdp.streaming.parts.top import NoisyAbove, split_noise
+from bayesdp.streaming.above import NoisyAbove, split_noise, together_at_most
 
 PARTS = 12
 

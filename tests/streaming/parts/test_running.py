@@ -16,8 +16,8 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
-from bayesdp.streaming.parts import driver
-from bayesdp.streaming.parts.checkpoint import NAME
+from bayesdp.streaming import parts_driver as driver
+from bayesdp.streaming.parts_driver import NAME
 from tests.streaming.parts.cases import PRIOR, country
 
 pytestmark = pytest.mark.system
@@ -113,7 +113,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
 _SCRIPT = """
 import os, signal, sys
 from bayesdp.hierarchies import split
-from bayesdp.streaming.parts import driver
+from bayesdp.streaming import parts_driver as driver
 from tests.streaming.parts.cases import country
 from tests.streaming.parts.test_running import _fit
 real = driver.Driver._phase
@@ -267,12 +267,12 @@ def test_parts_that_are_not_valid(cut):
 def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
     seen = []
     monkeypatch.setattr(driver.Driver, "_phase", lambda *_: seen.append(1))
-    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 1_000)
     message = r"works on this part needs about .* MB of memory, and 0\.0 MB are available.*smaller parts.*`bins`"
     with pytest.raises(MemoryError, match=message) as raised:
         _fit(cut)
     assert raised.value.__notes__ == ["This is about the part 'S'."]
-    monkeypatch.setattr("bayesdp.streaming.parts.work.check_worker", lambda _: None)
+    monkeypatch.setattr("bayesdp.streaming.part_tasks.check_worker", lambda _: None)
     message = r"in the process that drives it, and 0\.0 MB .* cells of 3 parts .*`record_parts`.* work on the parts .*`client`"
     with pytest.raises(MemoryError, match=message):
         _fit(cut)
@@ -280,5 +280,5 @@ def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
 
 
 def test_the_memory_check_can_be_left_out(cut, alone, monkeypatch):
-    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 1_000)
     _same(_fit(cut, memory_check=False), alone)

@@ -1,10 +1,19 @@
-"""What a worker does for one part: pure functions of bytes, so that a task that is lost is made again with the same result."""
+"""What there is of one part of one chain between two tasks, as bytes: a task gets it and gives back a new one.
+
+One part of a run as it is sent to workers, and what a worker works out of it.
+
+What a worker does for one part: pure functions of bytes, so that a task that is lost is made again with the same result.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import cloudpickle
@@ -13,25 +22,185 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp._caches import dispensable_caches
+from bayesdp._validate import shown
 from bayesdp.consistency import unseen_tables
+from bayesdp.fibers import Target
+from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.ends import ends_of, paired, to_ends
+from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.start import start_table
+from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.inference.runs.fingerprint import digest
-from bayesdp.streaming.cells import batching, new_kept, take
-from bayesdp.streaming.one_chain import OneChain
-from bayesdp.streaming.parts.coupling import known_sums, own_errors
-from bayesdp.streaming.parts.job import Built
-from bayesdp.streaming.parts.memory import PartMemory, check_worker
-from bayesdp.streaming.parts.state import PartState
-from bayesdp.streaming.parts.top import cell_dims
-from bayesdp.streaming.recording import Recorder, occupied
+from bayesdp.queries import Query
+from bayesdp.release import Release
+from bayesdp.streaming.above import PartTerm, cell_dims, known_sums, own_errors
+from bayesdp.streaming.cells import Kept, Recorder, batching, named_queries, new_kept, occupied, take
+from bayesdp.streaming.chains import OneChain, PartMemory, Plan, check_worker
 from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 
 __all__ = ["Failed", "Look", "Moved", "begin", "end", "look", "move", "run_packed", "unseen"]
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+
+_FAST = 1
+"""Level of compression: most counts are small, and most histograms empty."""
+
+
+def packed_arrays(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
+    """Arrays by name as compressed bytes: their description as a line of JSON, and their numbers. No pickles, which can run code."""
+    given = {name: np.ascontiguousarray(own).reshape(own.shape) for name, own in arrays.items()}
+    described = json.dumps([[name, own.dtype.str, own.shape] for name, own in given.items()]).encode()
+    return zlib.compress(b"".join([described, b"\n", *(own.tobytes() for own in given.values())]), _FAST)
+
+
+def unpacked_arrays(packed: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The arrays again, which can be written to."""
+    described, _, numbers = zlib.decompress(packed).partition(b"\n")
+    arrays, start = {}, 0
+    for name, kind, shape in json.loads(described):
+        dtype = np.dtype(kind)
+        if dtype.kind not in "biuf":
+            raise ValueError(f"{name!r} is of type {dtype}")
+        size = prod(shape)
+        if start + size * dtype.itemsize > len(numbers):
+            raise ValueError(f"{name!r} is cut off")
+        arrays[name] = np.frombuffer(numbers, dtype, size, start).reshape(shape).copy()
+        start += size * dtype.itemsize
+    return arrays
+
+
+@dataclass(eq=False)
+class PartState:
+    """One part of one chain."""
+
+    counts: Ints  # shape (T, C)
+    donor_start: Ints  # with `donor_cell`, `visits`: see `bayesdp.hierarchies.kernel.state.State`; chosen while tuning
+    donor_cell: Ints
+    visits: Ints
+    ends: Ints  # counts of the cells that can move in the first table, shape (F,)
+    # While tuning, means of tables, the later ones with more weight; 0 before the first phase, shape (T, C).
+    typical: Floats
+    hyper: dict[str, Floats]  # hyperparameters
+    kept: dict[str, npt.NDArray[Any]]  # the fields of `Kept` without `where`; empty while tuning
+
+    def packed(self) -> bytes:
+        """As bytes."""
+        arrays = {own.name: getattr(self, own.name) for own in fields(self) if own.name not in ("hyper", "kept")}
+        arrays |= {f"hyper_{name}": np.asarray(own) for name, own in self.hyper.items()}
+        arrays |= {f"kept_{name}": own for name, own in self.kept.items()}
+        return packed_arrays(arrays)
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> PartState:
+        """From bytes."""
+        arrays = unpacked_arrays(packed)
+
+        def group(name: str) -> dict[str, npt.NDArray[Any]]:
+            return {key.removeprefix(name): arrays.pop(key) for key in list(arrays) if key.startswith(name)}
+
+        hyper, kept = group("hyper_"), group("kept_")
+        return cls(**arrays, hyper=hyper, kept=kept)
+
+    def keep(self, kept: Kept) -> None:
+        """Take over what is kept of the cells."""
+        self.kept = {name: own for name, own in kept._asdict().items() if name != "where"}
+
+    def kept_at(self, where: Ints) -> Kept:
+        """What is kept of the cells."""
+        return Kept(where=where, **self.kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One part, as it is sent to workers."""
+
+    source: Release | Callable[[], Release]  # what is published of it, or a function that reads that
+    prior: CellPrior
+    plan: Plan
+    above: tuple[PartTerm, ...]  # noisy queries above
+    known: tuple[tuple[str, ...], ...]  # for each exact query above, what it keeps of the cells
+    record: Callable[[Frame], Any] | None  # the queries whose draws are kept, by the frame of the part
+    leaves: str | None  # the dimension of the leaves
+    cells: tuple[str, ...] | None  # the other dimensions, where they are known
+
+
+@dataclass(eq=False)
+class Built:
+    """A job with what takes long to work out."""
+
+    job: Job
+    idle: list[TreeChain] = field(default_factory=list)
+
+    @cached_property
+    def release(self) -> Release:
+        """What is published of it."""
+        source = self.job.source
+        release = source if isinstance(source, Release) else source()
+        if not isinstance(release, Release):  # a user's function may give anything
+            raise TypeError(f"the function of a part must return a bayesdp.Release, got {type(release).__name__}")
+        return release
+
+    @cached_property
+    def own(self) -> Target:
+        """The target of its tables, by its own answers."""
+        return target_of(self.release, self.job.prior.family)
+
+    @cached_property
+    def target(self) -> Target:
+        """With the sums above."""
+        more = tuple(term.on(self.release.frame) for term in self.job.above)
+        return Target(self.own.fiber, (*self.own.terms, *more), self.own.family)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The same in its hierarchy."""
+        leaves, frame = self.job.leaves, self.release.frame
+        if leaves is None and self.job.cells is not None:
+            others = [dim for dim in frame.dims if dim not in self.job.cells]
+            if len(others) != 1:
+                raise ValueError(
+                    f"a part needs one dimension besides those of the cells ({shown(self.job.cells)}), which holds its leaves; it has "
+                    f"{shown(frame.dims)}"
+                )
+            (leaves,) = others
+        if leaves is not None and leaves not in frame.dims:
+            raise ValueError(f"leaves must be a dimension of every part ({shown(frame.dims)}), got {leaves!r}")
+        return structure_of(self.target, leaves)
+
+    @cached_property
+    def where(self) -> Ints:
+        """The cells that can move, in leaves by cells."""
+        return np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """Those whose draws are kept."""
+        record = () if self.job.record is None else self.job.record(self.release.frame)
+        return named_queries(record, self.release.frame, self.job.prior.names)
+
+    def chain(self, rng: np.random.Generator) -> TreeChain:
+        """A chain that no other thread uses."""
+        try:
+            chain = self.idle.pop()  # one step for the interpreter: two threads do not get the same
+        except IndexError:
+            return TreeChain(self.target, self.structure, rng)
+        chain.reseed(rng)
+        return chain
+
+    def set_above(self, chain: TreeChain, values: Sequence[Floats], scales: Sequence[Floats]) -> None:
+        """Set the values and the scales of the sums above."""
+        own = self.own.terms
+        chain.set_scales([*(term.scale for term in own), *scales], [*(term.values for term in own), *values])
+
+    def without_above(self, chain: TreeChain) -> None:
+        """Noise above that is so wide that it says nothing."""
+        wide = [np.full(len(term.measured), np.inf) for term in self.job.above]
+        self.set_above(chain, [np.zeros_like(own) for own in wide], wide)
+
+
 type Records = dict[str, npt.NDArray[Any]]
 
 MOST_BUILT = 256
