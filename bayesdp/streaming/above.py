@@ -11,7 +11,7 @@ z_k is ``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then movi
 z_k as it is, is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the
 plain Gibbs step, in which z_k is y minus the sum of the others.
 
-What couples parts, and by how much it can matter: by the linear estimate, whose errors do not depend on the answers.
+What couples parts, and by how much it can matter, is told by the linear estimate, whose errors do not depend on the answers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from bayesdp.hierarchies.released import noise_term
 from bayesdp.hierarchies.structure import Structure, sum_parts
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
+
+SUMS = "sums of parts in "
+"""Before the name of a noisy query above the parts: what each part adds to it, among what is recorded above the parts."""
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

@@ -1,15 +1,10 @@
-"""Histograms in bounded memory whose bins widen when they must: quantiles of every cell, with a bound of their error.
+"""What is kept of the draws of a table: answers of queries to each, and of every cell moments, small counts, bins and batches.
 
-A histogram has B bins of 2**s counts each, the first one from a multiple of 2**s on. A value outside moves the bins along, if
-all values so far and the new one fit, and else joins them two by two. So while the largest and the smallest value differ by
-less than B, every count has its own bin; and bins are never as wide as twice the range of the values over B - 1: bins of w are
-joined only where B of them are too few for a range R, so that w < R / (B - 1).
-
-What is kept of every cell in the place of its draws: means, variances, small counts, bins for quantiles, sums of batches.
-
-Answers of queries to a table that moves, computed from its leaves and cells without a matrix.
-
-Summaries and diagnostics of every cell from what the chains kept of it.
+Bins are histograms in bounded memory that widen when they must, for quantiles of every cell, with a bound of their error. One has B
+bins of 2**s counts each, the first one from a multiple of 2**s on. A value outside moves the bins along, if all values so far and
+the new one fit, and else joins them two by two. So while the largest and the smallest value differ by less than B, every count has
+its own bin; and bins are never as wide as twice the range of the values over B - 1: bins of w are joined only where B of them are
+too few for a range R, so that w < R / (B - 1).
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""How much memory a run will take, stated before it starts.
+"""Chains of a run, side by side in threads: the start, the tuning and the draws of each, from which what is asked for is kept.
 
-Whether a run of parts fits: on each worker, and where it is driven from.
-
-One chain: its start, its tuning, and its draws, from each of which what is asked for is kept.
-
-Chains side by side in threads: the kernels leave the interpreter free while they run.
+And how much memory a run takes, or its parts, stated before it starts.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,11 +24,15 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.memory import available_memory
 from bayesdp.queries import Query
+from bayesdp.streaming import journal as journals
 from bayesdp.streaming.cells import Kept, Recorder, batching, bytes_per_cell, new_kept, occupied, take
 from bayesdp.streaming.journal import KeptTables, TableWriter, Writer
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls
 
-__all__ = ["longest_together", "run_all"]
+type Floats = npt.NDArray[np.float64]
+type Ints = npt.NDArray[np.int64]
+type Arrays = dict[str, npt.NDArray[Any]]
+type AnyChain = TreeChain | LineTree | WalledTree
 
 _START = 20
 """Tables of real numbers that a start needs: estimates at all levels, and limits of sums with their remainders."""
@@ -58,6 +57,11 @@ class Plan:
     bins: int  # with `batches`: see `bayesdp.streaming.cells.Kept`
     batches: int
     quantiles: tuple[float, ...]
+
+    @property
+    def of_sampler(self) -> dict[str, int]:
+        """Those that a result states."""
+        return {"draws": self.draws, "tune": self.tune, "chains": self.chains, "thin": self.thin}
 
     @property
     def of_draws(self) -> dict[str, int]:
@@ -128,6 +132,12 @@ class Budget:
         )
 
 
+def numbers_a_draw(structure: Structure, prior: CellPrior, queries: dict[str, Query]) -> int:
+    """How many numbers a run records of each draw: answers of queries, and hyperparameters."""
+    hyper = prior.start(structure, np.zeros(structure.free.shape, dtype=np.int64))
+    return sum(query.rows for query in queries.values()) + sum(np.size(hyper[own]) for own in prior.names)
+
+
 def _in_words(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
@@ -144,11 +154,7 @@ class PartMemory:
     @classmethod
     def of(cls, structure: Structure, plan: Plan, prior: CellPrior, queries: dict[str, Query]) -> PartMemory:
         """Of a part with so many chains and draws."""
-        hyper = prior.start(structure, np.zeros(structure.free.shape, dtype=np.int64))
-        recorded = sum(query.rows for query in queries.values()) + sum(
-            prod(np.shape(hyper[own])) for own in prior.names
-        )
-        budget = Budget.of(structure, plan, recorded)
+        budget = Budget.of(structure, plan, numbers_a_draw(structure, prior, queries))
         summary = 8 * (2 + 2 * plan.chains) + 4 * (3 + len(plan.quantiles)) + 4 * (plan.counts + 1)
         return cls(budget.total, budget.kernel, budget.record, summary * structure.free.size)
 
@@ -184,9 +190,6 @@ def check_driver(parts: Sequence[PartMemory], above: int, *, alone: bool) -> Non
     )
 
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""
 
@@ -219,8 +222,8 @@ class OneChain:
         self.recorders: dict[str, Recorder] = {}
         self.hyper: dict[str, Floats] = {}
         self.kept: Kept | None = None
-        self.groups: tuple[Ints, Ints] | None = None
-        self.ends: npt.NDArray[np.bool_] | None = None
+        self.groups: tuple[Ints, Ints]
+        self.ends: npt.NDArray[np.bool_]
         self.missed: tuple[str, ...] = ()
 
     def run(self, stopped: Callable[[], bool]) -> None:
@@ -231,20 +234,24 @@ class OneChain:
         tables = any(term.windows is not None for term in self.target.terms)
         kind = TreeChain if not tables else WalledTree if has_walls(self.target, structure) else LineTree
         chain = kind(self.target, structure, self.rng)
-        self.missed = chain.missed
-        typical, since = (
-            np.zeros(chain.table.shape, dtype=np.float32),
-            0,
-        )  # sums are whole, and exact below 2**24
-        if saved is None:
+        self.missed, self.groups = chain.missed, chain.groups
+        typical, since = np.zeros(chain.table.shape, dtype=np.float32), 0  # sums are whole, and exact below 2**24
+        if self.journal is None or saved is None:
             with _STARTING:
-                self._begin(chain)
+                if kind is not TreeChain:
+                    self._set(chain, self.prior.start(structure, chain.table))
+                chain.begin_apart(self.rng)
+                self.ends = ends_of(self.groups, chain.table)
                 give_back()
             hyper = self.prior.start(structure, chain.table)
         else:
-            hyper = self._restored(chain, saved)
-            if "typical" in saved:
-                typical, since = saved["typical"], int(saved["since"])
+            with journals.readable(self.journal.file):
+                hyper = self._restored(chain, saved)
+                if not self.draws:
+                    typical, since = saved["typical"], int(saved["since"])
+                    journals.check_like({"typical": typical}, {"typical": self.ends.astype(np.float32)})
+                    journals.require(0 <= since <= plan.tune and (typical >= 0.0).all(), "means are of no tables")
+            del saved
         self._set(chain, hyper)
         choosing = {max(plan.tune // part, 1) for part in _CHOOSING}
         for sweep in range(self.done + 1, plan.tune + 1):
@@ -262,9 +269,9 @@ class OneChain:
                 self.journal.write(self._state(chain, hyper) | {"typical": typical, "since": np.array(since)})
         del typical
         give_back()
-        self._keep(chain, hyper, stopped, saved or {})
+        self._keep(chain, hyper, stopped)
 
-    def _state(self, chain: TreeChain | LineTree | WalledTree, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
+    def _state(self, chain: AnyChain, hyper: dict[str, Floats]) -> dict[str, npt.NDArray[Any]]:
         """All that the chain goes on from, and what it has kept."""
         drawn = self.draws
         arrays: dict[str, npt.NDArray[Any]] = {
@@ -274,64 +281,66 @@ class OneChain:
         }
         arrays |= {f"state:{name}": own for name, own in chain.saved().items()}
         arrays |= {f"hyper:{name}": np.asarray(own) for name, own in hyper.items()}
-        assert self.ends is not None
-        assert self.groups is not None
-        arrays |= {"ends": self.ends, "group_start": self.groups[0], "group_cell": self.groups[1]}
+        arrays["ends"] = self.ends
         if self.kept is not None:
             arrays |= {f"kept:{name}": own for name, own in self.kept._asdict().items() if name != "where"}
             arrays |= {f"answers:{name}": own.answers[:drawn] for name, own in self.recorders.items()}
             arrays |= {f"drawn:{name}": own[:drawn] for name, own in self.hyper.items()}
         return arrays
 
-    def _restored(
-        self, chain: TreeChain | LineTree | WalledTree, saved: dict[str, npt.NDArray[Any]]
-    ) -> dict[str, Floats]:
-        """Put a chain where it was; its hyperparameters."""
-        self.done, self.draws = int(saved["done"]), int(saved["draws"])
+    def _restored(self, chain: AnyChain, saved: Arrays) -> dict[str, Floats]:
+        """Put a chain where it was, with what it has kept; its hyperparameters. All is checked, since it may come from anywhere."""
+        plan, structure = self.plan, self.structure
+        done, draws = int(saved["done"]), int(saved["draws"])
+        tuning = draws == 0 and 0 < done < plan.tune
+        journals.require(
+            tuning or (0 < draws <= plan.draws and done == plan.tune + draws), "no such draw is in the run"
+        )
+        state, live = journals.group(saved, "state:"), chain.saved()
+        chosen = ("donor_start", "donor_cell", "visits")  # while tuning, by the table
+        journals.check_like({**state, **{name: live[name] for name in chosen if name in live}}, live)
+        journals.require(state["generator"].any(), "its generator stands still")
+        counts = structure.leaves_by_cells(state["counts"]) if isinstance(chain, LineTree) else state["counts"]
+        journals.check_counts(np.asarray(counts, dtype=np.int64), self.target.fiber, structure)
+        if isinstance(chain, TreeChain):
+            journals.check_donors(state, structure)
+            same = all(np.array_equal(state[name], live[name]) for name in ("mix", "group_start", "group_cell"))
+            journals.require(same, "its moves are others")
+        hyper: dict[str, Floats] = journals.group(saved, "hyper:")
+        journals.check_hyper(hyper, self.prior, structure, counts)
+        chain.restore(state)
         self.rng.bit_generator.state = json.loads(str(saved["rng"]))
-        before = {name: saved[name] for name in ("mix",) if name in saved}  # where version 0.1 kept it
-        chain.restore(before | {name[6:]: own for name, own in saved.items() if name.startswith("state:")})
-        self.ends, self.groups = saved["ends"], (saved["group_start"], saved["group_cell"])
-        return {name[6:]: own for name, own in saved.items() if name.startswith("hyper:")}
-
-    def _begin(self, chain: TreeChain | LineTree | WalledTree) -> None:
-        """Start at a random table, far from those of other chains."""
-        if isinstance(chain, LineTree | WalledTree):
-            self._set(chain, self.prior.start(self.structure, chain.table))
-        chain.begin_apart(self.rng)
-        self.groups = chain.groups
-        self.ends = ends_of(self.groups, chain.table)
-
-    def _set(self, chain: TreeChain | LineTree | WalledTree, hyper: dict[str, Floats]) -> None:
-        chain.set_cells(*self.prior.weights(self.structure, hyper))
-
-    def _sweep(self, chain: TreeChain | LineTree | WalledTree, hyper: dict[str, Floats]) -> dict[str, Floats]:
-        """A sweep of the table, and of the hyperparameters given it."""
-        chain.sweep()
-        if not self.prior.names:
-            return hyper
-        hyper = self.prior.update(self.structure, chain.table, hyper, self.rng)
-        self._set(chain, hyper)
+        self.done, self.draws, self.ends = done, draws, saved["ends"]
+        journals.check_like({"ends": self.ends}, {"ends": structure.free})
+        if draws:
+            nothing, kept = self._make_room(hyper), journals.group(saved, "kept:")
+            journals.check_kept(kept, nothing, draws)
+            self.kept = nothing._replace(**kept)
+            answers, drawn = journals.group(saved, "answers:"), journals.group(saved, "drawn:")
+            journals.check_like(answers, {name: own.answers[:draws] for name, own in self.recorders.items()})
+            journals.check_like(drawn, {name: np.zeros_like(own[:draws]) for name, own in self.hyper.items()})
+            for name, recorder in self.recorders.items():
+                recorder.answers[:draws] = answers[name]
+            for name, place in self.hyper.items():
+                place[:draws] = drawn[name]
         return hyper
 
-    def _keep(
-        self,
-        chain: TreeChain | LineTree | WalledTree,
-        hyper: dict[str, Floats],
-        stopped: Callable[[], bool],
-        saved: dict[str, npt.NDArray[Any]],
-    ) -> None:
+    def _make_room(self, hyper: dict[str, Floats]) -> Kept:
+        """For what is kept of the draws, nothing yet."""
         plan = self.plan
         self.recorders = {name: Recorder(query, self.structure, plan.draws) for name, query in self.queries.items()}
         self.hyper = {name: np.empty((plan.draws, *np.shape(hyper[name]))) for name in self.prior.names}
-        self.kept = new_kept(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
-        if self.draws:
-            self.kept = self.kept._replace(**{name[5:]: own for name, own in saved.items() if name.startswith("kept:")})
-            for name, recorder in self.recorders.items():
-                recorder.answers[: self.draws] = saved[f"answers:{name}"]
-            for name, kept in self.hyper.items():
-                kept[: self.draws] = saved[f"drawn:{name}"]
-        saved.clear()
+        return new_kept(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
+
+    def _set(self, chain: AnyChain, hyper: dict[str, Floats]) -> None:
+        chain.set_cells(*self.prior.weights(self.structure, hyper))
+
+    def _sweep(self, chain: AnyChain, hyper: dict[str, Floats]) -> dict[str, Floats]:
+        return swept(chain, self.prior, hyper, self.rng)
+
+    def _keep(self, chain: AnyChain, hyper: dict[str, Floats], stopped: Callable[[], bool]) -> None:
+        plan = self.plan
+        self.kept = kept = self._make_room(hyper) if self.kept is None else self.kept
         length, _ = batching(plan.draws, plan.batches)
         for draw in range(self.draws, plan.draws):
             for _ in range(plan.thin):
@@ -342,15 +351,25 @@ class OneChain:
             cells = occupied(counts) if self.recorders else None
             for recorder in self.recorders.values():
                 recorder.take(counts, draw, cells)
-            for name, kept in self.hyper.items():
-                kept[draw] = hyper[name]
-            take(counts, draw, length, self.kept)
+            for name, place in self.hyper.items():
+                place[draw] = hyper[name]
+            take(counts, draw, length, kept)
             if self.tables is not None and self.tables.wanted(self.number, draw):
                 self.tables.add(self.number, draw, counts)
             self.draws = draw + 1
             self.done += 1
             if self.journal is not None and (self.journal.due or self.draws == plan.draws):
                 self.journal.write(self._state(chain, hyper))
+
+
+def swept(chain: AnyChain, prior: CellPrior, hyper: dict[str, Floats], rng: np.random.Generator) -> dict[str, Floats]:
+    """A sweep of the table, and of the hyperparameters given it."""
+    chain.sweep()
+    if not prior.names:
+        return hyper
+    hyper = prior.update(chain.structure, chain.table, hyper, rng)
+    chain.set_cells(*prior.weights(chain.structure, hyper))
+    return hyper
 
 
 def _plain(value: Any) -> Any:
@@ -386,12 +405,9 @@ def run_all(
     def stopped() -> bool:
         return bool(pressed or failed)
 
-    def run(chain: OneChain) -> None:
-        chain.run(stopped)
-
     total = sum(chain.plan.tune + chain.plan.draws for chain in chains)
     with handled(note), ThreadPoolExecutor(cores, "bayesdp chain") as pool:
-        running = {pool.submit(run, chain) for chain in chains}
+        running = {pool.submit(chain.run, stopped) for chain in chains}
         left = set(running)
         try:
             while left:
@@ -400,9 +416,7 @@ def run_all(
                     failed.append(True)
                 if told is not None:
                     told(sum(chain.done for chain in chains), total)
-        except (
-            BaseException
-        ):  # an interrupt that we were not asked about, outside of the main thread or with a handler of the user's
+        except BaseException:  # an interrupt that we were not asked about: another thread, or a handler of the user's
             failed.append(True)
             raise
     for one in running:

@@ -1,18 +1,13 @@
-"""Arguments of runs that stream: the numbers, the prior and the seed, checked.
-
-A run of `bdp.fit_hierarchy` whose arguments are all valid: what it is, its chains, and its result.
-
-Posteriors of tables whose draws do not fit in memory.
-"""
+"""Posteriors of tables whose draws do not fit in memory: `bdp.fit_hierarchy`, its arguments, its run, and its result."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,9 +31,10 @@ from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
+from bayesdp.storage.atomic import check_output
 from bayesdp.streaming.cells import named_queries
-from bayesdp.streaming.chains import FEWEST, Budget, OneChain, Plan, longest_together, run_all
-from bayesdp.streaming.journal import KeptTables, RunJournal, TableWriter, thinned
+from bayesdp.streaming.chains import FEWEST, Budget, OneChain, Plan, longest_together, numbers_a_draw, run_all
+from bayesdp.streaming.journal import KeptTables, RunJournal, TableWriter, Writer, thinned
 from bayesdp.streaming.perturbed import is_perturbed, perturbed_target
 from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 
@@ -115,14 +111,6 @@ class Run:
     plan: Plan
     queries: dict[str, Query]
 
-    @property
-    def budget(self) -> Budget:
-        """Memory that it takes."""
-        hyper = self.prior.start(self.structure, np.zeros(self.structure.free.shape, dtype=np.int64))
-        recorded = sum(query.rows for query in self.queries.values())
-        recorded += sum(prod(np.shape(hyper[name])) for name in self.prior.names)
-        return Budget.of(self.structure, self.plan, recorded)
-
     def attributes(self, seed: Any) -> dict[str, str]:
         """What is said of it in the result and with plausible tables."""
         return {
@@ -134,14 +122,14 @@ class Run:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
-    def described(self, generator: np.random.Generator | None, tables: TableWriter | None) -> dict[str, Any]:
+    def described(self, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
         """What makes the draws what they are, for a journal."""
         return fingerprint(
             release=self.release,
             prior=self.prior,
             leaves=self.structure.frame.dims[self.structure.axis],
             record=self.queries,
-            tables=0 if tables is None else sum(map(len, tables.numbers)),
+            tables=tables,
             seed=generator,
             **self.plan.of_draws,
         )
@@ -158,20 +146,10 @@ class Run:
         tables = writer if writer is None or journal is None else KeptTables(journal, writer)
         try:
             where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
+            shared = self.target, self.structure, self.prior, self.plan, self.queries, where
             chains = [
-                OneChain(
-                    i,
-                    self.target,
-                    self.structure,
-                    self.prior,
-                    self.plan,
-                    self.queries,
-                    where,
-                    own,
-                    tables,
-                    None if journal is None else journal.writer(i),
-                )
-                for i, own in enumerate(generator.spawn(self.plan.chains))
+                OneChain(i, *shared, rng, tables, None if journal is None else Writer(journal, i))
+                for i, rng in enumerate(generator.spawn(self.plan.chains))
             ]
             early = run_all(chains, self.plan.cores, told)
         except BaseException:
@@ -198,9 +176,7 @@ class Run:
         del found
         tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
         tree.attrs.update({name: own for name, own in attributes.items() if name != "release"})
-        tree.attrs["sampler"] = json.dumps(
-            {name: getattr(self.plan, name) for name in ("draws", "tune", "chains", "thin")}
-        )
+        tree.attrs["sampler"] = json.dumps(self.plan.of_sampler)
         compress_draws(tree)
         add_releases_to(tree, [self.release], "")
         tree["fiber"] = xr.DataTree(limits_of(self.target, self.release, self.structure))
@@ -399,28 +375,22 @@ def fit_hierarchy(
     warn_of_law(release.law_check)
     run = Run(release, target, structure, prior, plan, queries)
     if memory_check:
-        run.budget.check(plan)
+        Budget.of(structure, plan, numbers_a_draw(structure, prior, queries)).check(plan)
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)
     attributes = run.attributes(random_seed)
-    writer = None
+    number = 0
     if tables_path is not None:
         number = min(positive_integer(tables, "tables"), plan.chains * plan.draws)
-        writer = TableWriter(
-            tables_path, structure, thinned(number, plan.chains, plan.draws), attributes, overwrite=overwrite
-        )
+        check_output(tables_path, overwrite=overwrite)
     told = ProgressLines("sampling", "sweeps") if progressbar and not quiet else None
-    if journal is None:
-        return tell_verdict(run.sampled(generator, writer, told, attributes), quiet=quiet)
-    try:
-        kept = RunJournal(journal, run.described(None if random_seed is None else generator, writer), resume=resume)
-    except BaseException:
-        if writer is not None:
-            writer.abandon()
-        raise
-    try:
-        own = np.random.default_rng(kept.entropy) if random_seed is None else generator
-        return tell_verdict(run.sampled(own, writer, told, attributes, kept), quiet=quiet)
-    finally:
-        kept.close()
+    with nullcontext() if journal is None else closing(RunJournal(journal, resume=resume)) as kept:
+        if kept is not None:
+            kept.begin(run.described(None if random_seed is None else generator, number))
+            generator = np.random.default_rng(kept.entropy) if random_seed is None else generator
+        writer = None
+        if tables_path is not None:
+            chosen = thinned(number, plan.chains, plan.draws)
+            writer = TableWriter(tables_path, structure, chosen, attributes, overwrite=overwrite)
+        return tell_verdict(run.sampled(generator, writer, told, attributes, kept), quiet=quiet)

@@ -1,15 +1,12 @@
-"""Arguments of `bdp.fit_parts`, checked: parts, what is above them, phases, and where a run is saved.
-
-The posterior of a hierarchy part by part: state by state, on a cluster or in one process.
-"""
+"""The posterior of a hierarchy part by part: state by state, on a cluster or in one process."""
 
 from __future__ import annotations
 
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,13 +21,12 @@ from bayesdp.consistency import PostProcessedWarning
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.inference.keeping import tell_verdict
-from bayesdp.inference.runs.fingerprint import difference, fingerprint
-from bayesdp.inference.runs.journal import locked
+from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.streaming import part_tasks as work
+from bayesdp.streaming import part_tasks
 from bayesdp.streaming.above import (
     KnownAbove,
     NoisyAbove,
@@ -44,8 +40,9 @@ from bayesdp.streaming.above import (
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.chains import check_driver
 from bayesdp.streaming.fitting import chains_of, check_prior, planned
-from bayesdp.streaming.part_tasks import Job
-from bayesdp.streaming.parts_driver import NAME, Driver, Standing, Task, load, running
+from bayesdp.streaming.journal import RunJournal
+from bayesdp.streaming.part_tasks import PartInfo, PartSpec
+from bayesdp.streaming.parts_driver import Driver, Task, running
 from bayesdp.streaming.result import mixing_of, tree_of_parts
 
 type Source = Release | Callable[[], Release]
@@ -127,30 +124,12 @@ def dims_of_cells(
     return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
 
 
-@contextmanager
-def folder_of(folder: Any, *, resume: bool) -> Iterator[Path | None]:
-    """Where the run is saved, made if there is none; no other process gets it meanwhile."""
-    if folder is None:
-        if resume:
-            raise ValueError("resume needs the folder that the run was saved in")
-        yield None
-        return
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    with locked(place / "lock"):
-        if (place / NAME).exists() and not resume:
-            raise FileExistsError(
-                f"a run is saved in {str(place / NAME)!r}: go on with it by resume=True, or name another folder"
-            )
-        yield place
-
-
 def check_dims(
-    looks: list[work.Look], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
+    infos: list[PartInfo], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
 ) -> None:
     """Check that the tables of all parts, of what is above them and of what is recorded have the same cells."""
-    first = looks[0].dims
-    for own, label in zip(looks, labels, strict=True):
+    first = infos[0].dims
+    for own, label in zip(infos, labels, strict=True):
         if own.dims != first:
             raise ValueError(
                 f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
@@ -174,15 +153,6 @@ def entropy_of(seed: Any) -> int:
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
     return int.from_bytes(np.random.default_rng(seed).bytes(16))
-
-
-def going_on(place: Path, run: dict[str, Any], seed: Any) -> tuple[Standing, int]:
-    """Where a saved run of the same arguments stands, and its seed; without `seed` it goes on with the one that it has."""
-    standing, saved = load(place)
-    differs = difference(saved, run | ({"seed": saved.get("seed")} if seed is None else {}))
-    if differs:
-        raise ValueError(f"the run in {str(place)!r} is another one: {differs}; name another folder")
-    return standing, int(saved["seed"])
 
 
 def fit_parts(
@@ -245,7 +215,8 @@ def fit_parts(
     client : distributed.Client or str, optional
         A Dask cluster, or the address of its scheduler. By default everything is done in this process. The draws are the same.
     folder : path, optional
-        Where the run is saved: one file, which is whole at any moment, and one that keeps other processes out while it runs.
+        Where the run is saved, by one file that is whole at any moment; made if there is none, and else empty or that of the run.
+        No other process writes to it meanwhile. If there is no room on the disk, the run goes on, and a warning says so.
     resume : bool
         Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
         may be left out). The result is that of a run that was not stopped.
@@ -275,7 +246,7 @@ def fit_parts(
     NotImplementedError
         If an exact sum of `top` has parts without exact sums of their own, or noise is not normal and independent.
     FileExistsError
-        If a run is saved in `folder` and `resume` is False.
+        If a run is saved in `folder` and `resume` is False, or if `folder` has something else.
     BlockingIOError
         If another process has a run in `folder`.
     RuntimeError
@@ -337,39 +308,46 @@ def fit_parts(
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
     queries, axis = recorded_of(record, labels)
     cells = dims_of_cells(labels, top, queries, axis)
-    jobs = [
+    specs = [
         cloudpickle.dumps(
-            Job(
+            PartSpec(
                 source, own, plan, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
                 record_parts, leaves, cells,
             )
         )
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
-    with folder_of(folder, resume=resume) as place, running(client, jobs, labels) as runner:
-        looks: list[work.Look] = runner.run([Task(k, work.look, (memory_check,)) for k in range(len(labels))])
-        check_dims(looks, labels, top, queries, axis)
+    if folder is None and resume:
+        raise ValueError("resume needs the folder that the run was saved in")
+    if folder is not None:
+        Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    saved = nullcontext() if folder is None else closing(RunJournal(folder, resume=resume))
+    with saved as journal, running(client, specs, labels) as runner:
+        infos: list[PartInfo] = runner.run([Task(k, part_tasks.info, (memory_check,)) for k in range(len(labels))])
+        check_dims(infos, labels, top, queries, axis)
         if told := [
-            f"part {label!r}: {own.law}" for label, own in zip(labels, looks, strict=True) if own.law is not None
+            f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
         ]:
             more = f" ({len(told) - 1} more such parts)" if len(told) > 1 else ""
             warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:
             answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
             above = 3 * 8 * plan.chains * (plan.draws // size) * answers
-            check_driver([own.memory for own in looks], above, alone=client is None)
-        errors = [own.errors for own in looks]
+            check_driver([own.memory for own in infos], above, alone=client is None)
+        errors = [own.errors for own in infos]
         used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
-        standing, entropy = None, entropy_of(random_seed)
+        entropy = entropy_of(random_seed)
+        if journal is not None and journal.saved is not None and random_seed is None:
+            entropy = journal.entropy
         run = fingerprint(
             parts=[str(label) for label in labels],
-            releases={str(label): own.release for label, own in zip(labels, looks, strict=True)},
+            releases={str(label): own.release for label, own in zip(labels, infos, strict=True)},
             prior=dict(zip(map(str, labels), priors, strict=True)),
             top=top,
             record=queries,
             record_parts={
-                name: [own.recorded.get(name) for own in looks]
-                for name in sorted({q for own in looks for q in own.recorded})
+                name: [own.recorded.get(name) for own in infos]
+                for name in sorted({q for own in infos for q in own.recorded})
             },
             phase=size,
             together=used,
@@ -377,36 +355,28 @@ def fit_parts(
             seed=entropy,
             **plan.of_draws,
         )
-        if place is not None and (place / NAME).exists():
-            standing, entropy = going_on(place, run, random_seed)
-        run["seed"] = entropy
-        driver = Driver(runner, len(labels), noisy, plan, size, used, axis, queries, entropy, place, save_every, run)
-        if standing is None:
-            standing = driver.begun()
-            check_known(known, [own.known for own in looks], standing.tables[0], labels)
-        driver.run(standing, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
-        results, determined = driver.ended(standing), driver.determined()
+        if journal is not None:
+            journal.entropy = entropy
+            journal.begin(run)
+        driver = Driver(runner, len(labels), noisy, plan, size, used, axis, queries, entropy, journal, save_every)
+        state = None if journal is None else driver.saved(journal)
+        if state is None:
+            state = driver.begun()
+            check_known(known, [own.known for own in infos], state.tables[0], labels)
+        driver.run(state, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
+        results, determined = driver.ended(state), driver.determined()
     ends = np.arange(size - 1, plan.draws, size)
     coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
     names = [str(label) for label in labels]
-    mixing = mixing_of(noisy, standing, [own.fixed for own in looks], names)
-    tree = tree_of_parts(standing, queries, list(ends), names, results, coupling, mixing, determined)
+    mixing = mixing_of(noisy, state.tops, [own.fixed for own in infos], names)
+    tree = tree_of_parts(state.tops, queries, list(ends), names, results, coupling, mixing, determined)
     tree.attrs.update(
         bayesdp_version=bayesdp.__version__,
         seed="not recorded"
         if random_seed is None or isinstance(random_seed, np.random.Generator)
         else str(random_seed),
-        prior=looks[0].formula if len({own.formula for own in looks}) == 1 else "one for each part",
-        sampler=json.dumps(
-            {
-                "draws": plan.draws,
-                "tune": plan.tune,
-                "chains": plan.chains,
-                "thin": thin,
-                "phase": size,
-                "together": used,
-            }
-        ),
+        prior=infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part",
+        sampler=json.dumps({**plan.of_sampler, "phase": size, "together": used}),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     compress_draws(tree)

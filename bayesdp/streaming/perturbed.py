@@ -1,6 +1,6 @@
-"""A hierarchy all of whose cells, and most sums, were perturbed by little: sets of axes and pairs of leaves, leaf by leaf.
+"""A hierarchy whose published numbers are perturbed: its table moves along random lines, or by sets of axes where that is quicker.
 
-A hierarchy whose published numbers are perturbed: lines move its table, which is looked at leaf by leaf.
+The latter take one leaf or a pair of leaves, see `bayesdp.hierarchies.kernel.walls`.
 """
 
 from __future__ import annotations
@@ -140,10 +140,26 @@ def walls_of(target: Target, structure: Structure) -> Walls:
     )
 
 
-class WalledTree:
-    """What `LineTree` is for tables in general."""
+class _Perturbed:
+    """What `TreeChain` is for normal noise: a table of leaves by cells that moves by sweeps."""
 
+    structure: Structure
     missed: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Ints, Ints]:
+        """Cells that one sum ties together in such a way that they are compared: none."""
+        return np.zeros((len(self.structure.order), 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
+
+    def learn(self) -> None:
+        """While tuning, after each sweep."""
+
+    def choose_donors(self, typical: Floats) -> None:
+        """While tuning, now and then."""
+
+
+class WalledTree(_Perturbed):
+    """By moves along sets of axes."""
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure, self.target = structure, target
@@ -159,11 +175,6 @@ class WalledTree:
     def table(self) -> Ints:
         """The table as it stands, leaves by cells."""
         return self.walls.counts
-
-    @property
-    def groups(self) -> tuple[Ints, Ints]:
-        """Cells that one sum ties together in such a way that they are compared: none."""
-        return np.zeros((len(self.structure.order), 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def load(self, counts: Ints) -> None:
         """Put a table into the kernel, leaves by cells."""
@@ -188,20 +199,11 @@ class WalledTree:
                 break
         walls.charges[:] = 1.0
         if charge(0.0, walls) > 0.0:
-            raise ValueError(
-                "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "
-                "that contradict one another"
-            )
+            raise ValueError(_NOTHING)
 
     def sweep(self) -> None:
         """About one move a cell."""
         sweep(self.walls.counts.shape[1], 0.0, self._family, self.walls)
-
-    def learn(self) -> None:
-        """Nothing is learnt."""
-
-    def choose_donors(self, typical: Floats) -> None:
-        """Nothing is learnt."""
 
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
@@ -209,8 +211,10 @@ class WalledTree:
         return {name: getattr(own, name).copy() for name in ("counts", "generator")}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Put a chain where it was."""
+        """Put a chain where it was, at a table that all published numbers can come from."""
         self.load(saved["counts"])
+        if int(saved["counts"].sum()) >= _OPEN or charge(0.0, self.walls) > 0.0:
+            raise ValueError("counts that the published numbers cannot come from")
         self.walls.generator[:] = saved["generator"]
 
 
@@ -219,6 +223,14 @@ _PROGRAM = 20_000
 
 _LEARN = 4
 """Shares of directions are learnt after one sweep in so many of the tuning."""
+
+_ROUNDED = 1e-6
+"""How far sums that moves keep up to date may be from those of the table, relative to the largest: far more than rounding."""
+
+_NOTHING = (
+    "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers that "
+    "contradict one another"
+)
 
 
 def is_perturbed(release: Any) -> bool:
@@ -250,10 +262,8 @@ def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple
     return target, replace(structure, claim=CLAIM if has_walls(target, structure) else target.moves.claim)
 
 
-class LineTree:
-    """What `TreeChain` is for normal noise: a table of leaves by cells that moves by sweeps."""
-
-    missed: tuple[str, ...] = ()
+class LineTree(_Perturbed):
+    """By random lines, as tables in general move."""
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure = structure
@@ -266,11 +276,6 @@ class LineTree:
     def table(self) -> Ints:
         """The table as it stands, leaves by cells."""
         return np.asarray(self.structure.leaves_by_cells(self.lines.counts), dtype=np.int64)
-
-    @property
-    def groups(self) -> tuple[Ints, Ints]:
-        """Cells that one sum ties together in such a way that they are compared: none."""
-        return np.zeros((len(self.structure.order), 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def set_cells(self, theta: Floats, alpha: Floats) -> None:
         """Set log weights and shapes of the prior in the order of the tree, shape (T, C) or (1, C)."""
@@ -287,21 +292,18 @@ class LineTree:
         if small or fiber.invariants.rank:
             self.lines.load(fiber.find_point(guide.reshape(fiber.frame.shape), self.lines.target.gaps).reshape(-1))
         if not self.lines.disperse() and not small:
-            raise ValueError(
-                "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "
-                "that contradict one another"
-            )
+            raise ValueError(_NOTHING)
 
     def sweep(self) -> None:
         """Move each free cell about once."""
         self.lines.move(1)
 
     def choose_donors(self, typical: Floats) -> None:
-        """While tuning: shares by what was learnt so far."""
+        """Shares of directions by what was learnt so far."""
         self.lines.settle()
 
     def learn(self) -> None:
-        """While tuning, after each sweep."""
+        """How far steps along directions go, now and then."""
         self._swept += 1
         if self._swept % _LEARN == 0:
             self.lines.learn()
@@ -309,10 +311,17 @@ class LineTree:
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
         lines = self.lines
-        return {"counts": lines.counts.copy(), "generator": lines.generator, "memory": lines.memory}
+        swept = np.array(self._swept)
+        return {"counts": lines.counts.copy(), "generator": lines.generator, "memory": lines.memory, "swept": swept}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Put a chain where it was."""
-        self.lines.load(saved["counts"])
-        self.lines.generator[:] = saved["generator"]
-        self.lines.remember(saved["memory"], same=True)
+        """Put a chain where it was, with sums that are those of its table but for rounding."""
+        lines, memory = self.lines, saved["memory"]
+        lines.load(saved["counts"])
+        sums = lines.memory[: len(lines.state.rows) + len(lines.state.groups)]
+        room = _ROUNDED * max(1.0, float(np.abs(sums).max(initial=0.0)))
+        if not np.allclose(memory[: len(sums)], sums, rtol=_ROUNDED, atol=room):
+            raise ValueError("sums that are not those of its table")
+        lines.generator[:] = saved["generator"]
+        lines.remember(memory, same=True)
+        self._swept = int(saved["swept"])

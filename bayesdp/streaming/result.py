@@ -1,15 +1,12 @@
-"""The result of a run as a tree of data sets.
+"""The result of a run as a tree of data sets: draws, cells and diagnostics of one, and what is put together of all parts.
 
-Whether the sums of the parts moved enough: those that noisy answers above the parts tie to each other.
-
-The result of a run of parts as one tree.
+Of these, whether their sums moved enough, which noisy answers above the parts tie to each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,16 +33,16 @@ from bayesdp.inference.diagnostics import (
 )
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.above import NoisyAbove
+from bayesdp.streaming.above import SUMS, NoisyAbove
 from bayesdp.streaming.cells import Pooled, batching, pooled
 from bayesdp.streaming.chains import OneChain, Plan
-from bayesdp.streaming.parts_driver import SUMS, Standing
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+type Arrays = dict[str, npt.NDArray[Any]]
 
 _NAMED = 5
-"""Precise queries that the message names at most."""
+"""Queries that a message names at most."""
 
 _MEANING = {
     "mean": "mean of the draws of all chains",
@@ -66,13 +63,7 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame)
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
     arrays: dict[str, Any] = {}
     for name, query in chains[0].queries.items():
-        alone = len(query.parts) == 1 and query.dims != ("answer",)
-        dims = query.dims if alone else (f"{name}_answer",)
-        labels = query.coords if alone else {dims[0]: query.names}
-        if any(dim in coords and list(coords[dim]) != list(own) for dim, own in labels.items()):
-            dims, labels = (f"{name}_answer",), {f"{name}_answer": query.names}
-        coords |= {dim: list(own) for dim, own in labels.items()}
-        shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
+        dims, shape = _placed(name, query, coords)
         # Taken out of the chains one by one: never are all answers in memory twice.
         answers = np.stack([chain.recorders.pop(name).answers[:draws].reshape(draws, *shape) for chain in chains])
         arrays[name] = (("chain", "draw", *dims), answers, _described(query, frame))
@@ -82,6 +73,16 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame)
         coords |= {dim: own for dim, own in labels.items() if dim not in coords}
         arrays[name] = (("chain", "draw", *dims), values)
     return xr.Dataset(arrays, coords=coords)
+
+
+def _placed(name: str, query: Query, coords: dict[str, Any]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The dimensions of the answers of a query, and their lengths; its labels go to `coords`, where they do not contradict it."""
+    alone = len(query.parts) == 1 and query.dims != ("answer",)
+    labels = {dim: list(own) for dim, own in query.coords.items()} if alone else {}
+    if not alone or any(dim in coords and list(coords[dim]) != own for dim, own in labels.items()):
+        labels = {f"{name}_answer": list(query.names)}
+    coords |= labels
+    return tuple(labels), tuple(map(len, labels.values()))
 
 
 def _described(query: Query, frame: Frame) -> dict[str, str]:
@@ -227,19 +228,10 @@ def diagnostics_of(
     """
     number, draws = len(chains), posterior.sizes["draw"]
     shortest = min(chain.draws for chain in chains)
-    free = {
-        str(name): ~(own == own.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
-        for name, own in posterior.data_vars.items()
-    }
+    free = _moving(posterior)
     moved = (found.chain_sd > 0.0).any(axis=0) | (np.ptp(found.chain_mean, axis=0) > 0.0)
     groups = sum(bool(own.any()) for own in free.values()) + bool(moved.any())
-    seen: list[Worst] = []
-    arrays: dict[str, xr.DataArray] = {}
-    for name, own in free.items():
-        kind = "parameters" if name in chains[0].prior.names else "counts"
-        own_arrays, worst = diagnosed_variable(own.rename(name), posterior[name].values, groups, kind)
-        arrays |= own_arrays
-        seen.append(worst)
+    arrays, seen = _diagnosed(posterior, free, groups, chains[0].prior.names)
     still = ~moved & (found.mean > 0.0)
     if still.any():
         determined = chains[0].structure.leaves_by_cells(target.fiber.determined().reshape(-1)).reshape(-1)
@@ -266,6 +258,28 @@ def diagnostics_of(
     return xr.Dataset(arrays, attrs=told)
 
 
+def _moving(posterior: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Of each variable, which quantities are not the same in all draws."""
+    return {
+        str(name): ~(own == own.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
+        for name, own in posterior.data_vars.items()
+    }
+
+
+def _diagnosed(
+    posterior: xr.Dataset, moving: dict[str, xr.DataArray], variables: int, parameters: Container[str]
+) -> tuple[dict[str, xr.DataArray], list[Worst]]:
+    """Diagnostics of the quantities that move, and the worst of each variable."""
+    arrays: dict[str, xr.DataArray] = {}
+    seen: list[Worst] = []
+    for name, own in moving.items():
+        kind = "parameters" if name in parameters else "counts"
+        found, worst = diagnosed_variable(own.rename(name), posterior[name].values, variables, kind)
+        arrays |= found
+        seen.append(worst)
+    return arrays, seen
+
+
 def _missed(queries: Sequence[str]) -> str:
     more = f" and {len(queries) - _NAMED} more" if len(queries) > _NAMED else ""
     return (
@@ -277,8 +291,7 @@ def _missed(queries: Sequence[str]) -> str:
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
     """Whether chains that started far apart agree."""
     first = chains[0]
-    assert first.groups is not None
-    ends = np.stack([chain.ends for chain in chains if chain.ends is not None])
+    ends = np.stack([chain.ends for chain in chains])
     leaf, cell, _ = entries_of(first.groups)
     place = np.searchsorted(first.where, leaf * first.structure.free.shape[1] + cell)  # cells of groups are free
     means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
@@ -290,29 +303,28 @@ _ENOUGH = 40.0
 """Effective draws of a sum of a part, below which the spread of what depends on it is not to be trusted (a ninth of itself off)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Mixing:
+class Mixing(NamedTuple):
     """How the sums of parts moved."""
 
     # For each noisy query above, effective sample sizes and R-hat of what each part adds to it, by part and answer. NaN where a
     # part does not count in an answer, or its exact answers determine its sum.
     arrays: dict[str, xr.DataArray]
-    # Which queries hold the sums of the parts so tightly that they hardly moved from phase to phase; empty if there are none.
-    message: str
+    message: str  # which queries hold the sums of the parts so tightly that they hardly moved; empty if there are none
 
 
 def mixing_of(
     noisy: Sequence[NoisyAbove],
-    standing: Standing,
+    tops: Sequence[Arrays],
     fixed: Sequence[Sequence[npt.NDArray[np.bool_]]],
     labels: Sequence[str],
 ) -> Mixing:
     """Look at the sums at the ends of all phases."""
-    # `standing`: at the end of the run. `fixed`: for each part and query, the sums that the exact answers of the part determine.
+    # `tops`: what was recorded of each chain. `fixed`: for each part and query, the sums that the exact answers of the part
+    # determine.
     arrays: dict[str, xr.DataArray] = {}
     told: list[str] = []
     for number, query in enumerate(noisy):
-        draws = np.stack([own[f"{SUMS}{query.name}"] for own in standing.tops]).astype(np.int64)
+        draws = np.stack([own[f"{SUMS}{query.name}"] for own in tops])
         chains, phases = draws.shape[:2]
         free = query.measured[query.rows] & ~np.stack([own[number] for own in fixed])
         flat = draws.reshape(chains, phases, -1)[..., free.reshape(-1)]
@@ -362,7 +374,7 @@ _SAID = 10
 
 
 def tree_of_parts(
-    standing: Standing,
+    tops: Sequence[Arrays],
     queries: dict[str, Query],
     ends: Sequence[int],
     labels: Sequence[str],
@@ -372,22 +384,14 @@ def tree_of_parts(
     determined: dict[str, npt.NDArray[np.bool_]],
 ) -> xr.DataTree:
     """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
-    # `standing`: at the end of the run. `queries`: what was recorded above the parts. `ends`: the last draw of each phase, which
-    # the joint draws are. `results`: of the parts. `determined`: which
-    # answers of `queries` have one possible value.
-    chains = len(standing.states)
+    # `tops`: what was recorded of each chain above the parts, by the names of `queries`. `ends`: the last draw of each phase, which
+    # the joint draws are. `results`: of the parts. `determined`: which answers of `queries` have one possible value.
+    chains = len(tops)
     coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
     arrays: dict[str, Any] = {}
     for name, query in queries.items():
-        alone = len(query.parts) == 1 and query.dims != ("answer",)
-        dims = query.dims if alone else (f"{name}_answer",)
-        own = query.coords if alone else {dims[0]: query.names}
-        if any(dim in coords and list(coords[dim]) != list(own[dim]) for dim in own):
-            dims, own = (f"{name}_answer",), {f"{name}_answer": query.names}
-        coords |= {dim: list(items) for dim, items in own.items()}
-        shape = tuple(len(own[dim]) for dim in dims)
-        values = np.stack([standing.tops[c][name].reshape(len(ends), *shape) for c in range(chains)])
-        arrays[name] = (("chain", "draw", *dims), values)
+        dims, shape = _placed(name, query, coords)
+        arrays[name] = (("chain", "draw", *dims), np.stack([top[name].reshape(len(ends), *shape) for top in tops]))
     posterior = xr.Dataset(arrays, coords=coords)
     posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
     diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
@@ -411,16 +415,8 @@ def _diagnostics(
 ) -> xr.Dataset:
     """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
     draws = posterior.sizes["draw"]
-    arrays: dict[str, xr.DataArray] = {}
-    seen: list[Worst] = []
-    for given in posterior.data_vars.values():
-        moved = ~(given == given.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
-        if moved.any():
-            found, worst = diagnosed_variable(
-                moved.rename(given.name), given.values, len(posterior.data_vars), "counts"
-            )
-            arrays |= found
-            seen.append(worst)
+    moving = {name: own for name, own in _moving(posterior).items() if own.any()}
+    arrays, seen = _diagnosed(posterior, moving, len(posterior.data_vars), ())
     verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
     own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
     every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]

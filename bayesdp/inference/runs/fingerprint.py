@@ -1,6 +1,4 @@
-"""How many chains and draws ``pm.sample`` will make of its arguments.
-
-What a run depends on, in plain data: runs with equal fingerprints draw the same. Every journal notes it, and goes on with no other.
+"""What a run depends on, in plain data: runs with equal fingerprints draw the same. Every journal notes it, and goes on with no other.
 
 What is short is noted as it is, so that a refusal can show it; of everything else its content is hashed, to the last bit.
 """
@@ -38,18 +36,7 @@ _CORES = 4
 
 
 def planned(args: Sequence[Any], given: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Chains, draws of each, and draws before them, with PyMC's defaults.
-
-    Parameters
-    ----------
-    args, given
-        Arguments of ``pm.sample``.
-
-    Examples
-    --------
-    >>> planned([500], {"chains": 2})
-    (2, 500, 1000)
-    """
+    """Chains, draws of each, and draws before them, that ``pm.sample`` makes of its arguments, with PyMC's defaults."""
     draws = args[0] if args else given.get("draws", _DRAWS)
     cores, chains, tune = given.get("cores"), given.get("chains"), given.get("tune")
     if chains is None:

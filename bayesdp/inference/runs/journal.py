@@ -1,10 +1,7 @@
-"""The file of a journal of draws: locked for one process, growing at its end, and recognised by its beginning.
+"""The draws of one run on disk as they come, so that a run that was stopped goes on where it was (`bayesdp fit --resume`).
 
-It begins with `MAGIC` and a record that says which run it is of; all that follows are records (`bayesdp.storage.records`).
-
-Some draws of one chain, with the state after them, as the content of a record; and draws that are given again.
-
-The draws of one run on disk as they come, so that a run that was stopped goes on where it was (`bayesdp fit --resume`).
+The file is locked for one process and grows at its end. It begins with `MAGIC` and a record that says which run it is of; all that
+follows are records (`bayesdp.storage.records`), each with some draws of one chain and the state after them.
 """
 
 from __future__ import annotations
@@ -43,13 +40,7 @@ _RUN, RESUMED, DRAWS = b"RUN ", b"GOON", b"DRAW"
 
 
 class JournalFile:
-    """An open journal, which no other process may write to meanwhile.
-
-    Parameters
-    ----------
-    path : Path
-        Created where it does not exist; its folder must exist.
-    """
+    """An open journal, new or old, which no other process may write to meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,15 +63,7 @@ class JournalFile:
         return _read(self._file, self.path, most)
 
     def start(self, run: dict[str, Any], entropy: int) -> None:
-        """Empty the file, and write the beginning, on disk at once.
-
-        Parameters
-        ----------
-        run : dict
-            The description of the run.
-        entropy : int
-            Its seed, where it was given none.
-        """
+        """Empty the file, and write the beginning, on disk at once: what the run is, and its seed, where it was given none."""
         self.cut(0)
         self.append(MAGIC + record_bytes(_RUN, 0, 0, 0, pack({"run": run, "entropy": entropy}, [])))
         os.fsync(self.descriptor)
@@ -210,26 +193,13 @@ _WHAT = "a record of draws"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Successive draws of one chain.
+    """Successive draws of one chain."""
 
-    Parameters
-    ----------
-    values : dict of arrays, shape ``(draws, *variable)``
-    stats : list of dicts of arrays, shape (draws,)
-        The statistics of each step method.
-    objects : list of lists of str
-        For each step method, the names of statistics that are not numbers; their values are not written.
-    rows : int
-        Number of draws in the record. Tuning draws are thrown away in the end, so only the last of them is written.
-    state : bytes
-        State of the step methods after the last draw.
-    """
-
-    values: dict[str, Array]
-    stats: list[dict[str, Array]]
-    objects: list[list[str]]
-    rows: int
-    state: bytes
+    values: dict[str, Array]  # shape ``(draws, *variable)``
+    stats: list[dict[str, Array]]  # the statistics of each step method, shape (draws,)
+    objects: list[list[str]]  # of each, the names of statistics that are not numbers; their values are not written
+    rows: int  # draws in the record; of those of the tuning, which are thrown away in the end, the last one
+    state: bytes  # of the step methods after the last draw
 
 
 def chunk_bytes(points: Sequence[Values], stats: Sequence[Sequence[dict[str, Any]]], state: bytes) -> bytes:
@@ -290,16 +260,10 @@ def _names(listed: Any) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class KeptDraws:
-    """The draws of one chain in a journal, which `RecordedStep` returns again when the chain goes on.
+    """The draws of one chain in a journal, which `RecordedStep` returns again when the chain goes on."""
 
-    Parameters
-    ----------
-    descriptor, process : int
-        The open file, and the process that opened it. There it must be read through this descriptor: closing
-        another one of the same file would give up the lock.
-    records : tuple of Record
-        They follow one another, from the first draw of the tuning on.
-    """
+    # `descriptor`, `process`: the open file, and the process that opened it. There it must be read through this descriptor: closing
+    # another one of the same file would give up the lock. `records` follow one another, from the first draw of the tuning on.
 
     path: Path
     descriptor: int
@@ -376,23 +340,10 @@ class DrawJournal:
 
     A record holds some draws of a chain, and the state of its step methods after them. One is written when some seconds
     have passed, at the end of the tuning, and at the end. A record that is cut off was not finished when the process died: it
-    is dropped, and its draws are drawn again, the same ones.
-
-    Parameters
-    ----------
-    given : mapping
-        Arguments of ``pm.sample``.
-    resume : bool
-        Go on with the draws that are there. Without it, a file that has draws is an error.
-
-
-    Attributes
-    ----------
-    resumed : int
-        How often the run was stopped and went on.
-    seed : int, sequence or generator
-        For ``pm.sample``.
+    is dropped, and its draws are drawn again, the same ones. Without `resume`, a file that has draws is an error.
     """
+
+    # `given`: arguments of `pm.sample`. `resumed`: how often the run was stopped and went on. `seed`: for `pm.sample`.
 
     def __init__(
         self, path: str | os.PathLike[str], model: pm.Model, given: Mapping[str, Any], *, resume: bool

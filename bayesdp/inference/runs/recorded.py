@@ -1,9 +1,4 @@
-"""The state of a step method between two draws, as plain data and arrays: what PyMC calls its sampling state.
-
-PyMC's own storage pickles it. A journal is a file that may come from anywhere, so here it is spelled out, and read back
-only into the place of a live state of the same form.
-
-A step method that hands over its state every few seconds, and first repeats the draws that a journal has.
+"""A step method that hands over its state every few seconds, and first repeats the draws that a journal has.
 
 PyMC keeps the state of step methods in the process that samples a chain. Here the step method that PyMC has made is wrapped before
 PyMC hands it to the chains: every few seconds a draw carries the state along, so that the parent can write it, with
@@ -12,7 +7,10 @@ and then draws what it would have drawn. So PyMC sees a run like any other, and 
 
 PyMC has no argument for that: it makes step methods and samples in one function. Building them outside would repeat a good part of
 that function (initial points, NUTS with its start, options of steps), and differ from it in time. So its two samplers are
-replaced by ones that look for a journal and otherwise do what they did. `Attachable.attach` not being called is noticed.
+replaced by ones that look for a journal and otherwise do what they did. `DrawJournal.attach` not being called is noticed.
+
+The state of a step method is what PyMC calls its sampling state, and pickles. A journal is a file that may come from anywhere, so here
+it is spelled out as plain data and arrays, and read back only into the place of a live state of the same form.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import wraps
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +31,11 @@ from pymc.util import RandomGeneratorState, random_generator_from_state
 
 from bayesdp.storage.records import pack, unpack
 
+if TYPE_CHECKING:
+    from bayesdp.inference.runs.journal import KeptDraws
+
 type Array = npt.NDArray[Any]
+type Values = dict[str, Array]
 
 _NOT_IN_PYMCS_STATE = ("divergences", "_reached_max_treedepth")
 """Counters of NUTS that PyMC leaves out of its sampling state; the first is a statistic of every draw."""
@@ -195,8 +197,6 @@ def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) ->
     return found
 
 
-type Values = dict[str, npt.NDArray[Any]]
-
 SECONDS = 5.0
 """Time between two states of a chain, in seconds."""
 _BYTES = 2**24
@@ -209,45 +209,18 @@ class Stats(list[dict[str, Any]]):
     state: bytes
 
 
-class Replay(Protocol):
-    """Recorded draws of one chain."""
-
-    @property
-    def end(self) -> int:
-        """Number of draws, tuning included."""
-
-    def rows(self) -> Iterator[tuple[Values, list[dict[str, Any]]]]:
-        """Each draw, and its statistics."""
-
-    def state(self) -> bytes:
-        """The state after the last of them."""
-
-
-@runtime_checkable
-class Attachable(Protocol):
-    """The attribute ``journal`` that a callback of PyMC has if draws are to be written as they come."""
-
-    def attach(self, step: Any) -> RecordedStep:
-        """Wrap the step method of all chains."""
-
-
 class RecordedStep:
-    """Wraps the step method of a run.
+    """Wraps the step method of a run."""
 
-    Parameters
-    ----------
-    replays : mapping from tuples of int
-        Recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain.
-    seconds : float
-        Between two states.
-    """
+    # `replays`: recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain. `seconds`: between
+    # two states.
 
-    def __init__(self, step: Any, replays: Mapping[tuple[int, ...], Replay], seconds: float) -> None:
+    def __init__(self, step: Any, replays: Mapping[tuple[int, ...], KeptDraws], seconds: float) -> None:
         self.inner = step
         self.replays = dict(replays)
         self.seconds = seconds
         self._size = 0  # bytes of a draw
-        self._replay: Replay | None = None
+        self._replay: KeptDraws | None = None
         self._rows: Iterator[tuple[Values, list[dict[str, Any]]]] = iter(())
 
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
@@ -266,7 +239,7 @@ class RecordedStep:
             known = next(self._rows, None)
             if known is not None:
                 self._done += 1
-                return self._with_values(point, known[0]), known[1]
+                return point.copy() | known[0], known[1]  # PyMC records by position: the order of the names stays
             self._go_on(self._replay)
         new, stats = self.inner.step(point)
         self._done += 1
@@ -280,18 +253,12 @@ class RecordedStep:
         self._bytes, self._time = 0, time.monotonic()
         return new, kept
 
-    @staticmethod
-    def _with_values(point: PointType, values: Values) -> PointType:
-        new = point.copy()  # PyMC records by position: the order of the names stays
-        new.update(values)
-        return new
-
     def _due(self) -> bool:
         """Whether a state is due. One is at the end of the tuning, so that no record has draws of both phases."""
         at_an_end = self._done in (self._tune, self._total)
         return at_an_end or self._bytes >= _BYTES or time.monotonic() - self._time >= self.seconds
 
-    def _go_on(self, replay: Replay) -> None:
+    def _go_on(self, replay: KeptDraws) -> None:
         restore_state(self.inner, replay.state())
         # The state written at the end of the tuning is from before PyMC called `stop_tuning`.
         if self._stopped and replay.end <= self._tune:
@@ -352,13 +319,11 @@ _TOGETHER = "_sample_population"
 def _asking(sampler: Callable[..., Any], together: bool) -> Callable[..., Any]:
     @wraps(sampler)
     def asking(**kwargs: Any) -> Any:
-        journal = getattr(kwargs.get("callback"), "journal", None)
-        if isinstance(journal, Attachable):
-            if together:
-                raise ValueError(
-                    "draws of step methods that sample all chains together cannot be kept; leave out journal="
-                )
-            kwargs["step"] = journal.attach(kwargs["step"])
+        attach = getattr(getattr(kwargs.get("callback"), "journal", None), "attach", None)
+        if attach is not None and together:
+            raise ValueError("draws of step methods that sample all chains together cannot be kept; leave out journal=")
+        if attach is not None:
+            kwargs["step"] = attach(kwargs["step"])
         return sampler(**kwargs)
 
     setattr(asking, _HOOKED, True)

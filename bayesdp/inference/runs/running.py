@@ -1,8 +1,6 @@
-"""Progress in lines, for logs and pipes, where a bar cannot be drawn.
+"""``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn.
 
-``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn.
-
-Processes of chains that end when they should: with the main process, and with sampling.
+Its processes end when they should: with the main process, and with sampling.
 """
 
 from __future__ import annotations
@@ -45,20 +43,7 @@ def lines_wanted(given: Any) -> bool:
 
 
 class ProgressLines:
-    """A line on standard error now and then.
-
-    Parameters
-    ----------
-    what : str
-        The activity, as the line begins: "sampling".
-    unit : str
-        The noun of what is counted: "draws".
-
-    Examples
-    --------
-    >>> told = ProgressLines("sampling", "draws")
-    >>> told(10, 100)  # too early for a line
-    """
+    """A line on standard error now and then, of an activity ("sampling") and what is counted of it ("draws")."""
 
     def __init__(self, what: str, unit: str) -> None:
         self._what, self._unit = what, unit
@@ -75,14 +60,11 @@ class ProgressLines:
             return
         self._next = passed + min(max(passed / 2, _FIRST), _LONGEST)
         begun, already = self._first
-        line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {_span(passed)} passed"
+        line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {timedelta(seconds=round(passed))} passed"
         if done > already:
-            line += f", about {_span((passed - begun) / (done - already) * (total - done))} left"
+            left = (passed - begun) / (done - already) * (total - done)
+            line += f", about {timedelta(seconds=round(left))} left"
         tell(line)
-
-
-def _span(seconds: float) -> timedelta:
-    return timedelta(seconds=round(seconds))
 
 
 def diagnostics_lines() -> Callable[[str, int, int], None]:
@@ -159,23 +141,18 @@ def sampled(
     stop: StopOnCtrlC,
     journal: DrawJournal | None = None,
 ) -> xr.DataTree:
-    """Call ``pm.sample``; `stop` says afterwards whether Ctrl-C ended it early.
-
-    Parameters
-    ----------
-    args, kwargs
-        As for ``pm.sample``.
-    stop : StopOnCtrlC
-        The context that this is called in.
-    journal : DrawJournal, optional
-        Where draws are written as they come; the sampler must be PyMC's own.
-    """
+    """Call ``pm.sample`` with these arguments; `stop`, in which this is called, says afterwards whether Ctrl-C ended it early."""
+    # `journal`: where draws are written as they come; the sampler must be PyMC's own.
     given = dict(kwargs)
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         if not _has_callback(model, given):
-            return _without_callback(args, given, stop)
+            stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
+            with dispensable_progress():
+                tree: xr.DataTree = pm.sample(*args, **given)
+            stop.no_more_draws()
+            return tree
         given["callback"] = _Callback(stop, model, args, given, journal)
         if journal is not None:
             hook()
@@ -184,7 +161,7 @@ def sampled(
             given["progressbar"] = False
         try:
             with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
-                tree: xr.DataTree = pm.sample(*args, **given)
+                tree = pm.sample(*args, **given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.
             if stop.pressed or stop.given_up:
@@ -194,15 +171,6 @@ def sampled(
             raise KeyboardInterrupt
         stop.no_more_draws()
         return tree
-
-
-def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
-    """Sample with nutpie, which has no callback, and returns the draws made so far at a KeyboardInterrupt by itself."""
-    stop.raise_at_once()
-    with dispensable_progress():
-        tree: xr.DataTree = pm.sample(*args, **given)
-    stop.no_more_draws()
-    return tree
 
 
 class _Callback:
