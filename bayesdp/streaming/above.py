@@ -247,7 +247,7 @@ def check_known(
             )
 
 
-def together_at_most(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Floats]], parts: int) -> int:
+def parts_per_round(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Floats]], parts: int) -> int:
     """How many parts may move at a time so that dividing the noise above among them slows no typical sum down by much.
 
     A sum of variance v moves, given its share of noise of variance s^2 among m parts, with a standard deviation of

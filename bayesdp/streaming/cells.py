@@ -113,7 +113,7 @@ def pooled_quantiles(bins: npt.NDArray[np.uint32], grids: Ints, ranks: Floats, q
             quantiles[q, cell] = a
 
 
-class Kept(NamedTuple):
+class CellSummary(NamedTuple):
     """What one chain keeps of the F cells that can move."""
 
     where: Ints  # their places in the table, leaves by cells; shared by the chains, shape (F,)
@@ -147,10 +147,10 @@ def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
     return 24 + counter * (counts + 1 + bins) + 16 + 4 * batching(draws, batches)[1]
 
 
-def new_kept(where: Ints, draws: int, counts: int, bins: int, batches: int) -> Kept:
+def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -> CellSummary:
     """Nothing yet of the cells at `where`, for a chain of so many draws."""
     cells, counter = len(where), _counter(draws)
-    return Kept(
+    return CellSummary(
         where=where,
         first=np.zeros(cells, dtype=np.int64),
         mean=np.zeros(cells),
@@ -163,7 +163,7 @@ def new_kept(where: Ints, draws: int, counts: int, bins: int, batches: int) -> K
 
 
 @nb.njit(cache=True, nogil=True)
-def take(counts: Ints, draw: int, length: int, kept: Kept) -> None:
+def take(counts: Ints, draw: int, length: int, kept: CellSummary) -> None:
     """Add a draw of the table, leaves by cells, to what is kept."""
     # `counts`, shape (T, C). `draw`: its number, from 0. `length`: of a batch.
     where, first, mean, squares, small = kept.where, kept.first, kept.mean, kept.squares, kept.small
@@ -342,7 +342,7 @@ class Pooled:
     chain_ess: Floats
 
 
-def pooled(chains: Sequence[Kept], draws: Sequence[int], length: int, quantiles: Sequence[float]) -> Pooled:
+def pooled(chains: Sequence[CellSummary], draws: Sequence[int], length: int, quantiles: Sequence[float]) -> Pooled:
     """Put together what chains kept."""
     # `draws`: how many draws each has taken, at least two. `length`: of a batch. `quantiles`: probabilities.
     number = np.array(draws, dtype=np.float64)[:, None]

@@ -25,7 +25,7 @@ from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.memory import available_memory
 from bayesdp.queries import Query
 from bayesdp.streaming import journal as journals
-from bayesdp.streaming.cells import Kept, Recorder, batching, bytes_per_cell, new_kept, occupied, take
+from bayesdp.streaming.cells import CellSummary, Recorder, batching, bytes_per_cell, new_summary, occupied, take
 from bayesdp.streaming.journal import KeptTables, TableWriter, Writer
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls
 
@@ -54,7 +54,7 @@ class Plan:
     cores: int
     thin: int
     counts: int  # the largest count whose probability is kept
-    bins: int  # with `batches`: see `bayesdp.streaming.cells.Kept`
+    bins: int  # with `batches`: see `bayesdp.streaming.cells.CellSummary`
     batches: int
     quantiles: tuple[float, ...]
 
@@ -221,7 +221,7 @@ class OneChain:
         self.done = self.draws = 0
         self.recorders: dict[str, Recorder] = {}
         self.hyper: dict[str, Floats] = {}
-        self.kept: Kept | None = None
+        self.kept: CellSummary | None = None
         self.groups: tuple[Ints, Ints]
         self.ends: npt.NDArray[np.bool_]
         self.missed: tuple[str, ...] = ()
@@ -325,12 +325,12 @@ class OneChain:
                 place[:draws] = drawn[name]
         return hyper
 
-    def _make_room(self, hyper: dict[str, Floats]) -> Kept:
+    def _make_room(self, hyper: dict[str, Floats]) -> CellSummary:
         """For what is kept of the draws, nothing yet."""
         plan = self.plan
         self.recorders = {name: Recorder(query, self.structure, plan.draws) for name, query in self.queries.items()}
         self.hyper = {name: np.empty((plan.draws, *np.shape(hyper[name]))) for name in self.prior.names}
-        return new_kept(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
+        return new_summary(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
 
     def _set(self, chain: AnyChain, hyper: dict[str, Floats]) -> None:
         chain.set_cells(*self.prior.weights(self.structure, hyper))

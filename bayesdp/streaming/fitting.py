@@ -100,6 +100,16 @@ def generator_from(seed: Any) -> np.random.Generator:
     return generator_of(seed)
 
 
+def said_of_run(seed: Any, formula: str) -> dict[str, str]:
+    """What a result says of its run."""
+    return {
+        "bayesdp_version": bayesdp.__version__,
+        "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
+        "prior": formula,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A run whose arguments are all valid."""
@@ -110,17 +120,6 @@ class Run:
     prior: CellPrior
     plan: Plan
     queries: dict[str, Query]
-
-    def attributes(self, seed: Any) -> dict[str, str]:
-        """What is said of it in the result and with plausible tables."""
-        return {
-            "bayesdp_version": bayesdp.__version__,
-            "numpy_version": np.__version__,
-            "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
-            "prior": self.prior.formula,
-            "release": repr(self.release),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
 
     def described(self, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
         """What makes the draws what they are, for a journal."""
@@ -144,25 +143,17 @@ class Run:
     ) -> xr.DataTree:
         """Run the chains; the result."""
         tables = writer if writer is None or journal is None else KeptTables(journal, writer)
-        try:
-            where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
-            shared = self.target, self.structure, self.prior, self.plan, self.queries, where
-            chains = [
-                OneChain(i, *shared, rng, tables, None if journal is None else Writer(journal, i))
-                for i, rng in enumerate(generator.spawn(self.plan.chains))
-            ]
-            early = run_all(chains, self.plan.cores, told)
-        except BaseException:
-            if writer is not None:
-                writer.abandon()
-            raise
+        where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
+        shared = self.target, self.structure, self.prior, self.plan, self.queries, where
+        chains = [
+            OneChain(i, *shared, rng, tables, None if journal is None else Writer(journal, i))
+            for i, rng in enumerate(generator.spawn(self.plan.chains))
+        ]
+        early = run_all(chains, self.plan.cores, told)
         with deferred():
             tree = self._tree(longest_together(chains), attributes)
         note_run(tree, resumed=0 if journal is None else journal.resumed, interrupted=early)
-        if early:
-            if writer is not None:
-                writer.abandon()
-        elif writer is not None:
+        if writer is not None and not early:
             with carried(tree):
                 if isinstance(tables, KeptTables):
                     tables.give(self.structure.free.shape)
@@ -175,7 +166,7 @@ class Run:
         diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
         del found
         tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
-        tree.attrs.update({name: own for name, own in attributes.items() if name != "release"})
+        tree.attrs.update(attributes)
         tree.attrs["sampler"] = json.dumps(self.plan.of_sampler)
         compress_draws(tree)
         add_releases_to(tree, [self.release], "")
@@ -379,7 +370,7 @@ def fit_hierarchy(
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)
-    attributes = run.attributes(random_seed)
+    attributes = {"numpy_version": np.__version__, **said_of_run(random_seed, prior.formula)}
     number = 0
     if tables_path is not None:
         number = min(positive_integer(tables, "tables"), plan.chains * plan.draws)
@@ -389,8 +380,9 @@ def fit_hierarchy(
         if kept is not None:
             kept.begin(run.described(None if random_seed is None else generator, number))
             generator = np.random.default_rng(kept.entropy) if random_seed is None else generator
-        writer = None
-        if tables_path is not None:
-            chosen = thinned(number, plan.chains, plan.draws)
-            writer = TableWriter(tables_path, structure, chosen, attributes, overwrite=overwrite)
-        return tell_verdict(run.sampled(generator, writer, told, attributes, kept), quiet=quiet)
+        if tables_path is None:
+            return tell_verdict(run.sampled(generator, None, told, attributes, kept), quiet=quiet)
+        chosen = thinned(number, plan.chains, plan.draws)
+        about = {**attributes, "release": repr(release)}
+        with closing(TableWriter(tables_path, structure, chosen, about, overwrite=overwrite)) as writer:
+            return tell_verdict(run.sampled(generator, writer, told, attributes, kept), quiet=quiet)

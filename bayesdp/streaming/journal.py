@@ -35,7 +35,7 @@ from bayesdp.hierarchies.tree import Tree
 from bayesdp.inference.runs.fingerprint import difference
 from bayesdp.inference.runs.journal import locked
 from bayesdp.storage.atomic import check_output, naming, replacing, sibling, write_text
-from bayesdp.streaming.cells import Kept
+from bayesdp.streaming.cells import CellSummary
 
 type Arrays = Mapping[str, npt.NDArray[Any]]
 type Floats = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ SECONDS = 60.0
 """Between two states of a chain; more where writing one takes more than a thirtieth of it."""
 
 _SHARE = 30.0
-_VERSION = 2
+_FORM = 2
 _HEAD = "run.json"
 _LARGEST = 2**53
 """Counts are smaller, and histograms are not shifted by more than its logarithm."""
@@ -76,7 +76,7 @@ class RunJournal:
         self._lock: BinaryIO = locked(self.path / "lock")
         self._failed = threading.Event()
         self.saved: dict[str, Any] | None = None
-        self.resumed, self.entropy = 0, secrets.randbits(128)
+        self.resumed, self.entropy, self._form = 0, secrets.randbits(128), _FORM
         try:
             for unfinished in self.path.glob(".*.tmp"):  # of a process that was killed
                 unfinished.unlink()
@@ -100,24 +100,25 @@ class RunJournal:
             _text.expect(told, dict, "it", {"version", "run", "entropy", "resumed"})
             self.saved = _text.expect(told["run"], dict, "the run")
             self.resumed, self.entropy = int(told["resumed"]) + 1, int(told["entropy"])
-            if told["version"] != _VERSION:
-                raise ValueError(f"it was written in the form {told['version']!r}")
-            if self.entropy < 0:
-                raise ValueError("a seed must not be negative")
+            require(self.entropy >= 0, "a seed must not be negative")
+            self._form = told["version"]
 
     def begin(self, run: Mapping[str, Any]) -> None:
         """Note which run it is, by its `fingerprint`; an error if it is not the one whose states are there."""
-        differs = "" if self.saved is None else difference(self.saved, run)
-        if self.saved is not None and differs:
+        saved = run if self.saved is None else self.saved
+        differs = difference(saved, run) or (
+            "" if self._form == _FORM else f"it was written in the form {self._form!r}"
+        )
+        if differs:
             remedy = "Go on with the arguments of then, or remove the folder"
             lengths = {name: run[name] for name in ("draws", "tune") if name in run}
-            if not difference(self.saved | lengths, run):
+            if self._form == _FORM and not difference({**saved, **lengths}, run):
                 remedy = (
                     "A run cannot be made longer or shorter, since what is kept of its cells is cut into batches by the number of "
                     "draws: go on with the numbers of then, or begin anew with these in another folder"
                 )
             raise ValueError(f"{str(self.path)!r} is of another run: {differs}. {remedy}")
-        told = {"version": _VERSION, "run": run, "entropy": str(self.entropy), "resumed": self.resumed}
+        told = {"version": _FORM, "run": run, "entropy": str(self.entropy), "resumed": self.resumed}
         write_text(self.path / _HEAD, json.dumps(told, indent=1), overwrite=True)
 
     def read(self, name: str) -> dict[str, npt.NDArray[Any]] | None:
@@ -227,11 +228,9 @@ def check_like(found: Arrays, live: Arrays) -> None:
     require(set(found) == set(live), f"it has {sorted(found)}, not {sorted(live)}")
     for name, own in live.items():
         array = found[name]
-        same = (array.shape, array.dtype) == (np.shape(own), np.asarray(own).dtype)
-        require(
-            same,
-            f"{name} is of shape {array.shape} and type {array.dtype}, not {np.shape(own)}, {np.asarray(own).dtype}",
-        )
+        shape, dtype = np.shape(own), np.asarray(own).dtype
+        same = (array.shape, array.dtype) == (shape, dtype)
+        require(same, f"{name} is of shape {array.shape} and type {array.dtype}, not {shape}, {dtype}")
         require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} is not finite")
 
 
@@ -267,13 +266,13 @@ def check_hyper(hyper: Arrays, prior: CellPrior, structure: Structure, counts: I
     check_like(found, live)
     for name, own in hyper.items():
         require(not name.endswith("variance") or (own > 0.0).all(), f"{name} is not positive")
-    theta, alpha = prior.weights(structure, dict(hyper))
-    require(
-        not np.isnan(theta).any() and np.isfinite(alpha).all() and (alpha > 0.0).all(), "hyperparameters are impossible"
-    )
+    with np.errstate(all="ignore"):
+        theta, alpha = prior.weights(structure, dict(hyper))
+    require(not np.isnan(theta).any(), "log weights are no numbers")
+    require((np.isfinite(alpha) & (alpha > 0.0)).all(), "shapes are impossible")
 
 
-def check_kept(found: Arrays, live: Kept, draws: int) -> None:
+def check_kept(found: Arrays, live: CellSummary, draws: int) -> None:
     """Check what is kept of the cells after so many draws against what would be kept of none; without `where`."""
     check_like(found, {name: own for name, own in live._asdict().items() if name != "where"})
     low, shift = found["grids"].T
@@ -399,9 +398,9 @@ class TableWriter:
                 self._file.close()
                 os.replace(self._temporary, temporary)
         finally:
-            self.abandon()
+            self.close()
 
-    def abandon(self) -> None:
+    def close(self) -> None:
         """Remove what was written, if it has not got its name."""
         with suppress(Exception):  # on a full disk closing fails too, and there is nothing to lose
             self._file.close()

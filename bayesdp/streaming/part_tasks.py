@@ -35,7 +35,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming import journal as journals
 from bayesdp.streaming.above import PartTerm, cell_dims, known_sums, own_errors
-from bayesdp.streaming.cells import Kept, Recorder, batching, named_queries, new_kept, occupied, take
+from bayesdp.streaming.cells import CellSummary, Recorder, batching, named_queries, new_summary, occupied, take
 from bayesdp.streaming.chains import OneChain, PartMemory, Plan, check_worker, swept
 from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
 
@@ -59,7 +59,7 @@ class PartState:
     # While tuning, means of tables, the later ones with more weight; 0 before the first phase, shape (T, C).
     typical: Floats
     hyper: dict[str, Floats]  # hyperparameters
-    kept: dict[str, npt.NDArray[Any]]  # the fields of `Kept` without `where`; empty while tuning
+    kept: dict[str, npt.NDArray[Any]]  # the fields of `CellSummary` without `where`; empty while tuning
 
     def packed(self) -> bytes:
         """As compressed bytes."""
@@ -75,13 +75,13 @@ class PartState:
         plain: dict[str, Any] = {name: own for name, own in arrays.items() if ":" not in name}
         return cls(**plain, hyper=journals.group(arrays, "hyper:"), kept=journals.group(arrays, "kept:"))
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: CellSummary) -> None:
         """Take over what is kept of the cells."""
         self.kept = {name: own for name, own in kept._asdict().items() if name != "where"}
 
-    def kept_at(self, where: Ints) -> Kept:
+    def kept_at(self, where: Ints) -> CellSummary:
         """What is kept of the cells."""
-        return Kept(where=where, **self.kept)
+        return CellSummary(where=where, **self.kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +152,10 @@ class PartContext:
         record = () if self.spec.record is None else self.spec.record(self.release.frame)
         return named_queries(record, self.release.frame, self.spec.prior.names)
 
-    def nothing_kept(self) -> Kept:
+    def nothing_kept(self) -> CellSummary:
         """What is kept of the cells before the first draw."""
         plan = self.spec.plan
-        return new_kept(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
+        return new_summary(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
 
     def chain(self, rng: np.random.Generator) -> TreeChain:
         """A chain that no other thread uses."""

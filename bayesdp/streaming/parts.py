@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import cloudpickle
 import numpy as np
 import xarray as xr
 
-import bayesdp
 from bayesdp._validate import positive_integer, shown
 from bayesdp.consistency import PostProcessedWarning
 from bayesdp.frames import Frame
@@ -35,11 +33,11 @@ from bayesdp.streaming.above import (
     check_known,
     coupling_of,
     parts_axis,
-    together_at_most,
+    parts_per_round,
 )
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.chains import check_driver
-from bayesdp.streaming.fitting import chains_of, check_prior, planned
+from bayesdp.streaming.fitting import chains_of, check_prior, planned, said_of_run
 from bayesdp.streaming.journal import RunJournal
 from bayesdp.streaming.part_tasks import PartInfo, PartSpec
 from bayesdp.streaming.parts_driver import Driver, Task, running
@@ -90,7 +88,7 @@ def top_of(top: Any, labels: list[Any]) -> tuple[list[NoisyAbove], list[KnownAbo
     return above(top, labels)
 
 
-def phase_of(phase: int | None, draws: int, *, coupled: bool) -> int:
+def draws_per_round(phase: int | None, draws: int, *, coupled: bool) -> int:
     """Draws of a phase."""
     if phase is None:
         most = _PHASE if coupled else _ALONE
@@ -301,7 +299,7 @@ def fit_parts(
     labels, sources, priors = parts_of(parts, prior)
     plan = planned(draws, tune, chains_of(chains, priors), 1, thin, counts, bins, batches, quantiles)
     noisy, known = top_of(top, labels)
-    size = phase_of(phase, plan.draws, coupled=bool(noisy))
+    size = draws_per_round(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
     positive_integer(save_every, "save_every")
     if record_parts is not None and not callable(record_parts):
@@ -335,7 +333,7 @@ def fit_parts(
             above = 3 * 8 * plan.chains * (plan.draws // size) * answers
             check_driver([own.memory for own in infos], above, alone=client is None)
         errors = [own.errors for own in infos]
-        used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
+        used = parts_per_round(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
         entropy = entropy_of(random_seed)
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
@@ -370,14 +368,8 @@ def fit_parts(
     names = [str(label) for label in labels]
     mixing = mixing_of(noisy, state.tops, [own.fixed for own in infos], names)
     tree = tree_of_parts(state.tops, queries, list(ends), names, results, coupling, mixing, determined)
-    tree.attrs.update(
-        bayesdp_version=bayesdp.__version__,
-        seed="not recorded"
-        if random_seed is None or isinstance(random_seed, np.random.Generator)
-        else str(random_seed),
-        prior=infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part",
-        sampler=json.dumps({**plan.of_sampler, "phase": size, "together": used}),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
+    sampler = json.dumps({**plan.of_sampler, "phase": size, "together": used})
+    tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler)
     compress_draws(tree)
     return tell_verdict(tree, quiet=quiet)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,42 +61,29 @@ class Task:
     arguments: tuple[Any, ...] = ()
 
 
-class Runner(Protocol):
-    """Runs tasks that do not wait for each other."""
+class Runner:
+    """Runs tasks that do not wait for each other: in this process, one after the other."""
+
+    def __init__(self, specs: list[bytes], labels: list[Any]) -> None:
+        self._specs, self._labels = specs, labels  # packed parts, and what they are called
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """The results, in the order of the tasks."""
+        return [self._checked(run_packed(self._specs[own.part], own.function, *own.arguments), own) for own in tasks]
+
+    def _checked(self, result: Any, task: Task) -> Any:
+        if isinstance(result, Failed):
+            result.error.add_note(f"This is about the part {printable(str(self._labels[task.part]))!r}.")
+            raise result.error
+        return result
 
 
-def _checked(result: Any, label: object) -> Any:
-    if isinstance(result, Failed):
-        result.error.add_note(f"This is about the part {printable(str(label))!r}.")
-        raise result.error
-    return result
+class OnDask(Runner):
+    """On a Dask cluster, to which each part is sent once, and anew if the workers that had it have died."""
 
-
-@dataclass(frozen=True, eq=False)
-class Serially:
-    """In this process, one task after the other."""
-
-    specs: list[bytes]  # packed parts
-    labels: list[Any]  # what they are called
-
-    def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """The results, in the order of the tasks."""
-        return [
-            _checked(run_packed(self.specs[own.part], own.function, *own.arguments), self.labels[own.part])
-            for own in tasks
-        ]
-
-
-class OnDask:
-    """On a Dask cluster."""
-
-    # `specs`: packed parts: each is sent once, and anew if the workers that had it have died.
-
-    def __init__(self, client: Any, specs: list[bytes], labels: list[Any]) -> None:
-        self._client, self._specs, self._labels = client, specs, labels
+    def __init__(self, specs: list[bytes], labels: list[Any], client: Any) -> None:
+        super().__init__(specs, labels)
+        self._client = client
         self._sent: dict[int, Any] = {}
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
@@ -120,7 +107,7 @@ class OnDask:
                     future.release()
             left = [i for i in left if i not in results]
             if not left:
-                return [_checked(results[i], self._labels[own.part]) for i, own in enumerate(tasks)]
+                return [self._checked(results[i], own) for i, own in enumerate(tasks)]
         label = printable(str(self._labels[tasks[left[0]].part]))
         raise RuntimeError(
             f"the cluster lost the work for the part {label!r} {_TRIES} times: its workers die (of memory, perhaps)"
@@ -149,19 +136,19 @@ class OnDask:
 @contextmanager
 def running(client: Any, specs: list[bytes], labels: list[Any]) -> Iterator[Runner]:
     """The runner, with a client of its own where an address is given."""
-    # `client`: None runs everything in this process. `specs`, `labels`: see `Serially`.
+    # `client`: None runs everything in this process.
     if client is None:
-        yield Serially(specs, labels)
+        yield Runner(specs, labels)
         return
     try:
         import distributed
     except ImportError as error:
         raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
     if not isinstance(client, str):
-        yield OnDask(client, specs, labels)
+        yield OnDask(specs, labels, client)
         return
     with distributed.Client(client) as own:
-        yield OnDask(own, specs, labels)
+        yield OnDask(specs, labels, own)
 
 
 _START, _TASK, _DRIVER = range(3)

@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_nothing_and_is_told_at_the_end(tmp_path, monkeypatch
 def test_what_is_abandoned_leaves_nothing(tmp_path):
     writer = _writer(tmp_path / "t.parquet")
     _add_all(writer, _tables(np.random.default_rng(1)))
-    writer.abandon()
+    writer.close()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -34,70 +34,24 @@ try:
 except ImportError:  # Windows: two runs that write to one journal are not noticed there
     fcntl = None  # type: ignore[assignment]
 
+type Array = npt.NDArray[Any]
+type Values = dict[str, Array]
+type Layout = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
+"""Type and shape of every value variable."""
+
+_WHAT = "a record of draws"
+_log = logging.getLogger(__name__)
+
+_MOST = 2**28
+"""Longest content of a record, in bytes, beside 64 times a draw: the state of a full mass matrix, say."""
+
 MAGIC = b"bayesdp-draws-1\n"
 _RUN, RESUMED, DRAWS = b"RUN ", b"GOON", b"DRAW"
 """Tags of records: what the run is, that it went on, and some draws of a chain."""
 
 
-class JournalFile:
-    """An open journal, new or old, which no other process may write to meanwhile."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO = locked(path)
-        self._end = 0
-        self._synced = time.monotonic()
-
-    @property
-    def descriptor(self) -> int:
-        """Number of the open file."""
-        return self._file.fileno()
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing can be written any more."""
-        return self._file.closed
-
-    def read(self, most: int) -> tuple[dict[str, Any] | None, Scanned]:
-        """What the run is, and the records of at most `most` bytes each; None for a file without even a beginning."""
-        return _read(self._file, self.path, most)
-
-    def start(self, run: dict[str, Any], entropy: int) -> None:
-        """Empty the file, and write the beginning, on disk at once: what the run is, and its seed, where it was given none."""
-        self.cut(0)
-        self.append(MAGIC + record_bytes(_RUN, 0, 0, 0, pack({"run": run, "entropy": entropy}, [])))
-        os.fsync(self.descriptor)
-
-    def cut(self, end: int) -> None:
-        """Take away what follows a position."""
-        self._file.truncate(end)
-        self._end = end
-
-    def append(self, content: bytes) -> None:
-        """Write at the end; what was written of a record that could not be finished is taken away again."""
-        view = memoryview(content)
-        self._file.seek(self._end)
-        try:
-            while view:
-                view = view[self._file.write(view) :]
-        except BaseException:
-            self._file.truncate(self._end)
-            raise
-        self._end += len(content)
-
-    def sync_after(self, seconds: float) -> None:
-        """Have the system put the file on disk, if it did not within the last seconds."""
-        if time.monotonic() - self._synced >= seconds:
-            os.fsync(self.descriptor)
-            self._synced = time.monotonic()
-
-    def close(self) -> None:
-        """Close the file, which gives up the lock."""
-        self._file.close()
-
-
 def locked(path: Path) -> BinaryIO:
-    """Open a file, new or old, for this process alone; errors as of `JournalFile`."""
+    """Open a file, new or old, for this process alone."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist; create it first")
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b", buffering=0)
@@ -181,14 +135,6 @@ def _read(file: BinaryIO, path: Path, most: int, limit: int | None = None) -> tu
     if not isinstance(entropy, int) or entropy < 0 or not isinstance(plain.get("run"), dict):
         raise _DamagedError(path)
     return plain, found
-
-
-type Array = npt.NDArray[Any]
-type Values = dict[str, Array]
-type Layout = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
-"""Type and shape of every value variable."""
-
-_WHAT = "a record of draws"
 
 
 @dataclass(frozen=True)
@@ -329,12 +275,6 @@ def point_bytes(layout: Layout) -> int:
     return sum(dtype.itemsize * prod(shape) for dtype, shape in layout.values())
 
 
-_log = logging.getLogger(__name__)
-
-_MOST = 2**28
-"""Longest content of a record, in bytes, beside 64 times a draw: the state of a full mass matrix, say."""
-
-
 class DrawJournal:
     """The draws of one run, and the states of its step methods, in a file.
 
@@ -361,7 +301,8 @@ class DrawJournal:
         self._points: list[list[Any]] = [[] for _ in range(self._chains)]
         self._stats: list[list[Any]] = [[] for _ in range(self._chains)]
         self._attached = False
-        self._file = JournalFile(self.path)
+        self._file: BinaryIO = locked(self.path)
+        self._end, self._synced = 0, time.monotonic()
         try:
             self._begin(resume)
         except BaseException as error:
@@ -390,7 +331,7 @@ class DrawJournal:
         return self._chains * (self._draws + self._tune)
 
     def _begin(self, resume: bool) -> None:
-        head, found = self._file.read(self._most)
+        head, found = _read(self._file, self.path, self._most)
         if head is None or not any(record.tag == DRAWS for record in found.records):
             self._start()
             return
@@ -410,15 +351,35 @@ class DrawJournal:
         self._take(found.records)
         if found.trouble:
             _log.warning("%s: %s; what is before it is used", self.path, found.trouble)
-        self._file.cut(found.end)
+        self._cut(found.end)
         self.resumed = 1 + sum(record.tag == RESUMED for record in found.records)
-        self._file.append(record_bytes(RESUMED, 0, 0, 0, b""))
+        self._append(record_bytes(RESUMED, 0, 0, 0, b""))
 
     def _start(self) -> None:
+        """Empty the file, and write the beginning, on disk at once."""
         entropy = secrets.randbits(128)
         if self.seed is None:
             self.seed = entropy  # recorded, so that chains which have not begun can begin as they would have
-        self._file.start(self._run, entropy)
+        self._cut(0)
+        self._append(MAGIC + record_bytes(_RUN, 0, 0, 0, pack({"run": self._run, "entropy": entropy}, [])))
+        os.fsync(self._file.fileno())
+
+    def _cut(self, end: int) -> None:
+        """Take away what follows a position."""
+        self._file.truncate(end)
+        self._end = end
+
+    def _append(self, content: bytes) -> None:
+        """Write at the end; what was written of a record that could not be finished is taken away again."""
+        view = memoryview(content)
+        self._file.seek(self._end)
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+        except BaseException:
+            self._file.truncate(self._end)
+            raise
+        self._end += len(content)
 
     def _take(self, records: list[Record]) -> None:
         """Take the records of each chain that follow one another; a chain ends where one is damaged."""
@@ -447,7 +408,7 @@ class DrawJournal:
             self._ends[chain] = record.last
 
     def _kept(self, records: list[Record]) -> KeptDraws:
-        return KeptDraws(self.path, self._file.descriptor, os.getpid(), tuple(records), self._tune, self._layout)
+        return KeptDraws(self.path, self._file.fileno(), os.getpid(), tuple(records), self._tune, self._layout)
 
     def attach(self, step: Any) -> RecordedStep:
         """Wrap the step method that PyMC has made; it gives the draws that are there, and then goes on."""
@@ -482,9 +443,11 @@ class DrawJournal:
             points.clear()
             stats.clear()
             try:
-                self._file.append(record_bytes(DRAWS, chain, first, last, content))
+                self._append(record_bytes(DRAWS, chain, first, last, content))
                 self._ends[chain] = last
-                self._file.sync_after(recorded.SECONDS)
+                if time.monotonic() - self._synced >= recorded.SECONDS:
+                    os.fsync(self._file.fileno())
+                    self._synced = time.monotonic()
             except OSError as error:
                 _log.warning(
                     "%s: %s. Sampling goes on; draws from here on are not kept while sampling",

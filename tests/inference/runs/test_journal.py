@@ -391,7 +391,7 @@ def test_a_full_disk_ends_the_file_and_not_the_run(small, path, monkeypatch, cap
     whole = DrawJournal.attach
 
     def attach(self, step):
-        self._file._file = FullDisk(self._file._file, 20_000)
+        self._file = FullDisk(self._file, 20_000)
         return whole(self, step)
 
     monkeypatch.setattr(DrawJournal, "attach", attach)

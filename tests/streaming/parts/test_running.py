@@ -202,7 +202,7 @@ def test_a_worker_that_dies_while_it_is_sent_a_part_costs_no_run(cut):
     client = Client()
     parts, _ = cut
     spec = driver.part_tasks.PartSpec(parts["S"], PRIOR, None, (), (), None, None, None)
-    runner = driver.OnDask(client, [cloudpickle.dumps(spec)], ["S"])
+    runner = driver.OnDask([cloudpickle.dumps(spec)], ["S"], client)
     [found] = runner.run([driver.Task(0, driver.part_tasks.unseen)])
     assert found.shape[0] == 3
     assert client.left["sent"] < 0
