@@ -300,8 +300,9 @@ class OneChain:
         chosen = ("donor_start", "donor_cell", "visits")  # while tuning, by the table
         journals.check_like({**state, **{name: live[name] for name in chosen if name in live}}, live)
         journals.require(state["generator"].any(), "its generator stands still")
-        counts = structure.leaves_by_cells(state["counts"]) if isinstance(chain, LineTree) else state["counts"]
-        journals.check_counts(np.asarray(counts, dtype=np.int64), self.target.fiber, structure)
+        flat = isinstance(chain, LineTree)
+        counts = np.asarray(structure.leaves_by_cells(state["counts"]) if flat else state["counts"], dtype=np.int64)
+        journals.check_counts(counts, self.target.fiber, structure)
         if isinstance(chain, TreeChain):
             journals.check_donors(state, structure)
             same = all(np.array_equal(state[name], live[name]) for name in ("mix", "group_start", "group_cell"))
