@@ -9,7 +9,7 @@ from typing import Any
 
 import pymc as pm
 
-from bayesdp.inference.runs.plan import planned
+from bayesdp.inference.runs.fingerprint import planned
 
 _REMEDY = (
     "Record less: fewer `draws`, each after more moves (`fiber_gibbs={'sweeps': 8}` for the counts, in place of thinning); "

@@ -1,30 +1,179 @@
-"""Posteriors of tables whose draws do not fit in memory."""
+"""Posteriors of tables whose draws do not fit in memory: `bdp.fit_hierarchy`, its arguments, its run, and its result."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from bayesdp._validate import positive_integer, shown
+import bayesdp
+from bayesdp._interrupts import deferred
+from bayesdp._validate import generator_of, positive_integer, probability, shown
 from bayesdp.consistency import warn_of_law
+from bayesdp.fibers import Target
+from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import structure_of
+from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.hierarchies.tree import NoStructure
-from bayesdp.inference.runs.progress import ProgressLines
-from bayesdp.inference.sampling import tell_verdict
+from bayesdp.inference.annotating import add_group_labels, add_releases_to
+from bayesdp.inference.carrying import carried, note_run
+from bayesdp.inference.keeping import tell_verdict
+from bayesdp.inference.runs.fingerprint import fingerprint
+from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.arguments import chains_of, check_prior, generator_from, planned
-from bayesdp.streaming.journal import RunJournal
-from bayesdp.streaming.line_tree import is_perturbed, perturbed_target
-from bayesdp.streaming.plausible import TableWriter, thinned
-from bayesdp.streaming.recording import named_queries
-from bayesdp.streaming.run import Run
+from bayesdp.storage import compress_draws
+from bayesdp.storage.atomic import check_output
+from bayesdp.streaming.cells import named_queries
+from bayesdp.streaming.chains import FEWEST, Budget, OneChain, Plan, longest_together, numbers_a_draw, run_all
+from bayesdp.streaming.journal import KeptTables, RunJournal, TableWriter, Writer, thinned
+from bayesdp.streaming.perturbed import is_perturbed, perturbed_target
+from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
+
+_TUNE = 200
+"""Fewest sweeps of the tuning by default.
+
+From starts near the linear estimate, at the ends of their groups, the table needs about 10 (20 tracts of 252 cells with the
+published variances: after 8 sweeps the means over ten chains of its residuals, its prior, its zeros and its squares are within half
+a standard deviation of what they are later on). Large trees and hyperparameters take longer.
+"""
+
+
+def planned(
+    draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
+    quantiles: Iterable[float],
+) -> Plan:  # fmt: skip
+    """The numbers of a run, checked."""
+    if positive_integer(draws, "draws") < FEWEST:
+        raise ValueError(f"draws must be at least {FEWEST}, below which nothing can be diagnosed, got {draws}")
+    for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
+        if positive_integer(value, name) < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    shares: Any = quantiles
+    if isinstance(shares, str) or not isinstance(shares, Iterable):
+        raise TypeError(f"quantiles must be probabilities, got {shares!r}")
+    processors = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+    return Plan(
+        draws=draws,
+        tune=max(draws // 5, _TUNE) if tune is None else positive_integer(tune, "tune"),
+        chains=positive_integer(chains, "chains"),
+        cores=min(chains, processors or 1) if cores is None else positive_integer(cores, "cores"),
+        thin=positive_integer(thin, "thin"),
+        counts=positive_integer(counts, "counts"),
+        bins=bins,
+        batches=batches,
+        quantiles=tuple(probability(own, "quantiles") for own in shares),
+    )
+
+
+def chains_of(chains: int | None, priors: Iterable[CellPrior]) -> int:
+    """How many chains: by default four where several modes are possible, of which two chains may find the same one, and else two."""
+    if chains is not None:
+        return chains
+    return 4 if any(map(several_modes, priors)) else 2
+
+
+def check_prior(prior: Any) -> None:
+    """Refuse what is no prior of the cells of a hierarchy."""
+    lacking = [
+        name for name in ("family", "names", "start", "update", "weights", "formula") if not hasattr(prior, name)
+    ]
+    if lacking:
+        raise TypeError(
+            "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
+            f"got {prior!r}"
+        )
+
+
+def generator_from(seed: Any) -> np.random.Generator:
+    """A generator from a seed, a sequence of seeds or a generator."""
+    if isinstance(seed, (list, tuple, np.ndarray)):
+        return np.random.default_rng(seed)
+    return generator_of(seed)
+
+
+def said_of_run(seed: Any, formula: str) -> dict[str, str]:
+    """What a result says of its run."""
+    return {
+        "bayesdp_version": bayesdp.__version__,
+        "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
+        "prior": formula,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run whose arguments are all valid."""
+
+    release: Release
+    target: Target
+    structure: Structure
+    prior: CellPrior
+    plan: Plan
+    queries: dict[str, Query]
+
+    def described(self, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
+        """What makes the draws what they are, for a journal."""
+        return fingerprint(
+            release=self.release,
+            prior=self.prior,
+            leaves=self.structure.frame.dims[self.structure.axis],
+            record=self.queries,
+            tables=tables,
+            seed=generator,
+            **self.plan.of_draws,
+        )
+
+    def sampled(
+        self,
+        generator: np.random.Generator,
+        writer: TableWriter | None,
+        told: Any,
+        attributes: dict[str, str],
+        journal: RunJournal | None = None,
+    ) -> xr.DataTree:
+        """Run the chains; the result."""
+        tables = writer if writer is None or journal is None else KeptTables(journal, writer)
+        where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
+        shared = self.target, self.structure, self.prior, self.plan, self.queries, where
+        chains = [
+            OneChain(i, *shared, rng, tables, None if journal is None else Writer(journal, i))
+            for i, rng in enumerate(generator.spawn(self.plan.chains))
+        ]
+        early = run_all(chains, self.plan.cores, told)
+        with deferred():
+            tree = self._tree(longest_together(chains), attributes)
+        note_run(tree, resumed=0 if journal is None else journal.resumed, interrupted=early)
+        if writer is not None and not early:
+            with carried(tree):
+                if isinstance(tables, KeptTables):
+                    tables.give(self.structure.free.shape)
+                writer.finish()
+        return tree
+
+    def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
+        posterior = posterior_of(chains, self.structure, self.release.frame)
+        cells, found = cells_of(chains, self.structure, self.plan)
+        diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
+        del found
+        tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
+        tree.attrs.update(attributes)
+        tree.attrs["sampler"] = json.dumps(self.plan.of_sampler)
+        compress_draws(tree)
+        add_releases_to(tree, [self.release], "")
+        tree["fiber"] = xr.DataTree(limits_of(self.target, self.release, self.structure))
+        add_group_labels(tree, self.release.frame)
+        return tree
+
 
 _RESERVED = ("chain", "count", "draw", "share", "table", "value")
 """Names of dimensions and columns of the result."""
@@ -217,28 +366,23 @@ def fit_hierarchy(
     warn_of_law(release.law_check)
     run = Run(release, target, structure, prior, plan, queries)
     if memory_check:
-        run.budget.check(plan)
+        Budget.of(structure, plan, numbers_a_draw(structure, prior, queries)).check(plan)
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)
-    attributes = run.attributes(random_seed)
-    writer = None
+    attributes = {"numpy_version": np.__version__, **said_of_run(random_seed, prior.formula)}
+    number = 0
     if tables_path is not None:
         number = min(positive_integer(tables, "tables"), plan.chains * plan.draws)
-        writer = TableWriter(
-            tables_path, structure, thinned(number, plan.chains, plan.draws), attributes, overwrite=overwrite
-        )
+        check_output(tables_path, overwrite=overwrite)
     told = ProgressLines("sampling", "sweeps") if progressbar and not quiet else None
-    if journal is None:
-        return tell_verdict(run.sampled(generator, writer, told, attributes), quiet=quiet)
-    try:
-        kept = RunJournal(journal, run.described(None if random_seed is None else generator, writer), resume=resume)
-    except BaseException:
-        if writer is not None:
-            writer.abandon()
-        raise
-    try:
-        own = np.random.default_rng(kept.entropy) if random_seed is None else generator
-        return tell_verdict(run.sampled(own, writer, told, attributes, kept), quiet=quiet)
-    finally:
-        kept.close()
+    with nullcontext() if journal is None else closing(RunJournal(journal, resume=resume)) as kept:
+        if kept is not None:
+            kept.begin(run.described(None if random_seed is None else generator, number))
+            generator = np.random.default_rng(kept.entropy) if random_seed is None else generator
+        if tables_path is None:
+            return tell_verdict(run.sampled(generator, None, told, attributes, kept), quiet=quiet)
+        chosen = thinned(number, plan.chains, plan.draws)
+        about = {**attributes, "release": repr(release)}
+        with closing(TableWriter(tables_path, structure, chosen, about, overwrite=overwrite)) as writer:
+            return tell_verdict(run.sampled(generator, writer, told, attributes, kept), quiet=quiet)

@@ -1,35 +1,47 @@
-"""The result of a run as a tree of data sets."""
+"""The result of a run as a tree of data sets: draws, cells and diagnostics of one, and what is put together of all parts.
+
+Of these, whether their sums moved enough, which noisy answers above the parts tie to each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
-from bayesdp._interrupts import give_back
+from bayesdp._chains import chain_statistics
+from bayesdp._heap import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
 from bayesdp.hierarchies.structure import Structure
-from bayesdp.inference.diagnostics import Worst, cell_limits, diagnosed_variable, not_diagnosed, verdict_of, with_modes
+from bayesdp.inference.diagnostics import (
+    Worst,
+    cell_limits,
+    diagnosed_variable,
+    not_diagnosed,
+    rhat_limits,
+    verdict_of,
+    with_modes,
+)
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.budget import Plan
-from bayesdp.streaming.cells import batching
-from bayesdp.streaming.one_chain import OneChain
-from bayesdp.streaming.pooling import Pooled, pooled
+from bayesdp.streaming.above import SUMS, NoisyAbove
+from bayesdp.streaming.cells import Pooled, batching, pooled
+from bayesdp.streaming.chains import OneChain, Plan
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
+type Arrays = dict[str, npt.NDArray[Any]]
 
 _NAMED = 5
-"""Precise queries that the message names at most."""
+"""Queries that a message names at most."""
 
 _MEANING = {
     "mean": "mean of the draws of all chains",
@@ -50,13 +62,7 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame)
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
     arrays: dict[str, Any] = {}
     for name, query in chains[0].queries.items():
-        alone = len(query.parts) == 1 and query.dims != ("answer",)
-        dims = query.dims if alone else (f"{name}_answer",)
-        labels = query.coords if alone else {dims[0]: query.names}
-        if any(dim in coords and list(coords[dim]) != list(own) for dim, own in labels.items()):
-            dims, labels = (f"{name}_answer",), {f"{name}_answer": query.names}
-        coords |= {dim: list(own) for dim, own in labels.items()}
-        shape = query.shape if len(dims) == len(query.shape) else (query.rows,)
+        dims, shape = _placed(name, query, coords)
         # Taken out of the chains one by one: never are all answers in memory twice.
         answers = np.stack([chain.recorders.pop(name).answers[:draws].reshape(draws, *shape) for chain in chains])
         arrays[name] = (("chain", "draw", *dims), answers, _described(query, frame))
@@ -66,6 +72,16 @@ def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame)
         coords |= {dim: own for dim, own in labels.items() if dim not in coords}
         arrays[name] = (("chain", "draw", *dims), values)
     return xr.Dataset(arrays, coords=coords)
+
+
+def _placed(name: str, query: Query, coords: dict[str, Any]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The dimensions of the answers of a query, and their lengths; its labels go to `coords`, where they do not contradict it."""
+    alone = len(query.parts) == 1 and query.dims != ("answer",)
+    labels = {dim: list(own) for dim, own in query.coords.items()} if alone else {}
+    if not alone or any(dim in coords and list(coords[dim]) != own for dim, own in labels.items()):
+        labels = {f"{name}_answer": list(query.names)}
+    coords |= labels
+    return tuple(labels), tuple(map(len, labels.values()))
 
 
 def _described(query: Query, frame: Frame) -> dict[str, str]:
@@ -211,19 +227,10 @@ def diagnostics_of(
     """
     number, draws = len(chains), posterior.sizes["draw"]
     shortest = min(chain.draws for chain in chains)
-    free = {
-        str(name): ~(own == own.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
-        for name, own in posterior.data_vars.items()
-    }
+    free = _moving(posterior)
     moved = (found.chain_sd > 0.0).any(axis=0) | (np.ptp(found.chain_mean, axis=0) > 0.0)
     groups = sum(bool(own.any()) for own in free.values()) + bool(moved.any())
-    seen: list[Worst] = []
-    arrays: dict[str, xr.DataArray] = {}
-    for name, own in free.items():
-        kind = "parameters" if name in chains[0].prior.names else "counts"
-        own_arrays, worst = diagnosed_variable(own.rename(name), posterior[name].values, groups, kind)
-        arrays |= own_arrays
-        seen.append(worst)
+    arrays, seen = _diagnosed(posterior, free, groups, chains[0].prior.names)
     still = ~moved & (found.mean > 0.0)
     if still.any():
         determined = chains[0].structure.leaves_by_cells(target.fiber.determined().reshape(-1)).reshape(-1)
@@ -250,6 +257,28 @@ def diagnostics_of(
     return xr.Dataset(arrays, attrs=told)
 
 
+def _moving(posterior: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Of each variable, which quantities are not the same in all draws."""
+    return {
+        str(name): ~(own == own.isel(chain=0, draw=0, drop=True)).all(("chain", "draw"))
+        for name, own in posterior.data_vars.items()
+    }
+
+
+def _diagnosed(
+    posterior: xr.Dataset, moving: dict[str, xr.DataArray], variables: int, parameters: Container[str]
+) -> tuple[dict[str, xr.DataArray], list[Worst]]:
+    """Diagnostics of the quantities that move, and the worst of each variable."""
+    arrays: dict[str, xr.DataArray] = {}
+    seen: list[Worst] = []
+    for name, own in moving.items():
+        kind = "parameters" if name in parameters else "counts"
+        found, worst = diagnosed_variable(own.rename(name), posterior[name].values, variables, kind)
+        arrays |= found
+        seen.append(worst)
+    return arrays, seen
+
+
 def _missed(queries: Sequence[str]) -> str:
     more = f" and {len(queries) - _NAMED} more" if len(queries) > _NAMED else ""
     return (
@@ -261,10 +290,151 @@ def _missed(queries: Sequence[str]) -> str:
 def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
     """Whether chains that started far apart agree."""
     first = chains[0]
-    assert first.groups is not None
-    ends = np.stack([chain.ends for chain in chains if chain.ends is not None])
+    ends = np.stack([chain.ends for chain in chains])
     leaf, cell, _ = entries_of(first.groups)
     place = np.searchsorted(first.where, leaf * first.structure.free.shape[1] + cell)  # cells of groups are free
     means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
     apart, several = (ends != ends[0]).any(axis=0), several_modes(first.prior)
     return compare_entries(first.structure, first.groups, means, sds, ess, apart, several=several)
+
+
+_ENOUGH = 40.0
+"""Effective draws of a sum of a part, below which the spread of what depends on it is not to be trusted (a ninth of itself off)."""
+
+
+class Mixing(NamedTuple):
+    """How the sums of parts moved."""
+
+    # For each noisy query above, effective sample sizes and R-hat of what each part adds to it, by part and answer. NaN where a
+    # part does not count in an answer, or its exact answers determine its sum.
+    arrays: dict[str, xr.DataArray]
+    message: str  # which queries hold the sums of the parts so tightly that they hardly moved; empty if there are none
+
+
+def mixing_of(
+    noisy: Sequence[NoisyAbove],
+    tops: Sequence[Arrays],
+    fixed: Sequence[Sequence[npt.NDArray[np.bool_]]],
+    labels: Sequence[str],
+) -> Mixing:
+    """Look at the sums at the ends of all phases."""
+    # `tops`: what was recorded of each chain. `fixed`: for each part and query, the sums that the exact answers of the part
+    # determine.
+    arrays: dict[str, xr.DataArray] = {}
+    told: list[str] = []
+    for number, query in enumerate(noisy):
+        draws = np.stack([own[f"{SUMS}{query.name}"] for own in tops])
+        chains, phases = draws.shape[:2]
+        free = query.measured[query.rows] & ~np.stack([own[number] for own in fixed])
+        flat = draws.reshape(chains, phases, -1)[..., free.reshape(-1)]
+        moved = ~(flat == flat[:1, :1]).all(axis=(0, 1))
+        sizes, ratios = np.zeros(moved.size), np.full(moved.size, np.nan)
+        if phases >= 4 and moved.any():
+            statistics = chain_statistics(flat[..., moved])
+            sizes[moved], ratios[moved] = statistics.ess_bulk, statistics.rhat
+            limits = np.full(moved.size, np.inf)
+            limits[moved] = rhat_limits(flat[..., moved], statistics.rhat, len(noisy))
+            # NaN: chains that stand still, each where it began
+            slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
+            if slow.any():
+                told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
+        elif phases >= 4 and moved.size:
+            told.append(_slow(query, moved.size, sizes, ratios))
+        dims, coords = ("part", f"{query.name}_answer"), {"part": list(labels), f"{query.name}_answer": query.labels}
+        for name, found in (("ess_bulk", sizes), ("rhat", ratios)):
+            own = np.full(query.rows.shape, np.nan)
+            own[free] = found
+            full = np.full((len(labels), len(query.values)), np.nan)
+            np.put_along_axis(full, query.rows, own, axis=1)
+            arrays[f"{query.name}_of_part_{name}"] = xr.DataArray(full, dims=dims, coords=coords)
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    message = ""
+    if told:
+        message = (
+            f"Sums of parts moved too little from phase to phase, held by the noisy answers above: {'; '.join(told[:_NAMED])}{more}. "
+            "What depends on how these answers are divided among the parts is not to be trusted. Draw more, in shorter phases and "
+            "with together=1; where an answer above is far more precise than the parts, fit all in one with bdp.fit_hierarchy"
+        )
+    return Mixing(arrays, message)
+
+
+def _slow(query: NoisyAbove, number: int, sizes: npt.NDArray[np.float64], ratios: npt.NDArray[np.float64]) -> str:
+    scale = query.scale[query.measured]
+    seen = ratios[~np.isnan(ratios)]
+    worst = f", R-hat up to {seen.max():.3f}" if seen.size else ""
+    return (
+        f"{printable(query.name)!r} (standard deviation of its noise from {scale.min():.3g}; {number} of {sizes.size} sums, smallest "
+        f"effective sample size {sizes.min():.0f}{worst})"
+    )
+
+
+_SAID = 10
+"""Parts that the message names at most."""
+
+
+def tree_of_parts(
+    tops: Sequence[Arrays],
+    queries: dict[str, Query],
+    ends: Sequence[int],
+    labels: Sequence[str],
+    results: Sequence[dict[str, xr.Dataset]],
+    coupling: xr.Dataset,
+    mixing: Mixing,
+    determined: dict[str, npt.NDArray[np.bool_]],
+) -> xr.DataTree:
+    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
+    # `tops`: what was recorded of each chain above the parts, by the names of `queries`. `ends`: the last draw of each phase, which
+    # the joint draws are. `results`: of the parts. `determined`: which answers of `queries` have one possible value.
+    chains = len(tops)
+    coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
+    arrays: dict[str, Any] = {}
+    for name, query in queries.items():
+        dims, shape = _placed(name, query, coords)
+        arrays[name] = (("chain", "draw", *dims), np.stack([top[name].reshape(len(ends), *shape) for top in tops]))
+    posterior = xr.Dataset(arrays, coords=coords)
+    posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
+    diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
+    groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
+    if determined:
+        one = posterior.isel(chain=0, draw=0, drop=True)
+        groups["determined"] = xr.Dataset(
+            {name: one[name].copy(data=own.reshape(one[name].shape)) for name, own in determined.items()}
+        )
+    for label, own_groups in zip(labels, results, strict=True):
+        groups |= {f"parts/{label}/{name}": own_data for name, own_data in own_groups.items()}
+    return xr.DataTree.from_dict(groups)
+
+
+def _diagnostics(
+    posterior: xr.Dataset,
+    chains: int,
+    labels: Sequence[str],
+    results: Sequence[dict[str, xr.Dataset]],
+    mixing: Mixing,
+) -> xr.Dataset:
+    """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
+    draws = posterior.sizes["draw"]
+    moving = {name: own for name, own in _moving(posterior).items() if own.any()}
+    arrays, seen = _diagnosed(posterior, moving, len(posterior.data_vars), ())
+    verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
+    own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
+    every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]
+    verdict = next((one for one in ("not converged", "not judged") if one in every), "converged")
+    said = str(own_verdict["message"])
+    told = (
+        [said if own_verdict["verdict"] == verdict else f"Above the parts: {said.partition(': ')[2]}"] if seen else []
+    )
+    told += [f"{mixing.message}."] if mixing.message else []
+    for kind in ("not converged", "not judged"):
+        bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
+        if bad:
+            more = f" and {len(bad) - _SAID} more" if len(bad) > _SAID else ""
+            words = "bad, too" if seen and kind == own_verdict["verdict"] else kind  # the verdict is said once
+            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {', '.join(bad[:_SAID])}{more}.")
+    attributes = {name: own for name, own in own_verdict.items() if name not in ("verdict", "message", "converged")}
+    message = " ".join(told) or f"All {len(labels)} parts converged."
+    part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})
+    return xr.Dataset(
+        {**mixing.arrays, **arrays, "verdict_of_part": part},
+        attrs={**attributes, "verdict": verdict, "converged": int(verdict == "converged"), "message": message},
+    )

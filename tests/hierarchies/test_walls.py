@@ -10,8 +10,7 @@ import pytest
 from scipy import special
 
 import bayesdp as bdp
-from bayesdp.streaming.line_tree import perturbed_target
-from bayesdp.streaming.walled_tree import WalledTree, has_walls
+from bayesdp.streaming.perturbed import WalledTree, has_walls, perturbed_target
 
 MEAN, SHAPE = 4.0, 1.5
 SWEEPS, BATCHES = 40_000, 25

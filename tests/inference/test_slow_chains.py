@@ -9,8 +9,8 @@ from scipy.signal import lfilter
 
 from bayesdp._chains import chain_statistics, rhat_by_chance
 from bayesdp.inference import diagnose
-from bayesdp.inference.diagnostics import cell_limits
-from bayesdp.streaming.pooling import batch_diagnostics
+from bayesdp.inference._verdict import cell_limits
+from bayesdp.streaming.cells import batch_diagnostics
 
 
 def autoregressions(rng, chains: int, draws: int, quantities: int, rho: float) -> np.ndarray:

@@ -2,8 +2,7 @@ import arviz as az
 import numpy as np
 import pytest
 
-from bayesdp.streaming.cells import batching, bytes_per_cell, new_kept, take
-from bayesdp.streaming.pooling import pooled
+from bayesdp.streaming.cells import batching, bytes_per_cell, new_summary, pooled, take
 
 
 def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1, 0.5, 0.9)):
@@ -13,7 +12,7 @@ def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1
     length, _ = batching(planned, batches)
     kept = []
     for chain in draws:
-        own = new_kept(where, planned, counts, bins, batches)
+        own = new_summary(where, planned, counts, bins, batches)
         for i, table in enumerate(chain):
             take(table, i, length, own)
         kept.append(own)
@@ -131,7 +130,7 @@ def test_cells_that_never_moved_have_no_diagnostics_and_chains_that_stand_apart_
 
 def test_memory_of_a_cell_is_as_stated_and_does_not_grow_with_draws():
     for draws in (40, 1_000, 65_535):
-        kept = new_kept(np.arange(100), draws, 15, 64, 32)
+        kept = new_summary(np.arange(100), draws, 15, 64, 32)
         own = sum(array.nbytes for name, array in kept._asdict().items() if name != "where")
         assert own == 100 * bytes_per_cell(draws, 15, 64, 32)
     assert bytes_per_cell(65_535, 15, 64, 32) == 324
@@ -141,7 +140,7 @@ def test_memory_of_a_cell_is_as_stated_and_does_not_grow_with_draws():
 
 def test_more_draws_of_one_count_than_two_bytes_hold():
     where = np.zeros(1, dtype=np.int64)
-    kept = new_kept(where, 70_000, 1, 8, 8)
+    kept = new_summary(where, 70_000, 1, 8, 8)
     table = np.zeros((1, 1), dtype=np.int64)
     kept.small[:], kept.bins[0, 0] = [[65_535, 0]], 65_535
     take(table, 65_535, 10_000, kept)

@@ -14,7 +14,7 @@ from scipy.stats import nbinom
 import bayesdp as bdp
 from bayesdp.hierarchies.modes import compare_entries
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, Flat
-from bayesdp.streaming import fitting, one_chain, result
+from bayesdp.streaming import chains, fitting, result
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.streaming.cases import FRAME, PRIOR, TRUTH, posterior, small_release
@@ -225,7 +225,7 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels(release)
 
 @pytest.mark.system
 def test_chains_that_stay_where_they_start_have_not_converged(release, monkeypatch):
-    monkeypatch.setattr(one_chain.OneChain, "_sweep", lambda self, chain, hyper: hyper)
+    monkeypatch.setattr(chains.OneChain, "_sweep", lambda self, chain, hyper: hyper)
     tree = bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, **{**QUICK, "draws": 400})
     attributes = tree["diagnostics"].attrs
     assert attributes["verdict"] == "not converged"
@@ -415,7 +415,7 @@ def test_arguments(release, given, error, message):
 
 @pytest.mark.system
 def test_more_than_memory_is_refused_before_sampling(release, monkeypatch):
-    monkeypatch.setattr("bayesdp.streaming.budget.available_memory", lambda: 10_000)
+    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 10_000)
     message = (
         r"needs about .* MB of memory, and 0\.0 MB are available.*fewer `cores`.*fewer `chains`, `bins`.*larger `thin`"
     )
@@ -426,7 +426,7 @@ def test_more_than_memory_is_refused_before_sampling(release, monkeypatch):
 
 def _interrupting(monkeypatch, when):
     """Press Ctrl-C when the second chain makes a draw or a sweep."""
-    own = one_chain.OneChain._sweep
+    own = chains.OneChain._sweep
     seen = threading.Event()
 
     def sweep(self, chain, hyper):
@@ -435,7 +435,7 @@ def _interrupting(monkeypatch, when):
             os.kill(os.getpid(), signal.SIGINT)
         return own(self, chain, hyper)
 
-    monkeypatch.setattr(one_chain.OneChain, "_sweep", sweep)
+    monkeypatch.setattr(chains.OneChain, "_sweep", sweep)
 
 
 @pytest.fixture
@@ -471,14 +471,14 @@ def test_an_interrupt_before_the_draws_is_one(release, monkeypatch, own_interrup
 @pytest.mark.system
 def test_an_error_in_one_chain_ends_the_others(release, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
-    own = one_chain.OneChain._sweep
+    own = chains.OneChain._sweep
 
     def sweep(self, chain, hyper):
         if self.number == 1 and self.done == 30:
             raise ZeroDivisionError("in a chain")
         return own(self, chain, hyper)
 
-    monkeypatch.setattr(one_chain.OneChain, "_sweep", sweep)
+    monkeypatch.setattr(chains.OneChain, "_sweep", sweep)
     with pytest.raises(ZeroDivisionError, match="in a chain"):
         bdp.fit_hierarchy(release, PRIOR, tables_path=tmp_path / "t.parquet", **{**QUICK, "draws": 10**6, "cores": 2})
     assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bayesdp.streaming.histograms import add_to, pooled_quantiles
+from bayesdp.streaming.cells import add_to, pooled_quantiles
 
 SHARES = np.array([0.01, 0.025, 0.25, 0.5, 0.9, 0.975, 1.0])
 

@@ -1,7 +1,9 @@
 """A run that is killed, and goes on from its journal, ends as a run that was never stopped."""
 
+import io
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +132,97 @@ def test_another_run_is_refused_with_both_sides(tmp_path):
     (tmp_path / "run" / "chain-1.npz").write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match=r"chain-1.npz' is damaged"):
         bdp.fit_hierarchy(RELEASE, PRIOR, **given, resume=True)
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    """Journals of a run, with the states of its first chain: while tuning, and at the end."""
+    folder, found = tmp_path_factory.mktemp("states"), {}
+    with pytest.MonkeyPatch.context() as patched:
+        _often(patched, 20)
+        with pytest.raises(Killed):
+            bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, cores=1, journal=folder / "tuning")
+    bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=folder / "drawn")
+    for name in ("tuning", "drawn"):
+        with np.load(folder / name / "chain-0.npz") as own:
+            found[name] = dict(own)
+    return folder, found
+
+
+def _first(value, place=0):
+    def changed(array):
+        array = array.copy()
+        array.reshape(-1)[place] = value
+        return array
+
+    return changed
+
+
+IMPOSSIBLE = {
+    "a donor that is no cell": ("tuning", "state:donor_cell", _first(2**40)),
+    "a negative donor": ("tuning", "state:donor_cell", _first(-1)),
+    "donors cut short": ("tuning", "state:donor_cell", lambda own: own[:-1]),
+    "donors that begin beyond": ("drawn", "state:donor_start", _first(2**40)),
+    "visits cut short": ("tuning", "state:visits", lambda own: own[:-1]),
+    "visits without end": ("drawn", "state:visits", _first(2**62)),
+    "counts cut short": ("tuning", "state:counts", lambda own: own[:-1]),
+    "negative counts": ("tuning", "state:counts", lambda own: own - 9),
+    "counts beside the exact total": ("drawn", "state:counts", lambda own: own + 1),
+    "counts that are real numbers": ("drawn", "state:counts", lambda own: own.astype(float)),
+    "groups of other cells": ("tuning", "state:group_cell", lambda own: own + 2**40),
+    "other moves": ("tuning", "state:mix", lambda own: own + 2**40),
+    "a generator that stands still": ("tuning", "state:generator", np.zeros_like),
+    "a shape that is no number": ("tuning", "hyper:log_shape", lambda own: np.full_like(own, np.nan)),
+    "a shape without limit": ("tuning", "hyper:log_shape", lambda own: np.full_like(own, 1e6)),
+    "shapes cut short": ("drawn", "hyper:log_shape", lambda own: own[:-1]),
+    "histograms that begin nowhere": ("drawn", "kept:grids", lambda own: own - 2**62),
+    "histograms of other draws": ("drawn", "kept:bins", np.zeros_like),
+    "fewer cells": ("drawn", "kept:first", lambda own: own[:-1]),
+    "fewer answers": ("drawn", "answers:areas", lambda own: own[:-1]),
+    "draws that are no numbers": ("drawn", "drawn:log_shape", lambda own: own * np.nan),
+    "a draw after the last": ("drawn", "draws", lambda own: own + 1),
+    "sweeps before the first": ("tuning", "done", lambda own: own - 2**40),
+    "another seed of seeds": ("tuning", "rng", lambda own: np.array("{}")),
+    "a start that is none": ("tuning", "ends", lambda own: own[:-1]),
+    "means of no table": ("tuning", "typical", lambda own: own - 1e30),
+    "nothing of it": ("tuning", "state:donor_start", None),
+}
+
+
+@pytest.mark.parametrize("wrong", IMPOSSIBLE)
+def test_a_state_that_no_chain_had_is_refused(states, wrong):
+    """Compiled code would write where these say, never end, or believe them."""
+    folder, found = states
+    stage, name, change = IMPOSSIBLE[wrong]
+    arrays = found[stage] | ({} if change is None else {name: change(found[stage][name])})
+    if change is None:
+        del arrays[name]
+    np.savez(folder / stage / "chain-0.npz", **arrays)
+    with pytest.raises(ValueError, match=r"chain-0\.npz' is damaged \("):
+        bdp.fit_hierarchy(RELEASE, VaryingShares(), **GIVEN, journal=folder / stage, resume=True)
+
+
+@pytest.mark.parametrize("write", [np.savez_compressed, lambda file, zeros: file.write(_enormous(zeros))])
+def test_a_file_that_would_grow_is_refused(write):
+    """Zeros that take next to nothing, and a header that asks for more than there is."""
+    file = io.BytesIO()
+    write(file, zeros=np.zeros(10**5))
+    with pytest.raises((ValueError, zipfile.BadZipFile), match=r"larger in memory|EOF|CRC"):
+        journals.arrays_of(file)
+
+
+def _enormous(zeros):
+    return journals.array_bytes({"zeros": zeros}).replace(b"(100000,), }    ", b"(1000000000,), }")
+
+
+def test_what_a_killed_process_did_not_finish_is_gone(tmp_path):
+    journal = tmp_path / "run"
+    journal.mkdir()
+    (journal / ".run.json.0123456789abcdef.tmp").write_text("{")
+    bdp.fit_hierarchy(RELEASE, PRIOR, **GIVEN, journal=journal)
+    (journal / ".chain-0.npz.0123456789abcdef.tmp").write_bytes(b"PK")
+    bdp.fit_hierarchy(RELEASE, PRIOR, **GIVEN, journal=journal, resume=True)
+    assert not list(journal.glob("*.tmp"))
 
 
 def test_folders_that_cannot_be_a_journal(tmp_path):

@@ -13,9 +13,8 @@ import pytest
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
-from bayesdp.inference.runs.journal_file import locked
-from bayesdp.streaming.parts import driver
-from bayesdp.streaming.parts.checkpoint import load, save
+from bayesdp.inference.runs.journal import locked
+from bayesdp.streaming.journal import RunJournal
 from tests.streaming.cases import FRAME, MEAN, PRIOR, SHAPE, small_release
 from tests.streaming.parts import cases
 
@@ -129,7 +128,7 @@ def country(tmp_path_factory):
 def test_another_country_is_refused(country, change):
     value, named = OTHER_COUNTRY[change]
     given = COUNTRY | {ARGUMENT.get(change, change): value}
-    with pytest.raises(ValueError, match=rf"is another one: (.*; )?its {named} is .*, here it is "):
+    with pytest.raises(ValueError, match=rf"is of another run: (.*; )?its {named} is .*, here it is "):
         bdp.fit_parts(**given, folder=country, resume=True, quiet=True)
 
 
@@ -144,26 +143,31 @@ def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path, mo
     class Stopped(Exception):
         pass
 
+    write = RunJournal.write
+
     def stop(*given):
-        save(*given)
+        write(*given)
         raise Stopped
 
     given = COUNTRY | {"record_parts": _query, "folder": tmp_path, "quiet": True}
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "save", stop)
+        patch.setattr(RunJournal, "write", stop)
         with pytest.raises(Stopped):
             bdp.fit_parts(**given, save_every=1)
     with pytest.raises(ValueError, match=r"its record_parts: 'q' is "):
         bdp.fit_parts(**given | {"record_parts": lambda frame: _query(frame, 7)}, resume=True)
-    assert load(tmp_path)[0].phase == 1
+    with np.load(tmp_path / "chains.npz") as arrays:
+        assert int(arrays["phase"]) == 1
     answers = bdp.fit_parts(**given, resume=True)["parts/S/posterior"]["q"]
     assert answers.sizes["draw"] == 10
 
 
 def test_a_country_of_an_earlier_version_is_refused_and_said_to_be_so(country, tmp_path):
-    standing, _ = load(country)
-    save(tmp_path, standing, {"form": 2, "version": "0.1.0", "entropy": 3})
-    with pytest.raises(ValueError, match=r"is another one: it was begun by another version of bayesdp \(0\.1\.0\)"):
+    head = json.loads((country / "run.json").read_text())
+    head["run"] = {"form": 2, "version": "0.1.0", "entropy": 3}
+    (tmp_path / "chains.npz").write_bytes((country / "chains.npz").read_bytes())
+    (tmp_path / "run.json").write_text(json.dumps(head))
+    with pytest.raises(ValueError, match=r"is of another run: it was begun by another version of bayesdp \(0\.1\.0\)"):
         bdp.fit_parts(**COUNTRY, folder=tmp_path, resume=True, quiet=True)
 
 
@@ -209,9 +213,10 @@ def test_the_folder_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
         other.start()
         seen.append(found.get(timeout=60))
         other.join()
-        save(*given)
+        write(*given)
 
-    monkeypatch.setattr(driver, "save", looked)
+    write = RunJournal.write
+    monkeypatch.setattr(RunJournal, "write", looked)
     bdp.fit_parts(**COUNTRY, folder=tmp_path, quiet=True)
     assert seen == ["locked"]
     with (tmp_path / "lock").open("r+b") as file:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.hierarchies.structure import levels_of, tree_of
-from bayesdp.streaming.plausible import TableWriter, thinned
+from bayesdp.hierarchies.tree import levels_of, tree_of
+from bayesdp.streaming.journal import TableWriter, thinned
 from tests.streaming.cases import FRAME
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_nothing_and_is_told_at_the_end(tmp_path, monkeypatch
 def test_what_is_abandoned_leaves_nothing(tmp_path):
     writer = _writer(tmp_path / "t.parquet")
     _add_all(writer, _tables(np.random.default_rng(1)))
-    writer.abandon()
+    writer.close()
     assert list(tmp_path.iterdir()) == []
 
 

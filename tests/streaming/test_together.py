@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bayesdp.streaming.running import longest_together
+from bayesdp.streaming.chains import longest_together
 
 
 @pytest.mark.parametrize("seed", range(30))

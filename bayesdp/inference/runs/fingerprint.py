@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import scipy.sparse as sp
+from pymc.sampling.parallel import _cpu_count  # what ``pm.sample`` counts cores with
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
@@ -29,6 +30,19 @@ from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.observed import continuous_tables, observed_by
 from bayesdp.queries import Query
 from bayesdp.release import Release
+
+_DRAWS = _TUNE = 1000
+_CORES = 4
+
+
+def planned(args: Sequence[Any], given: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Chains, draws of each, and draws before them, that ``pm.sample`` makes of its arguments, with PyMC's defaults."""
+    draws = args[0] if args else given.get("draws", _DRAWS)
+    cores, chains, tune = given.get("cores"), given.get("chains"), given.get("tune")
+    if chains is None:
+        chains = max(2, min(_CORES, _cpu_count()) if cores is None else cores)
+    return int(chains), int(draws), _TUNE if tune is None else int(tune)
+
 
 FORM = 3
 """What journals note of a run, and what they keep of it; a run that was begun in another form does not go on."""

@@ -7,24 +7,195 @@ and then draws what it would have drawn. So PyMC sees a run like any other, and 
 
 PyMC has no argument for that: it makes step methods and samples in one function. Building them outside would repeat a good part of
 that function (initial points, NUTS with its start, options of steps), and differ from it in time. So its two samplers are
-replaced by ones that look for a journal and otherwise do what they did. `Attachable.attach` not being called is noticed.
+replaced by ones that look for a journal and otherwise do what they did. `DrawJournal.attach` not being called is noticed.
+
+The state of a step method is what PyMC calls its sampling state, and pickles. A journal is a file that may come from anywhere, so here
+it is spelled out as plain data and arrays, and read back only into the place of a live state of the same form.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from functools import wraps
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pymc.sampling.mcmc as mcmc
 from pymc.initial_point import PointType
+from pymc.step_methods.compound import flatten_steps
+from pymc.step_methods.state import DataClassState
+from pymc.util import RandomGeneratorState, random_generator_from_state
 
-from bayesdp.inference.runs.step_state import restore_state, state_bytes
+from bayesdp.storage.records import pack, unpack
 
-type Values = dict[str, npt.NDArray[Any]]
+if TYPE_CHECKING:
+    from bayesdp.inference.runs.journal import KeptDraws
+
+type Array = npt.NDArray[Any]
+type Values = dict[str, Array]
+
+_NOT_IN_PYMCS_STATE = ("divergences", "_reached_max_treedepth")
+"""Counters of NUTS that PyMC leaves out of its sampling state; the first is a statistic of every draw."""
+_WHAT = "the state of the step methods"
+_DEEPEST = 40
+
+
+def state_bytes(step: Any) -> bytes:
+    """The state of a step method."""
+    arrays: list[Array] = []
+    counters = [
+        {name: getattr(part, name) for name in _NOT_IN_PYMCS_STATE if hasattr(part, name)} for part in _parts(step)
+    ]
+    return pack({"state": _written(step.sampling_state, arrays), "counters": counters}, arrays)
+
+
+def restore_state(step: Any, content: bytes) -> None:
+    """Put a state back into a step method."""
+    state, counters = checked_state(step, content)
+    step.sampling_state = state
+    for part, kept in zip(_parts(step), counters, strict=True):
+        for name in _NOT_IN_PYMCS_STATE:
+            if hasattr(part, name) and isinstance(kept, dict) and isinstance(kept.get(name), int):
+                setattr(part, name, kept[name])
+
+
+def checked_state(step: Any, content: bytes) -> tuple[Any, list[Any]]:
+    """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method."""
+    plain, arrays = unpack(content, _WHAT)
+    if not isinstance(plain, dict) or set(plain) != {"state", "counters"}:
+        raise ValueError(f"{_WHAT} is of another form")
+    counters = plain["counters"]
+    if not isinstance(counters, list) or len(counters) != len(_parts(step)):
+        raise ValueError(f"{_WHAT} is of other step methods")
+    return _like(step.sampling_state, plain["state"], arrays, 0), counters
+
+
+def _parts(step: Any) -> list[Any]:
+    return list(flatten_steps(step))
+
+
+def _changing(state: DataClassState) -> list[str]:
+    """Fields that sampling changes; the others are compared by PyMC when a state is put back."""
+    return [field.name for field in fields(state) if not field.metadata.get("frozen", False)]
+
+
+def _written(value: Any, arrays: list[Array]) -> Any:
+    """A value as plain data, with its arrays put into a list. One key says what an object is."""
+    if value is None or isinstance(value, bool | str) or (isinstance(value, int) and not isinstance(value, np.generic)):
+        return value
+    if isinstance(value, DataClassState):
+        return {"state": {name: _written(getattr(value, name), arrays) for name in _changing(value)}}
+    if isinstance(value, RandomGeneratorState):
+        return {"generator": [_written(dict(item), arrays) for item in value]}
+    if isinstance(value, np.ndarray | np.generic | float):
+        arrays.append(np.asarray(value))
+        return {"array" if isinstance(value, np.ndarray) else "number": len(arrays) - 1, "float": type(value) is float}
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): _written(item, arrays) for key, item in value.items()}}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        if len(value) > 8 and all(type(item) is np.float64 for item in value):
+            arrays.append(np.array(value))  # the acceptance of every draw so far, in NUTS
+            return {"numbers": len(arrays) - 1, "kind": kind}
+        return {kind: [_written(item, arrays) for item in value]}
+    raise TypeError(f"{type(value).__name__} cannot be kept")
+
+
+def _read(written: Any, arrays: list[Array], depth: int) -> Any:
+    """Decode what `_written` has written where there is no live value to compare it with."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{_WHAT} is nested too deeply")
+    if not isinstance(written, dict):
+        if isinstance(written, list | float):
+            raise ValueError(f"{_WHAT} is of another form")
+        return written
+    match written:
+        case {"array": int(at)}:
+            return _array(arrays, at).copy()
+        case {"number": int(at), "float": bool(plain)}:
+            array = _array(arrays, at)
+            if array.shape != ():
+                raise ValueError(f"{_WHAT} has an array where a number was to be")
+            return array.item() if plain else array[()]
+        case {"numbers": int(at), "kind": kind}:
+            listed = list(_array(arrays, at).reshape(-1))
+            return listed if kind == "list" else tuple(listed)
+        case {"list": list(items)}:
+            return [_read(item, arrays, depth + 1) for item in items]
+        case {"tuple": list(items)}:
+            return tuple(_read(item, arrays, depth + 1) for item in items)
+        case {"dict": dict(items)}:
+            return {key: _read(item, arrays, depth + 1) for key, item in items.items()}
+    raise ValueError(f"{_WHAT} is of another form")
+
+
+def _array(arrays: list[Array], at: int) -> Array:
+    if not 0 <= at < len(arrays):
+        raise ValueError(f"{_WHAT} lacks an array")
+    return arrays[at]
+
+
+def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
+    """Decode what `_written` has written in the form of the live value: nothing of another kind gets into a step method."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{_WHAT} is nested too deeply")
+    if isinstance(live, DataClassState):
+        kept = written.get("state") if isinstance(written, dict) else None
+        names = _changing(live)
+        if not isinstance(kept, dict) or set(kept) != set(names):
+            raise ValueError(f"{_WHAT} is of other step methods, or of another version of them")
+        values = {field.name: getattr(live, field.name) for field in fields(live)}
+        return type(live)(**values | {name: _like(values[name], kept[name], arrays, depth + 1) for name in names})
+    if isinstance(live, RandomGeneratorState):
+        return _generator(live, written, arrays)
+    if isinstance(live, list) and live and isinstance(live[0], DataClassState):
+        kept = written.get("list") if isinstance(written, dict) else None
+        if not isinstance(kept, list) or len(kept) != len(live):
+            raise ValueError(f"{_WHAT} is of other step methods")
+        return [_like(item, other, arrays, depth + 1) for item, other in zip(live, kept, strict=True)]
+    found = _read(written, arrays, depth)
+    if live is not None and not _same_kind(live, found):
+        raise ValueError(f"{_WHAT} has a value of another kind or size")
+    return found
+
+
+def _same_kind(live: Any, found: Any) -> bool:
+    """Whether a decoded value may replace a live one: of the same type, and arrays of the same shape and dtype."""
+    if isinstance(live, np.ndarray):
+        return isinstance(found, np.ndarray) and found.shape == live.shape and found.dtype == live.dtype
+    if isinstance(live, bool | np.bool_):
+        return isinstance(found, bool | np.bool_)
+    if isinstance(live, int | float | np.number):  # a count may become a real number, as NUTS has it
+        return isinstance(found, int | float | np.number) and not isinstance(found, bool)
+    if isinstance(live, list) and isinstance(found, list) and len(live) == len(found):
+        return all(
+            not isinstance(item, np.ndarray) or _same_kind(item, other) for item, other in zip(live, found, strict=True)
+        )
+    return isinstance(found, list if isinstance(live, list) else type(live))
+
+
+def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) -> RandomGeneratorState:
+    """Decode a random generator of the live kind: PyMC looks up its class by name, which must not come from a file."""
+    kept = written.get("generator") if isinstance(written, dict) else None
+    if not isinstance(kept, list) or len(kept) != 2:
+        raise ValueError(f"{_WHAT} lacks a random generator")
+    bits, seeds = (_read(item, arrays, 0) for item in kept)
+    if not isinstance(bits, dict) or not isinstance(seeds, dict) or set(seeds) != set(live.seed_seq_state):
+        raise ValueError(f"{_WHAT} has a random generator of another form")
+    if bits.get("bit_generator") != live.bit_generator_state["bit_generator"]:
+        raise ValueError(f"{_WHAT} has a random generator of another kind")
+    if seeds["pool_size"] != live.seed_seq_state["pool_size"]:
+        raise ValueError(f"{_WHAT} has a random generator with an impossible seed")
+    found = RandomGeneratorState(bit_generator_state=bits, seed_seq_state=seeds)
+    try:
+        random_generator_from_state(found)
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise ValueError(f"{_WHAT} has an impossible random generator: {error}") from None
+    return found
+
 
 SECONDS = 5.0
 """Time between two states of a chain, in seconds."""
@@ -38,45 +209,18 @@ class Stats(list[dict[str, Any]]):
     state: bytes
 
 
-class Replay(Protocol):
-    """Recorded draws of one chain."""
-
-    @property
-    def end(self) -> int:
-        """Number of draws, tuning included."""
-
-    def rows(self) -> Iterator[tuple[Values, list[dict[str, Any]]]]:
-        """Each draw, and its statistics."""
-
-    def state(self) -> bytes:
-        """The state after the last of them."""
-
-
-@runtime_checkable
-class Attachable(Protocol):
-    """The attribute ``journal`` that a callback of PyMC has if draws are to be written as they come."""
-
-    def attach(self, step: Any) -> RecordedStep:
-        """Wrap the step method of all chains."""
-
-
 class RecordedStep:
-    """Wraps the step method of a run.
+    """Wraps the step method of a run."""
 
-    Parameters
-    ----------
-    replays : mapping from tuples of int
-        Recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain.
-    seconds : float
-        Between two states.
-    """
+    # `replays`: recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain. `seconds`: between
+    # two states.
 
-    def __init__(self, step: Any, replays: Mapping[tuple[int, ...], Replay], seconds: float) -> None:
+    def __init__(self, step: Any, replays: Mapping[tuple[int, ...], KeptDraws], seconds: float) -> None:
         self.inner = step
         self.replays = dict(replays)
         self.seconds = seconds
         self._size = 0  # bytes of a draw
-        self._replay: Replay | None = None
+        self._replay: KeptDraws | None = None
         self._rows: Iterator[tuple[Values, list[dict[str, Any]]]] = iter(())
 
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
@@ -95,7 +239,7 @@ class RecordedStep:
             known = next(self._rows, None)
             if known is not None:
                 self._done += 1
-                return self._with_values(point, known[0]), known[1]
+                return point.copy() | known[0], known[1]  # PyMC records by position: the order of the names stays
             self._go_on(self._replay)
         new, stats = self.inner.step(point)
         self._done += 1
@@ -109,18 +253,12 @@ class RecordedStep:
         self._bytes, self._time = 0, time.monotonic()
         return new, kept
 
-    @staticmethod
-    def _with_values(point: PointType, values: Values) -> PointType:
-        new = point.copy()  # PyMC records by position: the order of the names stays
-        new.update(values)
-        return new
-
     def _due(self) -> bool:
         """Whether a state is due. One is at the end of the tuning, so that no record has draws of both phases."""
         at_an_end = self._done in (self._tune, self._total)
         return at_an_end or self._bytes >= _BYTES or time.monotonic() - self._time >= self.seconds
 
-    def _go_on(self, replay: Replay) -> None:
+    def _go_on(self, replay: KeptDraws) -> None:
         restore_state(self.inner, replay.state())
         # The state written at the end of the tuning is from before PyMC called `stop_tuning`.
         if self._stopped and replay.end <= self._tune:
@@ -181,13 +319,11 @@ _TOGETHER = "_sample_population"
 def _asking(sampler: Callable[..., Any], together: bool) -> Callable[..., Any]:
     @wraps(sampler)
     def asking(**kwargs: Any) -> Any:
-        journal = getattr(kwargs.get("callback"), "journal", None)
-        if isinstance(journal, Attachable):
-            if together:
-                raise ValueError(
-                    "draws of step methods that sample all chains together cannot be kept; leave out journal="
-                )
-            kwargs["step"] = journal.attach(kwargs["step"])
+        attach = getattr(getattr(kwargs.get("callback"), "journal", None), "attach", None)
+        if attach is not None and together:
+            raise ValueError("draws of step methods that sample all chains together cannot be kept; leave out journal=")
+        if attach is not None:
+            kwargs["step"] = attach(kwargs["step"])
         return sampler(**kwargs)
 
     setattr(asking, _HOOKED, True)

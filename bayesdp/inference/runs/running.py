@@ -1,36 +1,83 @@
 """``pm.sample``, with progress in lines where there is no terminal, and Ctrl-C that keeps what was drawn.
 
-Processes of chains that end when they should: with the main process, and with sampling.
+Its processes end when they should: with the main process, and with sampling.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import platform
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
 
 import pymc as pm
 import pytensor
 import xarray as xr
+from rich.console import Console
 
-from bayesdp._interrupts import (
-    dispensable_caches,
-    dispensable_progress,
-    end_with_parent,
-    helpers_outlive_hangup,
-    leave_signals_to_the_main_process,
-    received,
-)
+from bayesdp._caches import dispensable_caches
+from bayesdp._interrupts import received, tell
+from bayesdp._terminals import dispensable_progress
+from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.inference.runs.fingerprint import planned
 from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.plan import planned
-from bayesdp.inference.runs.progress import ProgressLines, lines_wanted
 from bayesdp.inference.runs.recorded import hook
+
+_FIRST, _LONGEST = 5.0, 60.0
+"""Seconds before the first line, and between two lines at most; in between, each wait is half of the time that has passed."""
+
+
+def lines_wanted(given: Any) -> bool:
+    """Whether progress was asked for and is to come in lines: standard error is neither a terminal nor in a notebook."""
+    # `given`: arguments of `pm.sample`.
+    asked = bool(given.get("progressbar", True)) and not given.get("quiet", False)
+    return asked and not sys.stderr.isatty() and not Console().is_jupyter
+
+
+class ProgressLines:
+    """A line on standard error now and then, of an activity ("sampling") and what is counted of it ("draws")."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self._what, self._unit = what, unit
+        self._start = time.monotonic()
+        self._next = _FIRST
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Say how much is done, if it is time for a line."""
+        passed = time.monotonic() - self._start
+        if self._first is None:
+            self._first = passed, done  # what came before, such as compiling, says nothing of the time that is left
+        if passed < self._next or done >= total:
+            return
+        self._next = passed + min(max(passed / 2, _FIRST), _LONGEST)
+        begun, already = self._first
+        line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {timedelta(seconds=round(passed))} passed"
+        if done > already:
+            left = (passed - begun) / (done - already) * (total - done)
+            line += f", about {timedelta(seconds=round(left))} left"
+        tell(line)
+
+
+def diagnostics_lines() -> Callable[[str, int, int], None]:
+    """Lines while diagnostics are computed, for `bayesdp.inference.diagnose`."""
+    lines: dict[str, ProgressLines] = {}
+
+    def told(name: str, done: int, total: int) -> None:
+        if name not in lines:
+            lines[name] = ProgressLines(f"diagnostics of {name} (Ctrl-C leaves them out)", "quantities")
+        lines[name](done, total)
+
+    return told
+
 
 SAME_BITS = {"numba__fastmath": False}
 """Flags of PyTensor under which a seed says what the draws are. Fast math has sums in any order, and code that was compiled anew had
@@ -94,23 +141,18 @@ def sampled(
     stop: StopOnCtrlC,
     journal: DrawJournal | None = None,
 ) -> xr.DataTree:
-    """Call ``pm.sample``; `stop` says afterwards whether Ctrl-C ended it early.
-
-    Parameters
-    ----------
-    args, kwargs
-        As for ``pm.sample``.
-    stop : StopOnCtrlC
-        The context that this is called in.
-    journal : DrawJournal, optional
-        Where draws are written as they come; the sampler must be PyMC's own.
-    """
+    """Call ``pm.sample`` with these arguments; `stop`, in which this is called, says afterwards whether Ctrl-C ended it early."""
+    # `journal`: where draws are written as they come; the sampler must be PyMC's own.
     given = dict(kwargs)
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         if not _has_callback(model, given):
-            return _without_callback(args, given, stop)
+            stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
+            with dispensable_progress():
+                tree: xr.DataTree = pm.sample(*args, **given)
+            stop.no_more_draws()
+            return tree
         given["callback"] = _Callback(stop, model, args, given, journal)
         if journal is not None:
             hook()
@@ -119,7 +161,7 @@ def sampled(
             given["progressbar"] = False
         try:
             with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
-                tree: xr.DataTree = pm.sample(*args, **given)
+                tree = pm.sample(*args, **given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.
             if stop.pressed or stop.given_up:
@@ -129,15 +171,6 @@ def sampled(
             raise KeyboardInterrupt
         stop.no_more_draws()
         return tree
-
-
-def _without_callback(args: Sequence[Any], given: Mapping[str, Any], stop: StopOnCtrlC) -> xr.DataTree:
-    """Sample with nutpie, which has no callback, and returns the draws made so far at a KeyboardInterrupt by itself."""
-    stop.raise_at_once()
-    with dispensable_progress():
-        tree: xr.DataTree = pm.sample(*args, **given)
-    stop.no_more_draws()
-    return tree
 
 
 class _Callback:

@@ -20,12 +20,10 @@ from pymc.model.transform.optimization import freeze_model
 import bayesdp as bdp
 from bayesdp.inference import holds_draws, remove_journal
 from bayesdp.inference.runs import journal as journal_module
-from bayesdp.inference.runs import journal_file, recorded
-from bayesdp.inference.runs.chunks import chunk_bytes, read_chunk
+from bayesdp.inference.runs import recorded
 from bayesdp.inference.runs.fingerprint import described_run, difference
-from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.journal_file import MAGIC
-from bayesdp.inference.runs.step_state import checked_state, restore_state, state_bytes
+from bayesdp.inference.runs.journal import MAGIC, DrawJournal, chunk_bytes, read_chunk
+from bayesdp.inference.runs.recorded import checked_state, restore_state, state_bytes
 from bayesdp.storage.records import pack, scan, unpack
 
 pytestmark = pytest.mark.system
@@ -349,7 +347,7 @@ def test_a_folder_that_is_not_there(small, tmp_path):
 
 
 def _hold(path: str, ready, done) -> None:
-    with journal_file.locked(Path(path)):
+    with journal_module.locked(Path(path)):
         ready.set()
         done.wait(60)
 
@@ -393,7 +391,7 @@ def test_a_full_disk_ends_the_file_and_not_the_run(small, path, monkeypatch, cap
     whole = DrawJournal.attach
 
     def attach(self, step):
-        self._file._file = FullDisk(self._file._file, 20_000)
+        self._file = FullDisk(self._file, 20_000)
         return whole(self, step)
 
     monkeypatch.setattr(DrawJournal, "attach", attach)
@@ -524,5 +522,5 @@ def test_the_file_is_closed_and_unlocked_after_the_run(small, path):
     assert os.path.exists(path)
     with DrawJournal(path, small, RUN, resume=True) as journal:
         assert journal.kept == journal.total == 2 * (DRAWS + TUNE)
-    with journal_file.locked(path):
+    with journal_module.locked(path):
         pass

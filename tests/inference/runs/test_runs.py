@@ -16,9 +16,9 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.inference import annotating, sampling
-from bayesdp.inference.runs import progress
-from bayesdp.inference.runs.progress import ProgressLines, diagnostics_lines
+from bayesdp.inference import annotating, keeping
+from bayesdp.inference.runs import running
+from bayesdp.inference.runs.running import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
 
 pytestmark = pytest.mark.system
@@ -164,7 +164,7 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
 class TestProgressLines:
     def clocked(self, monkeypatch, seconds):
         times = iter(seconds)
-        monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+        monkeypatch.setattr(running.time, "monotonic", lambda: next(times))
 
     def test_one_line_now_and_then(self, monkeypatch, capsys):
         self.clocked(monkeypatch, [0.0, *np.arange(1.0, 1001.0)])
@@ -199,11 +199,11 @@ class TestProgressLines:
             (True, {}, False),
         ):
             monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
-            assert progress.lines_wanted(given) is expected
+            assert running.lines_wanted(given) is expected
 
     def test_sampling_writes_them(self, model, monkeypatch, capsys):
-        monkeypatch.setattr(progress, "_FIRST", 0.0)
-        monkeypatch.setattr(progress, "_LONGEST", 0.0)
+        monkeypatch.setattr(running, "_FIRST", 0.0)
+        monkeypatch.setattr(running, "_LONGEST", 0.0)
         with model:
             bdp.sample(**QUICK | {"draws": 30, "progressbar": True, "quiet": False})
         err = capsys.readouterr().err

@@ -11,8 +11,7 @@ import numpy as np
 import pymc as pm
 
 from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.recorded import Stats
-from bayesdp.inference.runs.step_state import state_bytes
+from bayesdp.inference.runs.recorded import Stats, state_bytes
 from bayesdp.priors import build_model
 from bayesdp.steps import FiberGibbs
 from tests.storage.examples import lattice

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp.streaming.parts.coupling import together_at_most
-from bayesdp.streaming.parts.top import NoisyAbove, split_noise
+from bayesdp.streaming.above import NoisyAbove, parts_per_round, split_noise
 
 PARTS = 12
 
@@ -31,7 +30,7 @@ def test_as_many_as_leave_the_autocorrelation_at_one_half(sd, noise):
     """Given its share z of the noise, of variance s**2 / m, a difference of two parts is drawn about v / (v + s**2 / m) of that of
     their z, which is the difference as it stood and noise: so this is its autocorrelation."""
     query = _total(noise)
-    found = together_at_most([query], [[np.array([sd])]] * PARTS, PARTS)
+    found = parts_per_round([query], [[np.array([sd])]] * PARTS, PARTS)
 
     def autocorrelation(moving):
         tables = np.arange(PARTS)[:, None]
@@ -45,8 +44,8 @@ def test_as_many_as_leave_the_autocorrelation_at_one_half(sd, noise):
 
 def test_what_it_is_worked_out_from():
     one = [[np.array([1.0])]] * PARTS
-    assert together_at_most([], [[]] * PARTS, PARTS) == PARTS
-    assert together_at_most([_total(1.8)], one, PARTS) == 3
+    assert parts_per_round([], [[]] * PARTS, PARTS) == PARTS
+    assert parts_per_round([_total(1.8)], one, PARTS) == 3
     # Sums of which nothing was published do not count, and one part without an estimate may be much wider than the noise.
-    assert together_at_most([_total(1.8, 2)], [[np.array([1.0, np.nan])]] * PARTS, PARTS) == 3
-    assert together_at_most([_total(1.8)], [*one[1:], [np.array([np.nan])]], PARTS) == 1
+    assert parts_per_round([_total(1.8, 2)], [[np.array([1.0, np.nan])]] * PARTS, PARTS) == 3
+    assert parts_per_round([_total(1.8)], [*one[1:], [np.array([np.nan])]], PARTS) == 1

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 import xarray as xr
@@ -16,8 +18,8 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
-from bayesdp.streaming.parts import driver
-from bayesdp.streaming.parts.checkpoint import NAME
+from bayesdp.streaming import parts_driver as driver
+from bayesdp.streaming.parts_driver import NAME
 from tests.streaming.parts.cases import PRIOR, country
 
 pytestmark = pytest.mark.system
@@ -83,16 +85,16 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
         if len(saved) == 3:
             raise _KilledError
 
-    original = driver.save
+    original = driver.RunJournal.write
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "save", killed)
+        patch.setattr(driver.RunJournal, "write", killed)
         with pytest.raises(_KilledError):
             _fit(cut, folder=tmp_path, save_every=2)
     with pytest.raises(FileExistsError, match="resume=True"):
         _fit(cut, folder=tmp_path)
-    with pytest.raises(ValueError, match="is another one: its seed is"):
+    with pytest.raises(ValueError, match="is of another run: its seed is"):
         _fit(cut, folder=tmp_path, resume=True, random_seed=9)
-    with pytest.raises(ValueError, match="is another one: its prior: 'S' is"):
+    with pytest.raises(ValueError, match="is of another run: its prior: 'S' is"):
         _fit(cut, folder=tmp_path, resume=True, prior=FixedNegativeBinomial(1.0, 1.0))
     moved = []
     with monkeypatch.context() as patch:
@@ -106,14 +108,111 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
     )  # a run that has ended gives its result again
     damaged = (tmp_path / NAME).read_bytes()[:-30]
     (tmp_path / NAME).write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"parts\.bin.* is no file of bdp\.fit_parts that can be read"):
+    with pytest.raises(ValueError, match=r"chains\.npz' is damaged"):
         _fit(cut, folder=tmp_path, resume=True)
+
+
+def _state_with(**changed):
+    def packed(own):
+        state = driver.part_tasks.PartState.unpacked(own.tobytes())
+        for name, change in changed.items():
+            setattr(state, name, change(getattr(state, name)))
+        return np.frombuffer(state.packed(), dtype=np.uint8)
+
+    return packed
+
+
+IMPOSSIBLE = {
+    "a donor that is no cell": ("state 1 2", _state_with(donor_cell=lambda own: own * 0 + 2**40)),
+    "donors cut short": ("state 1 2", _state_with(donor_cell=lambda own: own[:-1])),
+    "negative counts": ("state 0 0", _state_with(counts=lambda own: own - 1)),
+    "counts beside the exact total": ("state 0 0", _state_with(counts=lambda own: own + 1)),
+    "cells that are not kept": ("state 0 1", _state_with(kept=lambda own: {**own, "first": own["first"][:-1]})),
+    "a state that grows": ("state 0 1", lambda _: np.frombuffer(zlib.compress(bytes(10**8)), dtype=np.uint8)),
+    "a state cut short": ("state 0 1", lambda own: own[:-9]),
+    "sums of other tables": ("tables", lambda own: own + 1),
+    "fewer parts": ("tables", lambda own: own[:, :-1]),
+    "a phase after the last": ("phase", lambda own: own + 1),
+    "draws cut short": ("record 1 2 answers:by_county", lambda own: own[:-1]),
+    "joint draws cut short": ("top 0 by_race_state", lambda own: own[:-1]),
+}
+
+
+@pytest.fixture(scope="module")
+def states(cut, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("states")
+    _fit(cut, folder=folder)
+    with np.load(folder / NAME) as arrays:
+        return folder, dict(arrays)
+
+
+@pytest.mark.parametrize("wrong", IMPOSSIBLE)
+def test_states_that_no_chain_had_are_refused(cut, states, wrong):
+    folder, arrays = states
+    name, change = IMPOSSIBLE[wrong]
+    np.savez(folder / NAME, **arrays | {name: change(arrays[name])})
+    with pytest.raises(ValueError, match=r"chains\.npz' is damaged \("):
+        _fit(cut, folder=folder, resume=True)
+
+
+def test_a_full_disk_costs_the_saving_and_not_the_run(cut, alone, tmp_path, monkeypatch, caplog):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bayesdp.streaming.journal.replacing", full)
+    _same(_fit(cut, folder=tmp_path, save_every=1), alone)
+    assert [own.getMessage().count("No space left on device") for own in caplog.records] == [1]
+
+
+def test_a_worker_that_dies_while_it_is_sent_a_part_costs_no_run(cut):
+    """A cluster of one that loses everything at the first sending, and at the first asking."""
+
+    class Future:
+        status = "finished"
+
+        def __init__(self, value):
+            self.value = value
+
+        def result(self):
+            client.fail("asked")
+            return self.value
+
+        def release(self):
+            pass
+
+    class Client:
+        def __init__(self):
+            self.left = {"sent": 1, "asked": 1}
+
+        def fail(self, what):
+            self.left[what] -= 1
+            if self.left[what] >= 0:
+                raise OSError("a worker has died")
+
+        def wait_for_workers(self, *_, **__):
+            pass
+
+        def scatter(self, value, **_):
+            self.fail("sent")
+            return Future(value)
+
+        def submit(self, function, sent, *arguments, **_):
+            return Future(function(sent.value, *arguments))
+
+    client = Client()
+    parts, _ = cut
+    spec = driver.part_tasks.PartSpec(parts["S"], PRIOR, None, (), (), None, None, None)
+    runner = driver.OnDask([cloudpickle.dumps(spec)], ["S"], client)
+    [found] = runner.run([driver.Task(0, driver.part_tasks.unseen)])
+    assert found.shape[0] == 3
+    assert client.left["sent"] < 0
+    assert client.left["asked"] < 0
 
 
 _SCRIPT = """
 import os, signal, sys
 from bayesdp.hierarchies import split
-from bayesdp.streaming.parts import driver
+from bayesdp.streaming import parts_driver as driver
 from tests.streaming.parts.cases import country
 from tests.streaming.parts.test_running import _fit
 real = driver.Driver._phase
@@ -166,13 +265,13 @@ def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monke
         distributed.Client(cluster) as client,
     ):
 
-        def save(folder, standing, identity):
-            if standing.phase in (3, 5):
+        def write(_, name, arrays):
+            if int(arrays["phase"]) in (3, 5):
                 process = next(iter(client.run(os.getpid).values()))
                 os.kill(process, signal.SIGKILL)
                 killed.append(process)
 
-        monkeypatch.setattr(driver, "save", save)
+        monkeypatch.setattr(driver.RunJournal, "write", write)
         _same(_fit(cut, client=client, folder=tmp_path, save_every=1), alone)
     assert len(set(killed)) == 2
 
@@ -267,12 +366,12 @@ def test_parts_that_are_not_valid(cut):
 def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
     seen = []
     monkeypatch.setattr(driver.Driver, "_phase", lambda *_: seen.append(1))
-    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 1_000)
     message = r"works on this part needs about .* MB of memory, and 0\.0 MB are available.*smaller parts.*`bins`"
     with pytest.raises(MemoryError, match=message) as raised:
         _fit(cut)
     assert raised.value.__notes__ == ["This is about the part 'S'."]
-    monkeypatch.setattr("bayesdp.streaming.parts.work.check_worker", lambda _: None)
+    monkeypatch.setattr("bayesdp.streaming.part_tasks.check_worker", lambda _: None)
     message = r"in the process that drives it, and 0\.0 MB .* cells of 3 parts .*`record_parts`.* work on the parts .*`client`"
     with pytest.raises(MemoryError, match=message):
         _fit(cut)
@@ -280,5 +379,5 @@ def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
 
 
 def test_the_memory_check_can_be_left_out(cut, alone, monkeypatch):
-    monkeypatch.setattr("bayesdp.streaming.parts.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 1_000)
     _same(_fit(cut, memory_check=False), alone)

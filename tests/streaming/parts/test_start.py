@@ -8,7 +8,8 @@ import pytest
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-from bayesdp.streaming.parts import driver, work
+from bayesdp.streaming import part_tasks as work
+from bayesdp.streaming import parts_driver as driver
 
 STATES, COUNTIES, SIGMA = ("S", "T", "U"), 20, 9.0
 FRAME = bdp.Frame.of(

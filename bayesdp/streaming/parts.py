@@ -6,46 +6,150 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from contextlib import closing, nullcontext
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import numpy as np
 import xarray as xr
 
-import bayesdp
-from bayesdp._validate import positive_integer
+from bayesdp._validate import positive_integer, shown
 from bayesdp.consistency import PostProcessedWarning
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.inference.runs.fingerprint import fingerprint
-from bayesdp.inference.runs.progress import ProgressLines
-from bayesdp.inference.sampling import tell_verdict
+from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.streaming.arguments import chains_of, planned
-from bayesdp.streaming.parts import work
-from bayesdp.streaming.parts.arguments import (
-    Source,
-    check_dims,
-    dims_of_cells,
-    entropy_of,
-    folder_of,
-    going_on,
-    parts_of,
-    phase_of,
-    recorded_of,
-    top_of,
+from bayesdp.streaming import part_tasks
+from bayesdp.streaming.above import (
+    KnownAbove,
+    NoisyAbove,
+    above,
+    cell_dims,
+    check_known,
+    coupling_of,
+    parts_axis,
+    parts_per_round,
 )
-from bayesdp.streaming.parts.checkpoint import NAME
-from bayesdp.streaming.parts.coupling import check_known, coupling_of, together_at_most
-from bayesdp.streaming.parts.driver import Driver
-from bayesdp.streaming.parts.job import Job
-from bayesdp.streaming.parts.memory import check_driver
-from bayesdp.streaming.parts.mixing import mixing_of
-from bayesdp.streaming.parts.result import tree_of_parts
-from bayesdp.streaming.parts.runners import Task, running
+from bayesdp.streaming.cells import named_queries
+from bayesdp.streaming.chains import check_driver
+from bayesdp.streaming.fitting import chains_of, check_prior, planned, said_of_run
+from bayesdp.streaming.journal import RunJournal
+from bayesdp.streaming.part_tasks import PartInfo, PartSpec
+from bayesdp.streaming.parts_driver import Driver, Task, running
+from bayesdp.streaming.result import mixing_of, tree_of_parts
+
+type Source = Release | Callable[[], Release]
+
+_PHASE, _ALONE = 10, 100
+"""Draws of a phase at most, where something couples the parts and where nothing does."""
+
+
+def parts_of(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[CellPrior]]:
+    """The labels of the parts, where each comes from, and its prior."""
+    if not isinstance(parts, Mapping) or not parts:
+        raise TypeError(f"parts must be releases by label, such as those of bdp.hierarchies.split, got {parts!r}")
+    labels = list(parts)
+    names = [str(label) for label in labels]
+    wrong = [name for name in names if not name or "/" in name or name == "."]
+    if wrong:
+        raise ValueError(
+            f"parts: labels name groups of the result, and {shown(wrong)} cannot (empty, '.', or with a slash)"
+        )
+    if len(set(names)) < len(names):
+        raise ValueError("parts: two labels are the same in words; labels must differ as strings")
+    for label, own in parts.items():
+        if not isinstance(own, Release) and not callable(own):
+            raise TypeError(f"parts: {label!r} must be a release, or a function that gives one, got {own!r}")
+    if isinstance(prior, Mapping):
+        lacking = [label for label in labels if label not in prior]
+        if lacking:
+            raise ValueError(f"prior: there is none for the parts {shown(lacking)}")
+        priors = [prior[label] for label in labels]
+    else:
+        priors = [prior] * len(labels)
+    for own in priors:
+        check_prior(own)
+    return labels, list(parts.values()), priors
+
+
+def top_of(top: Any, labels: list[Any]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
+    """The noisy and the exact sums above the parts."""
+    if top is None:
+        return [], []
+    if not isinstance(top, Release):
+        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
+    if top.about != "counts":
+        raise ValueError("top is about statistics, which are real numbers; a hierarchy has counts in its cells")
+    return above(top, labels)
+
+
+def draws_per_round(phase: int | None, draws: int, *, coupled: bool) -> int:
+    """Draws of a phase."""
+    if phase is None:
+        most = _PHASE if coupled else _ALONE
+        return max(own for own in range(1, most + 1) if draws % own == 0)
+    if draws % positive_integer(phase, "phase"):
+        raise ValueError(f"draws must be a multiple of phase, got {draws} and {phase}")
+    return phase
+
+
+def recorded_of(record: Any, labels: list[Any]) -> tuple[dict[str, Query], int]:
+    """The queries of parts by cells, and the dimension of the parts."""
+    given = [record] if isinstance(record, Query) else list(record.values() if isinstance(record, Mapping) else record)
+    frames = [own.frame for own in given if isinstance(own, Query)]
+    if not given:
+        return {}, 0
+    if not frames:
+        raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {given[0]!r}")
+    return named_queries(record, frames[0], ()), parts_axis(frames[0], labels, "record")
+
+
+def dims_of_cells(
+    labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
+) -> tuple[str, ...] | None:
+    """The dimensions of the cells, where something above the parts has them."""
+    if top is not None:
+        frame, axis = top.frame, parts_axis(top.frame, labels, "top")
+    elif queries:
+        frame = next(iter(queries.values())).frame
+    else:
+        return None
+    return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
+
+
+def check_dims(
+    infos: list[PartInfo], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
+) -> None:
+    """Check that the tables of all parts, of what is above them and of what is recorded have the same cells."""
+    first = infos[0].dims
+    for own, label in zip(infos, labels, strict=True):
+        if own.dims != first:
+            raise ValueError(
+                f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
+                "labels in the same order, other than that of their leaves (which `leaves` can name)"
+            )
+    frames = {} if top is None else {"top": top.frame}
+    if queries:
+        frames["record"] = next(iter(queries.values())).frame
+    for name, frame in frames.items():
+        if cell_dims(frame, parts_axis(frame, labels, name)) != first:
+            raise ValueError(
+                f"{name}: its cells are not those of the parts; it needs the dimensions "
+                f"{shown([dim for dim, _ in first])} with the same labels in the same order"
+            )
+
+
+def entropy_of(seed: Any) -> int:
+    """A seed as one number."""
+    if isinstance(seed, np.random.Generator):
+        return int.from_bytes(seed.bytes(16))
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    return int.from_bytes(np.random.default_rng(seed).bytes(16))
 
 
 def fit_parts(
@@ -108,7 +212,8 @@ def fit_parts(
     client : distributed.Client or str, optional
         A Dask cluster, or the address of its scheduler. By default everything is done in this process. The draws are the same.
     folder : path, optional
-        Where the run is saved: one file, which is whole at any moment, and one that keeps other processes out while it runs.
+        Where the run is saved, by one file that is whole at any moment; made if there is none, and else empty or that of the run.
+        No other process writes to it meanwhile. If there is no room on the disk, the run goes on, and a warning says so.
     resume : bool
         Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
         may be left out). The result is that of a run that was not stopped.
@@ -138,7 +243,7 @@ def fit_parts(
     NotImplementedError
         If an exact sum of `top` has parts without exact sums of their own, or noise is not normal and independent.
     FileExistsError
-        If a run is saved in `folder` and `resume` is False.
+        If a run is saved in `folder` and `resume` is False, or if `folder` has something else.
     BlockingIOError
         If another process has a run in `folder`.
     RuntimeError
@@ -193,46 +298,53 @@ def fit_parts(
     labels, sources, priors = parts_of(parts, prior)
     plan = planned(draws, tune, chains_of(chains, priors), 1, thin, counts, bins, batches, quantiles)
     noisy, known = top_of(top, labels)
-    size = phase_of(phase, plan.draws, coupled=bool(noisy))
+    size = draws_per_round(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
     positive_integer(save_every, "save_every")
     if record_parts is not None and not callable(record_parts):
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
     queries, axis = recorded_of(record, labels)
     cells = dims_of_cells(labels, top, queries, axis)
-    jobs = [
+    specs = [
         cloudpickle.dumps(
-            Job(
+            PartSpec(
                 source, own, plan, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
                 record_parts, leaves, cells,
             )
         )
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
-    with folder_of(folder, resume=resume) as place, running(client, jobs, labels) as runner:
-        looks: list[work.Look] = runner.run([Task(k, work.look, (memory_check,)) for k in range(len(labels))])
-        check_dims(looks, labels, top, queries, axis)
+    if folder is None and resume:
+        raise ValueError("resume needs the folder that the run was saved in")
+    if folder is not None:
+        Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    saved = nullcontext() if folder is None else closing(RunJournal(folder, resume=resume))
+    with saved as journal, running(client, specs, labels) as runner:
+        infos: list[PartInfo] = runner.run([Task(k, part_tasks.info, (memory_check,)) for k in range(len(labels))])
+        check_dims(infos, labels, top, queries, axis)
         if told := [
-            f"part {label!r}: {own.law}" for label, own in zip(labels, looks, strict=True) if own.law is not None
+            f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
         ]:
             more = f" ({len(told) - 1} more such parts)" if len(told) > 1 else ""
             warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:
             answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
             above = 3 * 8 * plan.chains * (plan.draws // size) * answers
-            check_driver([own.memory for own in looks], above, alone=client is None)
-        errors = [own.errors for own in looks]
-        used = together_at_most(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
-        standing, entropy = None, entropy_of(random_seed)
+            check_driver([own.memory for own in infos], above, alone=client is None)
+        errors = [own.errors for own in infos]
+        used = parts_per_round(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
+        entropy = entropy_of(random_seed)
+        if journal is not None and journal.saved is not None and random_seed is None:
+            entropy = journal.entropy
         run = fingerprint(
             parts=[str(label) for label in labels],
-            releases={str(label): own.release for label, own in zip(labels, looks, strict=True)},
+            releases={str(label): own.release for label, own in zip(labels, infos, strict=True)},
             prior=dict(zip(map(str, labels), priors, strict=True)),
             top=top,
             record=queries,
             record_parts={
-                name: [own.recorded.get(name) for own in looks]
-                for name in sorted({q for own in looks for q in own.recorded})
+                name: [own.recorded.get(name) for own in infos]
+                for name in sorted({q for own in infos for q in own.recorded})
             },
             phase=size,
             together=used,
@@ -240,37 +352,23 @@ def fit_parts(
             seed=entropy,
             **plan.of_draws,
         )
-        if place is not None and (place / NAME).exists():
-            standing, entropy = going_on(place, run, random_seed)
-        run["seed"] = entropy
-        driver = Driver(runner, len(labels), noisy, plan, size, used, axis, queries, entropy, place, save_every, run)
-        if standing is None:
-            standing = driver.begun()
-            check_known(known, [own.known for own in looks], standing.tables[0], labels)
-        driver.run(standing, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
-        results, determined = driver.ended(standing), driver.determined()
+        if journal is not None:
+            journal.entropy = entropy
+            journal.begin(run)
+        driver = Driver(runner, len(labels), noisy, plan, size, used, axis, queries, entropy, journal, save_every)
+        state = None if journal is None else driver.saved(journal)
+        if state is None:
+            state = driver.begun()
+            check_known(known, [own.known for own in infos], state.tables[0], labels)
+        driver.run(state, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
+        results, determined = driver.ended(state), driver.determined()
     ends = np.arange(size - 1, plan.draws, size)
     coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
     names = [str(label) for label in labels]
-    mixing = mixing_of(noisy, standing, [own.fixed for own in looks], names)
-    tree = tree_of_parts(standing, queries, list(ends), names, results, coupling, mixing, determined)
-    tree.attrs.update(
-        bayesdp_version=bayesdp.__version__,
-        seed="not recorded"
-        if random_seed is None or isinstance(random_seed, np.random.Generator)
-        else str(random_seed),
-        prior=looks[0].formula if len({own.formula for own in looks}) == 1 else "one for each part",
-        sampler=json.dumps(
-            {
-                "draws": plan.draws,
-                "tune": plan.tune,
-                "chains": plan.chains,
-                "thin": thin,
-                "phase": size,
-                "together": used,
-            }
-        ),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    mixing = mixing_of(noisy, state.tops, [own.fixed for own in infos], names)
+    tree = tree_of_parts(state.tops, queries, list(ends), names, results, coupling, mixing, determined)
+    formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
+    sampler = json.dumps({**plan.of_sampler, "phase": size, "together": used})
+    tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler)
     compress_draws(tree)
     return tell_verdict(tree, quiet=quiet)

@@ -1,19 +1,29 @@
-"""A hierarchy all of whose cells, and most sums, were perturbed by little: sets of axes and pairs of leaves, leaf by leaf."""
+"""A hierarchy whose published numbers are perturbed: its table moves along random lines, or by sets of axes where that is quicker.
+
+The latter take one leaf or a pair of leaves, see `bayesdp.hierarchies.kernel.walls`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pymc as pm
 
 from bayesdp._random import seed_state
-from bayesdp.fibers import Target
-from bayesdp.fibers.chain import LONGEST_START, price_at
+from bayesdp.distributions.confidential_counts import ConfidentialCounts
+from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
-from bayesdp.hierarchies.structure import Structure, sum_parts
+from bayesdp.hierarchies.structure import Structure, structure_of, sum_parts
+from bayesdp.inference import observe
+from bayesdp.release import Release
+from bayesdp.steps.count_chains import LineChain
+from bayesdp.steps.movement import kernel_target
+from bayesdp.steps.terms import read_model
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -129,10 +139,26 @@ def walls_of(target: Target, structure: Structure) -> Walls:
     )
 
 
-class WalledTree:
-    """What `LineTree` is for tables in general."""
+class _Perturbed:
+    """What `TreeChain` is for normal noise: a table of leaves by cells that moves by sweeps."""
 
+    structure: Structure
     missed: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Ints, Ints]:
+        """Cells that one sum ties together in such a way that they are compared: none."""
+        return np.zeros((len(self.structure.order), 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
+
+    def learn(self) -> None:
+        """While tuning, after each sweep."""
+
+    def choose_donors(self, typical: Floats) -> None:
+        """While tuning, now and then."""
+
+
+class WalledTree(_Perturbed):
+    """By moves along sets of axes."""
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure, self.target = structure, target
@@ -148,11 +174,6 @@ class WalledTree:
     def table(self) -> Ints:
         """The table as it stands, leaves by cells."""
         return self.walls.counts
-
-    @property
-    def groups(self) -> tuple[Ints, Ints]:
-        """Cells that one sum ties together in such a way that they are compared: none."""
-        return np.zeros((len(self.structure.order), 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def load(self, counts: Ints) -> None:
         """Put a table into the kernel, leaves by cells."""
@@ -177,20 +198,11 @@ class WalledTree:
                 break
         walls.charges[:] = 1.0
         if charge(0.0, walls) > 0.0:
-            raise ValueError(
-                "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers "
-                "that contradict one another"
-            )
+            raise ValueError(_NOTHING)
 
     def sweep(self) -> None:
         """About one move a cell."""
         sweep(self.walls.counts.shape[1], 0.0, self._family, self.walls)
-
-    def learn(self) -> None:
-        """Nothing is learnt."""
-
-    def choose_donors(self, typical: Floats) -> None:
-        """Nothing is learnt."""
 
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
@@ -198,6 +210,117 @@ class WalledTree:
         return {name: getattr(own, name).copy() for name in ("counts", "generator")}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Put a chain where it was."""
+        """Put a chain where it was, at a table that all published numbers can come from."""
         self.load(saved["counts"])
+        if int(saved["counts"].sum()) >= _OPEN or charge(0.0, self.walls) > 0.0:
+            raise ValueError("counts that the published numbers cannot come from")
         self.walls.generator[:] = saved["generator"]
+
+
+_PROGRAM = 20_000
+"""Cells of a table up to which an integer program finds the first one; larger ones begin at the published cells."""
+
+_LEARN = 4
+"""Shares of directions are learnt after one sweep in so many of the tuning."""
+
+_ROUNDED = 1e-6
+"""How far sums that moves keep up to date may be from those of the table, relative to the largest: far more than rounding."""
+
+_NOTHING = (
+    "no table was found that all published numbers can come from by their laws; bdp.check_law(release) tells of numbers that "
+    "contradict one another"
+)
+
+
+def is_perturbed(release: Any) -> bool:
+    """Whether an argument is a release of counts some of which are perturbed."""
+    counts = isinstance(release, Release) and release.about == "counts"
+    return counts and any(hasattr(own.law, "transitions") for own in release.measurements)
+
+
+def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple[Target, Structure]:
+    """The posterior of a release's table as `bayesdp.observe` states it, and the tree that its queries ask for."""
+    for own in release.measurements:
+        if getattr(own.law, "name", "") == "unknown-perturbation":
+            raise NotImplementedError(
+                f"{own!r}: hierarchies take laws that are known; put the release into a model with bdp.observe and draw with "
+                "bdp.sample, which learn it"
+            )
+    with pm.Model(coords=release.coords) as model:
+        x = ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=1.0, alpha=1.0), dims=release.dims)
+        observe(release, x)
+    reading = read_model(model, model.rvs_to_values[x])
+    parameters = [np.asarray(own.eval()) for own in reading.symbolic]  # all are numbers: nothing else is in the model
+    target = replace(kernel_target(reading, parameters), family=family)
+    # The tree follows from the queries alone; normal noise stands for the laws.
+    queries = [(own.query, ~own.unmeasured.reshape(-1)) for own in release.measurements]
+    terms = tuple(NoiseTerm(q, np.zeros(q.rows), "gaussian", np.ones(q.rows), keep) for q, keep in queries)
+    structure = structure_of(Target(release.fiber, terms, family), leaves)
+    fixed = np.asarray(structure.leaves_by_cells(target.fiber.system.fixed), dtype=np.bool_)
+    structure = replace(structure, free=structure.free & ~fixed, proved=False)
+    return target, replace(structure, claim=CLAIM if has_walls(target, structure) else target.moves.claim)
+
+
+class LineTree(_Perturbed):
+    """By random lines, as tables in general move."""
+
+    def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
+        self.structure = structure
+        self.lines = LineChain(target, rng, max(int(structure.free.sum()), 1))
+        system = target.fiber.system
+        self.lines.load(np.clip(np.rint(target.guide()).astype(np.int64), system.lower, system.upper))
+        self._swept = 0
+
+    @property
+    def table(self) -> Ints:
+        """The table as it stands, leaves by cells."""
+        return np.asarray(self.structure.leaves_by_cells(self.lines.counts), dtype=np.int64)
+
+    def set_cells(self, theta: Floats, alpha: Floats) -> None:
+        """Set log weights and shapes of the prior in the order of the tree, shape (T, C) or (1, C)."""
+        shape = self.structure.free.shape
+        weights, shapes = (
+            self.structure.in_frame(np.broadcast_to(own, shape)).astype(np.float64) for own in (theta, alpha)
+        )
+        self.lines.set_prior(weights, shapes)
+
+    def begin_apart(self, rng: np.random.Generator) -> None:
+        """Begin at a possible table far from those of other chains; the prior is set, and the table that of the published cells."""
+        fiber, guide = self.lines.target.fiber, self.lines.target.guide()
+        small = fiber.frame.size <= _PROGRAM
+        if small or fiber.invariants.rank:
+            self.lines.load(fiber.find_point(guide.reshape(fiber.frame.shape), self.lines.target.gaps).reshape(-1))
+        if not self.lines.disperse() and not small:
+            raise ValueError(_NOTHING)
+
+    def sweep(self) -> None:
+        """Move each free cell about once."""
+        self.lines.move(1)
+
+    def choose_donors(self, typical: Floats) -> None:
+        """Shares of directions by what was learnt so far."""
+        self.lines.settle()
+
+    def learn(self) -> None:
+        """How far steps along directions go, now and then."""
+        self._swept += 1
+        if self._swept % _LEARN == 0:
+            self.lines.learn()
+
+    def saved(self) -> dict[str, npt.NDArray[Any]]:
+        """What a chain goes on from."""
+        lines = self.lines
+        swept = np.array(self._swept)
+        return {"counts": lines.counts.copy(), "generator": lines.generator, "memory": lines.memory, "swept": swept}
+
+    def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
+        """Put a chain where it was, with sums that are those of its table but for rounding."""
+        lines, memory = self.lines, saved["memory"]
+        lines.load(saved["counts"])
+        sums = lines.memory[: len(lines.state.rows) + len(lines.state.groups)]
+        room = _ROUNDED * max(1.0, float(np.abs(sums).max(initial=0.0)))
+        if not np.allclose(memory[: len(sums)], sums, rtol=_ROUNDED, atol=room):
+            raise ValueError("sums that are not those of its table")
+        lines.generator[:] = saved["generator"]
+        lines.remember(memory, same=True)
+        self._swept = int(saved["swept"])
