@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,56 +17,51 @@ if TYPE_CHECKING:
 
 def check_release_path(path: str, *, force: bool) -> None:
     """Check where a release shall be written, before any work."""
-    from bayesdp.storage import check_output
+    from bayesdp.storage import check_output, noise_path
 
-    check_suffix(path, ("", ".nc"), "a release is written to a .nc file or to a folder (a name without a suffix)")
-    check_output(path, overwrite=force)
+    check_suffix(
+        path, (".csv", ".nc"), "a release is written to a .nc file, or to a .csv file with noise.json beside it"
+    )
+    for file in [path, noise_path(path)] if path.lower().endswith(".csv") else [path]:
+        check_output(file, overwrite=force)
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:
-    """Write a release: netCDF if the name ends in .nc, otherwise a folder of CSV files with JSON.
+    """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json.
 
     Ctrl-C after the release has got its name is too late, and is no error: to run the command again would make a second
     release, with other noise.
     """
+    from bayesdp.storage import noise_path
+
     check_release_path(path, force=force)
-    before = _identity(path)
+    netcdf = Path(path).suffix.lower() == ".nc"
+    last = path if netcdf else noise_path(path)
+    before = _identity(last)
     try:
-        _write_release(release, path, force=force)
+        if netcdf:
+            release.to_netcdf(path, overwrite=force)
+        else:
+            release.to_csv(path, overwrite=force)
     except KeyboardInterrupt:
-        if _identity(path) in (None, before):
+        if _identity(last) in (None, before):
             raise
         say(f"interrupted, but {path} had been written")
 
 
-def _identity(path: str) -> int | None:
-    """What tells a file or folder from another one of the same name."""
+def _identity(path: str | Path) -> int | None:
+    """What tells a file from another one of the same name."""
     try:
         return Path(path).lstat().st_ino
     except OSError:
         return None
 
 
-def _write_release(release: Release, path: str, *, force: bool) -> None:
-    if Path(path).suffix.lower() == ".nc":
-        release.to_netcdf(path, overwrite=force)
-        return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        release.to_csv(path, overwrite=force)
-    for warning in caught:
-        say(f"warning: {warning.message}")
-
-
 def read_release(path: str) -> Release:
-    """Read a release from a netCDF file or a folder."""
+    """Read a release from a netCDF file, or a CSV file with noise.json."""
     from bayesdp.release import Release
-    from bayesdp.storage import told_of_previous
 
-    moved = told_of_previous(Path(path))
-    if moved:
-        raise FileNotFoundError(f"there is no release {path!r}{moved}")
-    return Release.from_csv(path) if Path(path).is_dir() else Release.from_netcdf(path)
+    return Release.from_csv(path) if Path(path).suffix.lower() == ".csv" else Release.from_netcdf(path)
 
 
 def need_counts(release: Release, remedy: str) -> None:

@@ -57,7 +57,10 @@ def add(commands: Any) -> None:
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
     command.add_argument(
-        "release", metavar="RELEASE", nargs="+", help="the release: a .nc file or a folder; several of one table"
+        "release",
+        metavar="RELEASE",
+        nargs="+",
+        help="the release: a .nc file, or a .csv file with noise.json; several of one table",
     )
     model = command.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")

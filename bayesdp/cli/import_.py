@@ -96,7 +96,7 @@ def add(commands: Any) -> None:
         help="the noise came from a seeded generator (an example, not a publication)",
     )
     add_table_options(command)
-    add_output(command, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
+    add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--seed", type=int, help="seed of a simulated release, which protects nobody")
     add_table_options(command)
-    add_output(command, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
+    add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
 
 
 def run(args: argparse.Namespace) -> int:

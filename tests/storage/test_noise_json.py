@@ -15,7 +15,7 @@ from bayesdp.consistency import PostProcessedWarning
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
-from bayesdp.storage.noise_schema import check_noise_json, noise_json_schema
+from bayesdp.storage.noise_json import check_noise_json, noise_json_schema
 from tests.storage.examples import EXAMPLES, lattice, several
 
 TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
