@@ -32,24 +32,18 @@ def write_release(release: Release, path: str, *, force: bool) -> None:
     Ctrl-C after the release has got its name is too late, and is no error: to run the command again would make a second
     release, with other noise.
     """
-    from bayesdp.storage import noise_path
-
     check_release_path(path, force=force)
-    netcdf = Path(path).suffix.lower() == ".nc"
-    last = path if netcdf else noise_path(path)
-    before = _identity(last)
+    write = release.to_netcdf if Path(path).suffix.lower() == ".nc" else release.to_csv
+    before = _identity(path)
     try:
-        if netcdf:
-            release.to_netcdf(path, overwrite=force)
-        else:
-            release.to_csv(path, overwrite=force)
+        write(path, overwrite=force)
     except KeyboardInterrupt:
-        if _identity(last) in (None, before):
+        if _identity(path) in (None, before):
             raise
         say(f"interrupted, but {path} had been written")
 
 
-def _identity(path: str | Path) -> int | None:
+def _identity(path: str) -> int | None:
     """What tells a file from another one of the same name."""
     try:
         return Path(path).lstat().st_ino

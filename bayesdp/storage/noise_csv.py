@@ -24,7 +24,7 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.measurements.parts import refused
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
-from bayesdp.storage.atomic import check_output, write_text
+from bayesdp.storage.atomic import check_output, replacing, write_text
 from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
 from bayesdp.storage.noise_json import (
@@ -47,6 +47,9 @@ from bayesdp.storage.schema import build, planned
 type _Parts = list[tuple[str, Measured | Exact]]
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 type Lines = dict[Key, tuple[int, tuple[str, ...]]]
+
+_NAMED = 10_000
+"""If more lines than this are missing from a file, they are not named."""
 
 _HOW = 'list it there as {"by": {...}} with its labels, or write "blank" for all empty fields; otherwise fill it in'
 
@@ -71,8 +74,8 @@ def write_noise_csv(
 ) -> None:
     """Write a release as a CSV file and its ``noise.json``; see `bayesdp.Release.to_csv`.
 
-    Each file is there in full, or as it was. The second has a checksum of the first, so that a pair of which only one was
-    replaced is noticed by whoever reads it.
+    Each file is there in full, or as it was, and where one cannot be written, both are. ``noise.json`` gets its name first, and has
+    a checksum of the CSV file: a pair of which only one was replaced, by a process that was killed, is noticed by whoever reads it.
     """
     release.check_stated()
     target, sidecar = Path(path), noise_path(path) if noise is None else Path(noise)
@@ -93,16 +96,12 @@ def write_noise_csv(
     description["data"] = data if answers is None else {**data, "answer_column": answers}
     text = _text.dumps(description, "noise.json", indent=1)
     check_noise_json(_text.loads(text, "noise.json"))
-    for file in (target, sidecar):
-        if check_output(file, overwrite=overwrite).is_dir():
-            raise IsADirectoryError(f"{str(file)!r} is a folder; name a file")
-    write_text(target, table, overwrite=overwrite)
-    try:
+    check_output(sidecar, overwrite=overwrite)
+    with replacing(target, overwrite=overwrite) as temporary:
+        write_text(temporary, table)
+        if target.exists():  # who may read it stays as it is
+            temporary.chmod(target.stat().st_mode & 0o666)
         write_text(sidecar, text + "\n", overwrite=overwrite)
-    except BaseException:
-        if not overwrite:  # it was not there before
-            target.unlink(missing_ok=True)
-        raise
 
 
 def _fresh(name: str, taken: set[str]) -> str:
@@ -335,12 +334,12 @@ class _Columns:
             )
         for variable, query in parts.items():
             place = self.place(variable)[1].removeprefix(f"{self.name}: ") + ".query"
-            for keep in {keep for keep, _ in keys_of(query)}:
-                if keep == (ANSWER,) and answers is None:
+            for part in query.parts:
+                if not isinstance(part, SumPart) and answers is None:
                     raise ValueError(
                         f"{place} has linear combinations, and $.data.answer_column does not say where their names are"
                     )
-                missing = [] if keep == (ANSWER,) else [name for name in keep if name not in labelled]
+                missing = [name for name in part.keep if name not in labelled] if isinstance(part, SumPart) else []
                 if missing:
                     raise ValueError(f"{place} is by {shown(missing)}: {self._no_column(missing[0])}")
         totals = {entry["name"]: entry["total"] for entry in table["dimensions"] if "total" in entry}
@@ -384,6 +383,10 @@ class _Columns:
     def _fields(self, query: Query, column: str, place: str) -> list[tuple[int, str, str]]:
         """Line, name and text of each answer."""
         at, found, missing = self.file.column(column), [], []
+        if query.rows > len(self.lines) + _NAMED:  # before they are all written down to see which ones
+            raise ValueError(
+                f"{printable(self.file.path)}: {place} has {query.rows} lines, of which {query.rows - len(self.lines)} are missing"
+            )
         for key in keys_of(query, self.written):
             if key not in self.lines:
                 missing.append(title_of(key))

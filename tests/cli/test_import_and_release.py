@@ -55,9 +55,9 @@ def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
     failed(run("import", "abc.csv", *exact, *IMPORT[4:]), "no table was found in 0 s", "fewer exact or bounded")
 
 
-def test_a_folder_and_a_simulated_release(run):
-    assert run(*IMPORT[:-1], "folder", "--simulated").status == 0
-    assert Release.from_csv("folder").simulated
+def test_csv_and_a_simulated_release(run):
+    assert run(*IMPORT[:-1], "release.csv", "--simulated").status == 0
+    assert Release.from_csv("release.csv").simulated
 
 
 def test_lattice_noise_takes_the_margins_as_its_invariants(run):
@@ -124,7 +124,7 @@ def test_groups_and_wide_files(run):
         ({"margins.csv": ("Beta,,30\n", "")}, ["margin by 'county' is not complete", "county=Beta"]),
         ({"options": ["--postprocessing", "topdown"]}, ["postprocessing is 'topdown'", "noisy measurement files"]),
         ({"options": ["--value", "people"]}, ["no column 'people'"]),
-        ({"output": "release.h5"}, ["a .nc file or to a folder"]),
+        ({"output": "release.h5"}, ["a .nc file, or to a .csv file with noise.json beside it"]),
         ({"output": "missing/release.nc"}, ["'missing' does not exist"]),
         ({"table": "missing.csv"}, ["there is no file 'missing.csv'"]),
         ({"table": "."}, ["must be a .csv or .nc file"]),

@@ -185,9 +185,7 @@ def test_there_is_no_such_file(tmp_path):
 def test_a_file_that_lacks_nearly_all_of_a_huge_table(read):
     """Missing answers are declared, but their table would have 10^9 cells: refused before it is made."""
     lines = "".join(f"a{i},b{i},c{i},1\n" for i in range(1000))
-    with pytest.raises(
-        ValueError, match=r"999999000 of the 1000000000 cells are missing.*hardly those of one table"
-    ):
+    with pytest.raises(ValueError, match=r"999999000 of the 1000000000 cells are missing.*hardly those of one table"):
         read("one,two,three,count\n" + lines, missing="not_published")
 
 

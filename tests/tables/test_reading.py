@@ -79,7 +79,9 @@ def test_group_columns(written):
     twice = "state,county,race,count\nIL,Adams,white,1\nIL,Cook,white,2\nIN,Adams,black,3\n"
     with pytest.raises(ValueError, match=r"line 4: county=Adams has state=IN, but state=IL in line 2"):
         read_table(written(twice), groups={"state": "county"})
-    with pytest.raises(ValueError, match=r"group 'state' belongs to 'region', which is no column of labels; 'county' are"):
+    with pytest.raises(
+        ValueError, match=r"group 'state' belongs to 'region', which is no column of labels; 'county' are"
+    ):
         read_table(written(text), groups={"state": "region"})
     with pytest.raises(ValueError, match="no column 'region'"):
         read_table(written(text), groups={"region": "county"})
@@ -105,7 +107,10 @@ def test_group_columns(written):
         ("county,count\nA,3,4\n", r"line 2: 3 fields, but the header has 2"),
         ("county,count\nA\n", r"line 2: 1 fields, but the header has 2"),
         ("county,county,count\nA,A,3\n", r"line 1: the header names 'county' 2 times, in columns 1, 2"),
-        ("county;count\nA;3\n", r"the header is one column, 'county;count'; declare delimiter=';', or separate columns by commas"),
+        (
+            "county;count\nA;3\n",
+            r"the header is one column, 'county;count'; declare delimiter=';', or separate columns by commas",
+        ),
         ("county\tcount\nA\t3\n", "declare delimiter=.*, or separate columns by commas"),
         ("county,count\n", "no line below the header"),
         ("", "the file has no line with text"),
@@ -128,7 +133,10 @@ def test_what_is_wrong_is_named(text, message, written):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("county,Low,High\nA,1,2\nA,3,4\n", r"line 3, column 'Low': county=A, education=Low is there already, in line 2"),
+        (
+            "county,Low,High\nA,1,2\nA,3,4\n",
+            r"line 3, column 'Low': county=A, education=Low is there already, in line 2",
+        ),
         ("county,Low,High\nA,1,x\n", r"line 2, column 'High': 'x' at county=A, education=High is not a number"),
         ("county,Low,\nA,1,2\n", "column 3 has values and no label in the header"),
         ("county,Low,High\n,1,2\n", "line 2: the label of 'county' is empty"),
