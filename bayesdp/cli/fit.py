@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
 from bayesdp.cli.errors import interrupt_status, log_safely, say
+from bayesdp.cli.files import warn_of_open_caches
 from bayesdp.cli.printing import ADVICE, announce, status_of
-from bayesdp.cli.users_file import warn_of_open_caches
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -199,7 +199,7 @@ def _own_model(path: str, release: Release) -> pm.Model:
     """Run a user's file and build the model with it."""
     import pymc as pm
 
-    from bayesdp.cli.users_file import function_of, load_file
+    from bayesdp.cli.files import function_of, load_file
 
     build = function_of(load_file(path), path, "build_model", "release")
     model = build(release)

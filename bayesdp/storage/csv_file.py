@@ -101,7 +101,7 @@ class CsvFile:
     path: Path  # where it is from, for messages
     header: tuple[str, ...]  # names of the columns, distinct
     rows: tuple[Row, ...]  # each with as many fields as the header has
-    confidential: bool = False  # whether messages must not show what the file holds
+    confidential: bool = False  # whether messages must not show what the file holds; see `label_text`
     left_out: tuple[str, ...] = ()  # names of further columns
 
     def column(self, name: str) -> int:
@@ -151,27 +151,16 @@ def read_csv(
 ) -> CsvFile:
     """Read a CSV file: a header, and as many fields in each line; by default comma-separated and in UTF-8.
 
-    Parameters
-    ----------
-    path : path
-    ignore : sequence of str
-        Columns that are left out, whatever they hold.
-    confidential : bool
-        Whether messages, about this file and about its numbers, must not show what it holds; see `CsvFile.label_text`.
-    sums : bool
-        Whether a line without any text is kept: where lines are known by their labels it is the grand total.
-    several : bool
-        Whether it is one of several files, in which a column of `ignore` may be another one's.
-    strip, delimiter, **form
-        As for `bayesdp.tables.read_office_csv`; `form` is encoding, skip_rows, footer.
+    Columns in `ignore` are left out, whatever they hold; of one of `several` files, they may be another one's. `strip`, `delimiter`
+    and `form` are those of `bayesdp.tables.read_office_csv`. With `sums` a line without any text is kept: it is the grand total.
     """
     target = Path(path)
     boolean(strip, "strip")
     rows = _rows(target, delimiter, confidential=confidential, **form)
     if strip:
-        rows = [(line, tuple(own.strip() for own in fields)) for line, fields in rows]
+        rows = [(line, tuple(field.strip() for field in fields)) for line, fields in rows]
     if not sums:
-        rows = [(line, fields) for line, fields in rows if any(own.strip() for own in fields)]
+        rows = [(line, fields) for line, fields in rows if any(field.strip() for field in fields)]
     top, header = rows[0]
     file = CsvFile(target, header, tuple(rows[1:]), confidential)
     _check_delimiter(file, delimiter)
@@ -183,7 +172,7 @@ def read_csv(
     for name in () if several else ignore:
         file.column(name)
     repeated = [
-        name for name, times in Counter(own for i, own in enumerate(header) if i not in empty).items() if times > 1
+        name for name, times in Counter(name for i, name in enumerate(header) if i not in empty).items() if times > 1
     ]
     if repeated:
         places = [i + 1 for i, name in enumerate(header) if name == repeated[0]]
@@ -192,7 +181,7 @@ def read_csv(
             "if titles stand above the header, say how many lines: skip_rows=..."
         )
     kept = [i for i in range(len(header)) if i not in left_out]
-    blank = [(line, header[i], own[i]) for line, own in rows for i in kept if own[i] != own[i].strip()]
+    blank = [(line, header[i], fields[i]) for line, fields in rows for i in kept if fields[i] != fields[i].strip()]
     if blank:
         line, name, text = blank[0]
         more = f" (and around {len(blank) - 1} more fields of the file)" if len(blank) > 1 else ""
@@ -241,7 +230,7 @@ def _rows(
     wrong = ""
     try:
         for fields in reader:
-            if fields and (rows or any(own.strip() for own in fields)):
+            if fields and (rows or any(field.strip() for field in fields)):
                 rows.append((reader.line_num + skipped, tuple(fields)))
     except csv.Error as error:
         wrong = str(error)
@@ -308,8 +297,8 @@ def _check_delimiter(file: CsvFile, delimiter: str) -> None:
     """A header of one column that another delimiter would split, or with more columns below it."""
     if len(file.header) > 1:
         return
-    times = {own: file.header[0].count(own) for own in _DELIMITERS if own != delimiter}
-    likely = max(times, key=lambda own: times[own])
+    times = {sign: file.header[0].count(sign) for sign in _DELIMITERS if sign != delimiter}
+    likely = max(times, key=lambda sign: times[sign])
     first = f"{printable(file.path)}: with delimiter={delimiter!r} the header is one column, {file.listed(file.header)}"
     if times[likely]:
         raise ValueError(f"{first}; declare delimiter={likely!r}, or separate columns by commas")

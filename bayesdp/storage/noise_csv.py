@@ -82,13 +82,15 @@ def write_noise_csv(
     if target.resolve() == sidecar.resolve():
         raise ValueError(f"noise must be another file than the table, got {str(sidecar)!r} for both")
     taken = {csv_label(name) for name in (*release.frame.dims, *(name for name, _, _ in release.frame.groups))}
-    parts: _Parts = [(f"measured_{i}", own) for i, own in enumerate(release.measurements)]
-    parts += [(f"exact_{i}", own) for i, own in enumerate(release.exact)]
-    named = [(_fresh(name, taken), own) for name, own in parts]
+    parts: _Parts = [(f"measured_{i}", part) for i, part in enumerate(release.measurements)]
+    parts += [(f"exact_{i}", part) for i, part in enumerate(release.exact)]
+    named = [(_fresh(name, taken), part) for name, part in parts]
     check_writable(release.frame, [part.query for _, part in named])
-    linear = any(not isinstance(own, SumPart) for _, part in named for own in part.query.parts)
+    linear = any(not isinstance(asked, SumPart) for _, part in named for asked in part.query.parts)
     answers = _fresh("answer", {*taken, *(column for column, _ in named)}) if linear else None
-    kept = {name for _, part in named for own in part.query.parts if isinstance(own, SumPart) for name in own.keep}
+    kept = {
+        name for _, part in named for asked in part.query.parts if isinstance(asked, SumPart) for name in asked.keep
+    }
     groups = [name for name, _, _ in release.frame.groups if name in kept]
     table = _table([*release.frame.dims, *groups], named, answers)
     description = _described(release, named, groups)
@@ -323,10 +325,10 @@ class _Columns:
                     raise ValueError(f"$.{kind}[{i}].column: {self._no_column(entry['column'])}")
                 values.append(entry["column"])
         single = [*labelled.values(), *([] if answers is None else [answers]), *dict.fromkeys(values)]
-        twice = sorted({own for own in single if single.count(own) > 1})
+        twice = sorted({column for column in single if single.count(column) > 1})
         if twice:
             raise ValueError(f"$: the columns {shown(twice)} are said to hold several kinds of things; each holds one")
-        unknown = [own for own in header if own not in single]
+        unknown = [column for column in header if column not in single]
         if unknown:
             raise ValueError(
                 f"$ says nothing of the columns {shown(unknown)} of {self.file.path.name}; if they are neither labels nor values, "
@@ -432,11 +434,11 @@ def _stated(query: Query, stated: list[dict[str, Any]], place: str) -> npt.NDArr
         labels[0] if keep == (ANSWER,) else frozenset(zip(keep, labels, strict=True)): i
         for i, (keep, labels) in enumerate(keys)
     }
-    for i, own in enumerate(stated):
-        key = own["answer"] if "answer" in own else frozenset(own["by"].items())
+    for i, answer in enumerate(stated):
+        key = answer["answer"] if "answer" in answer else frozenset(answer["by"].items())
         if key not in where:
-            raise ValueError(f"{place}[{i}] is no answer of the query: {shown([own])}")
+            raise ValueError(f"{place}[{i}] is no answer of the query: {shown([answer])}")
         if hidden[where[key]]:
-            raise ValueError(f"{place}[{i}] is listed twice: {shown([own])}")
+            raise ValueError(f"{place}[{i}] is listed twice: {shown([answer])}")
         hidden[where[key]] = True
     return hidden

@@ -170,23 +170,23 @@ def _described_matrix(part: MatrixPart) -> dict[str, Any]:
 
 
 def _cell(frame: Frame, position: int) -> list[Label]:
-    return [own[int(i)] for own, i in zip(frame.labels, np.unravel_index(position, frame.shape), strict=True)]
+    return [labels[int(i)] for labels, i in zip(frame.labels, np.unravel_index(position, frame.shape), strict=True)]
 
 
 def table_description(table: dict[str, Any]) -> dict[str, Any]:
     """The table of a checked ``noise.json``, as `bayesdp.frames.Frame.describe` has it."""
     dims = table["dimensions"]
     return {
-        "dims": [own["name"] for own in dims],
-        "labels": [own["labels"] for own in dims],
-        "groups": [[own["name"], own["dimension"], own["labels"]] for own in table.get("groups", [])],
+        "dims": [dim["name"] for dim in dims],
+        "labels": [dim["labels"] for dim in dims],
+        "groups": [[group["name"], group["dimension"], group["labels"]] for group in table.get("groups", [])],
     }
 
 
 def query_description(query: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
     """A query of a checked ``noise.json``, as `bayesdp.queries.Query.describe` has it."""
     if query["kind"] == "stack":
-        parts = [_part(own, frame, f"{place}.parts[{i}]") for i, own in enumerate(query["parts"])]
+        parts = [_part(part, frame, f"{place}.parts[{i}]") for i, part in enumerate(query["parts"])]
         return {"parts": parts}
     return {"parts": [_part(query, frame, place)]}
 
@@ -206,7 +206,7 @@ def _part(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
 
 
 def _matrix(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
-    where = [{label: i for i, label in enumerate(own)} for own in frame.labels]
+    where = [{label: i for i, label in enumerate(labels)} for labels in frame.labels]
     rows: list[int] = []
     cells: list[int] = []
     entries: list[int] = []
@@ -226,7 +226,7 @@ def _matrix(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
             rows.append(row)
             cells.append(cell)
             entries.append(int(term["weight"]))
-    names = [own["name"] for own in part["answers"]]
+    names = [answer["name"] for answer in part["answers"]]
     found: dict[str, Any] = {"rows": rows, "cells": cells, "entries": entries, "names": names}
     return {**found, "unit": part["unit"]} if "unit" in part else found
 
@@ -266,8 +266,8 @@ def title_of(key: Key) -> str:
 def check_writable(frame: Frame, queries: Sequence[Query]) -> None:
     """Refuse labels that text in one CSV file would not tell apart; ValueError names them."""
     named = [name for query in queries for part in query.parts if not isinstance(part, SumPart) for name in part.names]
-    for dim, own in _labels(frame).items():
-        different = set(own)
+    for dim, labels in _labels(frame).items():
+        different = set(labels)
         texts = {csv_label(label) for label in different}
         if len(texts) < len(different) or any(text != text.strip() or not text for text in texts):
             raise ValueError(
@@ -318,9 +318,9 @@ class Layout:
         """Line number and fields of each answer."""
         known = self.known()
         follows: dict[str, tuple[str, dict[str, str]]] = {}
-        for name, dim, own in self.frame.groups:
+        for name, dim, uppers in self.frame.groups:
             texts = map(self.written, self.frame.labels_of(dim))
-            follows[name] = dim, dict(zip(texts, map(self.written, own), strict=True))
+            follows[name] = dim, dict(zip(texts, map(self.written, uppers), strict=True))
         places = {name: file.column(column) for name, column in self.columns.items()}
         answers = None if self.answers is None else file.column(self.answers)
         found: dict[Key, tuple[int, tuple[str, ...]]] = {}

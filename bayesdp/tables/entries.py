@@ -37,27 +37,19 @@ type Totalled = Mapping[str, str | Sequence[str] | re.Pattern[str]]
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a file by what they hold.
+    """The columns of a file by what they hold."""
 
-    Attributes
-    ----------
-    dims : tuple of str
-        Dimensions of the table, in order.
-    labels : tuple of int
-        Places of the columns of labels: of all dimensions, in a wide file of all but those of the header.
-    values : tuple of int
-        Places of the columns of values: one, in a wide file one for each name in the header that holds labels.
-    flags : int or None
-        Place of the column of symbols and marks.
-    heads : tuple of tuple of str
-        The labels of each column of values of a wide file, along each dimension of the header.
-    """
-
-    dims: tuple[str, ...]
-    labels: tuple[int, ...]
-    values: tuple[int, ...]
-    flags: int | None
-    heads: tuple[tuple[str, ...], ...] = ()
+    dims: tuple[str, ...]  # dimensions of the table, in order
+    labels: tuple[
+        int, ...
+    ]  # places of the columns of labels: of all dimensions, in a wide file of all but those of the header
+    values: tuple[
+        int, ...
+    ]  # places of the columns of values: one, in a wide file one for each name in the header that holds labels
+    flags: int | None  # place of the column of symbols and marks
+    heads: tuple[
+        tuple[str, ...], ...
+    ] = ()  # the labels of each column of values of a wide file, along each dimension of the header
 
 
 def columns_of(
@@ -221,33 +213,17 @@ def pattern(text: Any, name: str, example: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The values of files that are one table, line by line, and in a line from left to right.
-
-    Attributes
-    ----------
-    sources : tuple of (CsvFile, Columns)
-        Where they are from, and what the columns hold; one file after the other.
-    labels : tuple of tuple of str
-        Along each dimension, in the order in which they first appear; totals among them.
-    places : tuple of numpy.ndarray of int64, each (entries,)
-        For each dimension the place of the label of each entry.
-    values : numpy.ndarray of int64 or float64, (entries,)
-        NaN where there is no number.
-    codes : numpy.ndarray of int8, (entries,)
-        Places in `STATUSES`.
-    whole : numpy.ndarray of bool, (entries,)
-        Where a number is, written as a whole one.
-    marks : mapping
-        Entry -> marks of footnotes.
-    """
+    """The values of files that are one table, one file after the other, line by line, and in a line from left to right."""
 
     sources: tuple[tuple[CsvFile, Columns], ...]
-    labels: tuple[tuple[str, ...], ...]
-    places: tuple[npt.NDArray[np.int64], ...]
-    values: npt.NDArray[np.float64] | npt.NDArray[np.int64]
-    codes: npt.NDArray[np.int8]
-    whole: npt.NDArray[np.bool_]
-    marks: Mapping[int, tuple[str, ...]]
+    labels: tuple[
+        tuple[str, ...], ...
+    ]  # along each dimension, in the order in which they first appear; totals among them
+    places: tuple[npt.NDArray[np.int64], ...]  # for each dimension the place of the label of each entry
+    values: npt.NDArray[np.float64] | npt.NDArray[np.int64]  # NaN where there is no number
+    codes: npt.NDArray[np.int8]  # places in `STATUSES`
+    whole: npt.NDArray[np.bool_]  # where a number is, written as a whole one
+    marks: Mapping[int, tuple[str, ...]]  # entry -> marks of footnotes
 
     @classmethod
     def of(cls, file: CsvFile, columns: Columns, notation: Notation | PlainNumbers) -> Entries:
@@ -279,17 +255,17 @@ class Entries:
             for place in columns.values
         ]
         meaning = {text: notation.read(text) for text in dict.fromkeys(texts)}
-        unread = [text for text, own in meaning.items() if own is None]
+        unread = [text for text, field in meaning.items() if field is None]
         read = [meaning[text] or (np.nan, 0, ()) for text in texts]
-        numbers = [own[0] for own in read]
+        numbers = [field[0] for field in read]
         found = cls(
             ((file, columns),),
             tuple(labels),
             tuple(places),
-            np.array(numbers, dtype=np.int64 if all(isinstance(own, int) for own in numbers) else np.float64),
-            np.array([own[1] for own in read], dtype=np.int8),
-            np.array([isinstance(own, int) for own in numbers], dtype=np.bool_),
-            {i: own[2] for i, own in enumerate(read) if own[2]},
+            np.array(numbers, dtype=np.int64 if all(isinstance(number, int) for number in numbers) else np.float64),
+            np.array([field[1] for field in read], dtype=np.int8),
+            np.array([isinstance(number, int) for number in numbers], dtype=np.bool_),
+            {i: field[2] for i, field in enumerate(read) if field[2]},
         )
         if unread:
             raise ValueError(found._undeclared(texts.index(unread[0]), unread, notation))
@@ -320,7 +296,7 @@ class Entries:
         for part in parts:
             for every, labels, at, found in zip(known, part.labels, part.places, places, strict=True):
                 found.append(np.array([every.setdefault(label, len(every)) for label in labels], dtype=np.int64)[at])
-            marks |= {start + entry: own for entry, own in part.marks.items()}
+            marks |= {start + entry: noted for entry, noted in part.marks.items()}
             start += len(part.values)
         values, codes, whole = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "codes", "whole")
@@ -478,12 +454,15 @@ def _by_pattern(
             raise ValueError(f"{entries.where}: of {name!r} {shown(odd)} are here only, elsewhere are {shown(labels)}")
         positions.append(np.array([where.get(label, 0) for label in every], dtype=np.int64)[places])
     over = np.stack([sums[places] for places, sums in zip(entries.places, summed, strict=True)])
-    patterns = sorted({tuple(map(bool, own)) for own in np.unique(over, axis=1).T}, key=lambda own: (sum(own), own))
+    patterns = sorted(
+        {tuple(map(bool, pattern)) for pattern in np.unique(over, axis=1).T},
+        key=lambda pattern: (sum(pattern), pattern),
+    )
     found = []
     for totals in patterns:
         chosen = np.flatnonzero((over == np.array(totals)[:, None]).all(axis=0))
         kept = {name: labels for (name, labels), total in zip(axes.items(), totals, strict=True) if not total}
-        row = [own for own, total in zip(positions, totals, strict=True) if not total]
+        row = [position for position, total in zip(positions, totals, strict=True) if not total]
         found.append(_table(entries, frame, kept, chosen, row, missing))
     return found
 
@@ -550,7 +529,9 @@ def _check_missing(
             entries.titled((name, labels[int(i)]) for (name, labels), i in zip(kept.items(), index, strict=True))
         )
     over = [
-        dim for dim in frame.dims if not {dim, *(name for name, own, _ in frame.groups if own == dim)} & kept.keys()
+        dim
+        for dim in frame.dims
+        if not {dim, *(name for name, of_dim, _ in frame.groups if of_dim == dim)} & kept.keys()
     ]
     what = (
         f"answers summed over {entries.listed(over)}" if over else "cells" if tuple(kept) == frame.dims else "answers"

@@ -158,7 +158,7 @@ def _margin(
     missing = [title_of(key) for key in keys if key not in lines]
     if missing:
         raise ValueError(
-            f"{file.path}: the margin by {shown(part.keep)} is not complete, {shown(missing, 3)} missing; complete the margin or leave "
-            "all its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore)"
+            f"{file.path}: the margin by {shown(part.keep)} is not complete, {shown(missing, 3)} missing; complete the margin or "
+            "leave all its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore)"
         )
     return query, [(line, title_of(key), fields[column]) for key in keys for line, fields in [lines[key]]]

@@ -184,9 +184,9 @@ class OfficeTable:
         return Exact(query, np.zeros(rows.size, dtype=np.int64))
 
     def _has(self, statuses: Sequence[str]) -> npt.NDArray[np.bool_]:
-        for own in statuses:
-            choice(own, _NAMES, "status")
-        found: npt.NDArray[np.bool_] = np.isin(self.codes, [_NAMES.index(own) for own in statuses])
+        for status in statuses:
+            choice(status, _NAMES, "status")
+        found: npt.NDArray[np.bool_] = np.isin(self.codes, [_NAMES.index(status) for status in statuses])
         return found
 
     def _labelled(self, array: npt.NDArray[np.generic], name: str) -> xr.DataArray:
@@ -232,18 +232,7 @@ _MARKED = re.compile(rf"[+-]?\d[\d{_SEPARATORS}]*?\s*([^\s\d{_SEPARATORS}].*)", 
 
 @dataclass(frozen=True)
 class Notation:
-    """How a file writes what it publishes.
-
-    Parameters
-    ----------
-    symbols : mapping
-        Symbol -> name of a status, or 0 for a symbol that stands for the published number 0.
-    footnotes : tuple of str
-        Marks that may follow a number or a symbol.
-    thousands : tuple of str
-        Separators of thousands.
-    decimal : str or None
-        The decimal sign; None if all numbers are whole.
+    """How a file writes what it publishes, as declared: see `bayesdp.tables.read_office_csv`.
 
     Examples
     --------
@@ -254,13 +243,13 @@ class Notation:
     symbols: Mapping[str, str | int]
     footnotes: tuple[str, ...]
     thousands: tuple[str, ...]
-    decimal: str | None
+    decimal: str | None  # None if all numbers are whole
     number: re.Pattern[str]
 
     @classmethod
     def of(cls, symbols: Any, footnotes: Any, thousands: Any, decimal: Any) -> Notation:
         """Check what was declared."""
-        own = _symbols(symbols)
+        meanings = _symbols(symbols)
         separators = _thousands(thousands)
         if decimal is not None and decimal not in _DECIMALS:
             raise ValueError(f"decimal must be ',' or '.', or None where all numbers are whole, got {decimal!r}")
@@ -269,7 +258,7 @@ class Notation:
         marks = _footnotes(footnotes, separators, decimal)
         grouped = "".join(rf"|\d{{1,3}}(?:{re.escape(sign)}\d{{3}})+" for sign in separators)
         fraction = "" if decimal is None else rf"(?:{re.escape(decimal)}\d+)?"
-        return cls(own, marks, separators, decimal, re.compile(rf"[+-]?(?:\d+{grouped}){fraction}", re.ASCII))
+        return cls(meanings, marks, separators, decimal, re.compile(rf"[+-]?(?:\d+{grouped}){fraction}", re.ASCII))
 
     def read(self, text: str) -> Field | None:
         """What a field says; None if that was not declared."""
@@ -279,7 +268,7 @@ class Notation:
         marks: list[str] = []
         rest = text
         while True:
-            mark = next((own for own in self.footnotes if rest.endswith(own) and len(rest) > len(own)), None)
+            mark = next((known for known in self.footnotes if rest.endswith(known) and len(rest) > len(known)), None)
             if mark is None:
                 return None
             rest = rest[: -len(mark)].rstrip()

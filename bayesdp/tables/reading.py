@@ -23,6 +23,12 @@ from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, split
 
 __all__ = ["read_office_csv", "read_table", "read_table_totals"]
 
+_DECLARED = (
+    "decimal", "delimiter", "encoding", "flags", "footer", "footnotes", "header", "lines", "missing", "skip_rows", "strip", "symbols",
+    "thousands",
+)  # fmt: skip
+"""How `read_table` may be told that a file is written, as `read_office_csv`."""
+
 _SCALING = ("scale_factor", "add_offset", "missing_value")
 
 type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -68,7 +74,8 @@ def read_table(
         and rule, and show no number of the file, nor any label or name of a column with a digit in it.
     **declared
         How a CSV file is written where it is otherwise than by default, as for `read_office_csv`: `delimiter`, `encoding`,
-        `skip_rows`, `thousands`, `symbols` and the like. A cell with a symbol is NaN, or 0 if it is a true zero.
+        `skip_rows`, `thousands`, `symbols` and the like. A cell with a symbol is NaN; of ``"zero"`` and ``"below_threshold"`` more
+        is known, so they are refused here.
 
     Returns
     -------
@@ -153,6 +160,8 @@ def _split(
 ) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
     """The cells of a file, and its totals, which are all declared."""
     target = Path(path)
+    for name in form.keys() - {*_DECLARED, "dims", "value", "groups", "layout", "ignore"}:
+        raise TypeError(f"{name!r} is nothing to be declared of a table; that is {nearest(name, _DECLARED)}")
     for name in ("dims", "ignore"):
         name_list(form.get(name) or (), name)
     if target.suffix.lower() == ".nc":
@@ -164,13 +173,14 @@ def _split(
     )
     if not cells.query.is_identity:
         raise ValueError(f"{target}: each line is a total as declared, and none a cell")
-    hidden = np.flatnonzero(cells.mask("below_threshold"))
-    if hidden.size:
+    lost = np.flatnonzero(cells.mask("zero", "below_threshold"))
+    if lost.size:
+        which, status = cells.query.names[lost[0]], str(cells.status.values.reshape(-1)[lost[0]])
         raise ValueError(
-            f"{target}: {cells.query.names[hidden[0]]} was hidden because it is small, which a plain table cannot say; "
-            "read_office_csv keeps what is known of each cell"
+            f"{target}: {'a cell' if confidential else printable(which)} is declared {status!r} ({STATUSES[status]}), which a plain "
+            "table cannot say: read_office_csv keeps it; a symbol that stands for the published number 0 is symbols={'-': 0}"
         )
-    return cells.labelled.rename(name).copy(), [(own.query, own.labelled) for own in sums]
+    return cells.labelled.rename(name).copy(), [(table.query, table.labelled) for table in sums]
 
 
 def read_office_csv(
@@ -364,7 +374,7 @@ def _tables(
         return Entries.joined(found)
 
     entries = read(path, None)
-    above = {name: read(own, name) for name, own in (levels or {}).items()}
+    above = {name: read(paths, name) for name, paths in (levels or {}).items()}
     unknown = [name for name in (*left_out, *upper, *chosen) if name not in met]
     if unknown:
         raise ValueError(f"{entries.where}: there is no column {shown(unknown)}; columns are {shown(sorted(met), 9)}")
@@ -374,7 +384,9 @@ def _tables(
 
 def _looks_wide(file: CsvFile, totals: Totalled) -> bool:
     """No column of values by name, distinct labels in the first column, and no text in the others."""
-    labels = {label for own in totals.values() for label in ([own] if isinstance(own, str | re.Pattern) else own)}
+    labels = {
+        label for total in totals.values() for label in ([total] if isinstance(total, str | re.Pattern) else total)
+    }
     if len(file.header) < 3 or any(name.lower() in VALUE_NAMES and name not in labels for name in file.header):
         return False
     first = [fields[0] for _, fields in file.rows]
@@ -388,7 +400,7 @@ def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]]) -> CsvFile:
     for name, text in chosen.items():
         if name in file.header:
             place = file.column(name)
-            rows = tuple(own for own in rows if text.fullmatch(own[1][place]))
+            rows = tuple(row for row in rows if text.fullmatch(row[1][place]))
             if not rows:
                 raise ValueError(
                     f"{printable(file.path)}: no line is left where lines={{{name!r}: {text.pattern!r}}} matches the column"

@@ -259,3 +259,27 @@ def test_help_has_an_example(command, run):
     assert f"example:\n  bayesdp {command} " in result.out
     assert run("--help").status == 0
     assert run("--version").out.startswith("bayesdp ")
+
+
+def test_a_table_of_an_office(run):
+    Path("office.csv").write_text("Title\ncounty;pop;n\nAlpha;9;1.203\nBeta;8;..\nTotal;17;2.411\n", encoding="cp1252")
+    declared = (
+        '{"delimiter": ";", "skip_rows": 1, "encoding": "cp1252", "thousands": ".", "symbols": {"..": "suppressed"}}'
+    )
+    command = (
+        "import",
+        "office.csv",
+        "--law",
+        "discrete-gaussian sigma=5",
+        "--total",
+        "county=Total",
+        "-o",
+        "release.nc",
+    )
+    failed(run(*command), "office.csv: ", "the header is one column, 'Title'")
+    failed(run(*command, "--declare", "delimiter=;"), "--declare is not valid JSON")
+    assert run(*command, "--declare", declared, "--ignore", "pop", "--unmeasured", "blank").status == 0
+    cells, total = Release.from_netcdf("release.nc").measurements
+    assert cells.values.tolist() == [1203, 0]
+    assert cells.unmeasured.tolist() == [False, True]
+    assert total.values.item() == 2411

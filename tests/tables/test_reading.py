@@ -191,3 +191,37 @@ def test_other_files(tmp_path):
         read_table(tmp_path / "table.xlsx")
     with pytest.raises(TypeError, match="dims must be a list"):
         read_table(tmp_path / "table.csv", dims="county")
+
+
+def test_a_table_of_an_office_is_read_as_it_was_declared(written):
+    text = "Population\ncounty;education;n\nAlpha;Low;1.203\nAlpha;High;..\nBeta;Low;-\nBeta;High;6 r\n"
+    declared = {"delimiter": ";", "skip_rows": 1, "thousands": ".", "footnotes": ["r"]}
+    symbols = {"..": "suppressed", "-": 0}
+    table = read_table(written(text), symbols=symbols, **declared)
+    np.testing.assert_array_equal(table, [[1203, np.nan], [0, 6]])
+    for symbol, status, where in (
+        ("..", "below_threshold", "county=Alpha, education=High"),
+        ("-", "zero", "county=Beta, education=Low"),
+    ):
+        with pytest.raises(ValueError, match=rf"{where} is declared '{status}'.*read_office_csv keeps it"):
+            read_table(written(text), symbols={**symbols, symbol: status}, **declared)
+    with pytest.raises(TypeError, match="'separator' is nothing to be declared of a table; that is 'decimal'"):
+        read_table(written(text), separator=";")
+    path = written("county;count\nA;3\n")
+    with pytest.raises(ValueError, match="declare delimiter=';'"):
+        read_table(path)
+    assert read_table(path, delimiter=";").item() == 3
+
+
+def test_wide_tables_may_have_several_columns_of_labels(written):
+    table = read_table(
+        written("county,year,Low,High\nA,1990,1,2\nB,1990,3,4\n"), dims=["county", "year", "education"], layout="wide"
+    )
+    assert table.sel(county="B", year="1990", education="Low").item() == 3
+
+
+def test_numbers_are_read_to_the_last_digit(written):
+    numbers = ["14.270000000000001", "0.1", "123456789012345678", "-5e-324"]
+    table = read_table(written("county,count\n" + "".join(f"c{i},{text}\n" for i, text in enumerate(numbers))))
+    assert table.values.tolist() == [float(text) for text in numbers]
+    assert read_table(written("county,count\nA,123456789012345678\nB,-7\n")).values.tolist() == [123456789012345678, -7]
