@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +107,15 @@ class CsvFile:
 
     def column(self, name: str) -> int:
         """Position of a column; ValueError if there is none of that name."""
-        if name not in self.header:
+        if name not in self._places:
             raise ValueError(
                 f"{printable(self.path)}: there is no column {name!r}; columns are {nearest(name, self.header, self.listed)}"
             )
-        return self.header.index(name)
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.header)}
 
     def label_text(self, text: str) -> str:
         """A label or the name of a column, for messages.

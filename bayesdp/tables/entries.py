@@ -170,12 +170,13 @@ def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
     labels = {file.header[place] for place in places}
     unlabelled = [name for name in rest if name not in labels]
     columns = unlabelled if value is None else list(name_list(value, "value"))
-    odd = [name for name in columns if name not in unlabelled]
+    odd = sorted({*columns} - {*unlabelled})
     if odd:
         raise ValueError(
             f"{printable(file.path)}: value names {shown(odd)}; columns of values are among {file.listed(unlabelled)}"
         )
-    left = [name for name in unlabelled if name not in columns]
+    named_columns = {*columns}
+    left = [name for name in unlabelled if name not in named_columns]
     if left:
         raise ValueError(
             f"{printable(file.path)}: the columns {file.listed(left)} are not named by value; "
