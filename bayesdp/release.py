@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import xarray as xr
@@ -425,31 +424,26 @@ class Release:
         return found
 
     def to_csv(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        noise: str | os.PathLike[str] | None = None,
-        overwrite: bool = False,
+        self, path: str | os.PathLike[str], *, noise: str | os.PathLike[str] | None = None, overwrite: bool = False
     ) -> None:
-        """Write the release as text: a folder, or one CSV file with ``noise.json`` beside it.
+        """Write the release as one CSV file with ``noise.json`` beside it: the form in which data are published.
 
         Parameters
         ----------
-        folder : path
-            A folder, which gets ``release.json`` and a CSV file for each part. If the name ends in ``.csv``, one CSV file with a
-            column for each part: the form in which data are published.
+        path : path
+            The CSV file, which gets columns of labels and one of numbers for each part.
         noise : path, optional
-            Of one CSV file: where ``noise.json`` goes, which says what each column is (its query, its law, what is exact, what
-            was not published). By default ``DATA.noise.json`` beside ``DATA.csv``.
+            Where ``noise.json`` goes, which says what each column is (its query, its law, what is exact, what was not
+            published) and the rest that is known. By default ``DATA.noise.json`` beside ``DATA.csv``.
         overwrite : bool
-            Whether what is there may be replaced.
+            Whether existing files may be replaced.
 
         Raises
         ------
         FileExistsError
-            If it exists and `overwrite` is False, or a folder holds something else than a release.
+            If one exists and `overwrite` is False.
         ValueError
-            If one CSV file would not keep the labels apart, or `noise` is given for a folder.
+            If one CSV file would not keep the labels apart.
 
         Examples
         --------
@@ -472,32 +466,24 @@ class Release:
         <BLANKLINE>
         True
         """
-        if Path(folder).suffix.lower() == ".csv":
-            connected("write a file of columns")(self, folder, noise=noise, overwrite=overwrite)
-            return
-        if noise is not None:
-            raise ValueError(
-                f"noise goes with one CSV file; {str(folder)!r} becomes a folder, in which release.json says it"
-            )
-        connected("write a folder")(self, folder, overwrite=overwrite)
+        connected("write CSV")(self, path, noise=noise, overwrite=overwrite)
 
     @classmethod
     def from_csv(
         cls,
-        folder: str | os.PathLike[str],
+        path: str | os.PathLike[str],
         *,
         noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
         max_cells: int | None = None,
     ) -> Self:
-        """Read a release from what `to_csv` has written, with the same checks as `from_netcdf`.
+        """Read a release from a CSV file with ``noise.json``, with the same checks as `from_netcdf`.
 
         Parameters
         ----------
-        folder : path
-            The folder, or the CSV file.
+        path : path
+            The CSV file, written by `to_csv` or by anybody else.
         noise : path or mapping, optional
-            Of a CSV file: its ``noise.json``, or what that holds as plain data. By default ``DATA.noise.json`` beside
-            ``DATA.csv``.
+            Its ``noise.json``, or what that holds as plain data. By default ``DATA.noise.json`` beside ``DATA.csv``.
         max_cells : int, optional
             As for `from_netcdf`.
 
@@ -509,14 +495,7 @@ class Release:
             If something is not right. The message names the file, and the place in it: line and column, or the path of a
             field of ``noise.json``, such as ``$.measured[0].law``.
         """
-        found: Self
-        target = Path(folder)
-        if target.is_file() or (target.suffix.lower() == ".csv" and not target.is_dir()):
-            found = connected("read a file of columns")(folder, noise=noise, max_cells=max_cells)
-            return found
-        if noise is not None:
-            raise ValueError(f"noise goes with one CSV file, and {str(folder)!r} is none")
-        found = connected("read a folder")(folder, max_cells=max_cells)
+        found: Self = connected("read CSV")(path, noise=noise, max_cells=max_cells)
         return found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -121,9 +121,9 @@ def test_a_row_may_state_fewer_losses_but_no_epsilon_without_its_delta():
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_sentence_on_one_person_is_read_without_its_numbers(count, tmp_path):
     one, other = gaussian(1.0, 1), gaussian(0.7, 2)
-    (one if count == 1 else bdp.compose(one, other).release).to_csv(tmp_path / "release")
-    file = tmp_path / "release" / "release.json"
+    (one if count == 1 else bdp.compose(one, other).release).to_csv(tmp_path / "release.csv")
+    file = tmp_path / "release.noise.json"
     plain = json.loads(file.read_text())
     del plain["guarantee"]["about"]["record"]
     file.write_text(json.dumps(plain))
-    assert bdp.Release.from_csv(tmp_path / "release").guarantee.person
+    assert bdp.Release.from_csv(tmp_path / "release.csv").guarantee.person

@@ -67,6 +67,13 @@ def add_table_options(command: Any) -> None:
     command.add_argument(
         "--layout", choices=("auto", "long", "wide"), default="auto", help="form of a CSV file (default: auto)"
     )
+    command.add_argument(
+        "--declare",
+        default="{}",
+        metavar="JSON",
+        help="how an office writes a CSV file, as bayesdp.tables.read_office_csv takes it, such as "
+        '\'{"delimiter": ";", "thousands": ".", "symbols": {"..": "suppressed"}}\'',
+    )
 
 
 def pairs(items: list[str], option: str) -> dict[str, str]:
@@ -82,12 +89,21 @@ def pairs(items: list[str], option: str) -> dict[str, str]:
     return found
 
 
-def ignored_columns(names: list[str], paths: list[str]) -> dict[str, list[str]]:
+def declared_form(args: argparse.Namespace) -> dict[str, Any]:
+    """How an office writes its files, as it was declared."""
+    from bayesdp import _text
+
+    found: dict[str, Any] = _text.expect(_text.loads(args.declare, "--declare"), dict, "--declare")
+    return found
+
+
+def ignored_columns(names: list[str], paths: list[str], declared: dict[str, Any]) -> dict[str, list[str]]:
     """Which columns are left out of which file: those that it has."""
     from bayesdp._validate import nearest
     from bayesdp.storage.csv_file import csv_header
 
-    headers = {path: csv_header(path) for path in paths}
+    form = {key: own for key, own in declared.items() if key in ("delimiter", "encoding", "skip_rows", "footer")}
+    headers = {path: dict.fromkeys((*csv_header(path), *csv_header(path, **form))) for path in paths}
     for name in names:
         if not any(name in header for header in headers.values()):
             columns = "; ".join(f"{path} has {nearest(name, header)}" for path, header in headers.items() if header)
@@ -106,6 +122,7 @@ def table_options(args: argparse.Namespace) -> dict[str, Any]:
         "layout": args.layout,
         "ignore": args.ignore,
         "totals": _totals(args.total),
+        **declared_form(args),
     }
 
 

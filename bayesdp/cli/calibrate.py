@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output, check_suffix
-from bayesdp.cli.errors import NOT_CALIBRATED, announce, banner, interrupt_status, log_safely, say
-from bayesdp.cli.users_file import warn_of_open_caches
+from bayesdp.cli.errors import NOT_CALIBRATED, banner, interrupt_status, log_safely, say
+from bayesdp.cli.files import warn_of_open_caches
+from bayesdp.cli.printing import announce
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,7 +74,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import nonnegative_integer, positive_integer
-    from bayesdp.cli.users_file import function_of, load_file
+    from bayesdp.cli.files import function_of, load_file
     from bayesdp.storage import check_output
 
     check_suffix(args.output, (".nc",), "the result is written to a .nc file")

@@ -1,12 +1,16 @@
-"""Releases and posteriors as files of the command line."""
+"""Files of the command line: releases, posteriors, and a user's own Python file, which is run."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+import stat
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
+import bayesdp
+from bayesdp._text import printable
 from bayesdp.cli.arguments import check_suffix
 from bayesdp.cli.errors import say
 
@@ -18,22 +22,26 @@ if TYPE_CHECKING:
 
 def check_release_path(path: str, *, force: bool) -> None:
     """Check where a release shall be written, before any work."""
-    from bayesdp.storage import check_output
+    from bayesdp.storage import check_output, noise_path
 
-    check_suffix(path, ("", ".nc"), "a release is written to a .nc file or to a folder (a name without a suffix)")
-    check_output(path, overwrite=force)
+    check_suffix(
+        path, (".csv", ".nc"), "a release is written to a .nc file, or to a .csv file with noise.json beside it"
+    )
+    for file in [path, noise_path(path)] if path.lower().endswith(".csv") else [path]:
+        check_output(file, overwrite=force)
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:
-    """Write a release: netCDF if the name ends in .nc, otherwise a folder of CSV files with JSON.
+    """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json.
 
     Ctrl-C after the release has got its name is too late, and is no error: to run the command again would make a second
     release, with other noise.
     """
     check_release_path(path, force=force)
+    write = release.to_netcdf if Path(path).suffix.lower() == ".nc" else release.to_csv
     before = _identity(path)
     try:
-        _write_release(release, path, force=force)
+        write(path, overwrite=force)
     except KeyboardInterrupt:
         if _identity(path) in (None, before):
             raise
@@ -41,33 +49,18 @@ def write_release(release: Release, path: str, *, force: bool) -> None:
 
 
 def _identity(path: str) -> int | None:
-    """What tells a file or folder from another one of the same name."""
+    """What tells a file from another one of the same name."""
     try:
         return Path(path).lstat().st_ino
     except OSError:
         return None
 
 
-def _write_release(release: Release, path: str, *, force: bool) -> None:
-    if Path(path).suffix.lower() == ".nc":
-        release.to_netcdf(path, overwrite=force)
-        return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        release.to_csv(path, overwrite=force)
-    for warning in caught:
-        say(f"warning: {warning.message}")
-
-
 def read_release(path: str) -> Release:
-    """Read a release from a netCDF file or a folder."""
+    """Read a release from a netCDF file, or a CSV file with noise.json."""
     from bayesdp.release import Release
-    from bayesdp.storage import told_of_previous
 
-    moved = told_of_previous(Path(path))
-    if moved:
-        raise FileNotFoundError(f"there is no release {path!r}{moved}")
-    return Release.from_csv(path) if Path(path).is_dir() else Release.from_netcdf(path)
+    return Release.from_csv(path) if Path(path).suffix.lower() == ".csv" else Release.from_netcdf(path)
 
 
 def need_counts(release: Release, remedy: str) -> None:
@@ -80,7 +73,9 @@ def read_releases(paths: Sequence[str]) -> Release:
     """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee."""
     from bayesdp.composition import as_one
 
-    twice = [path for i, path in enumerate(paths) if Path(path).resolve() in [Path(own).resolve() for own in paths[:i]]]
+    twice = [
+        path for i, path in enumerate(paths) if Path(path).resolve() in [Path(other).resolve() for other in paths[:i]]
+    ]
     if twice:
         raise ValueError(f"{twice[0]} is given twice: its noise would be counted twice")
     joint = as_one([read_release(path) for path in paths], paths)
@@ -105,9 +100,9 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
             for group in ("posterior", "release"):
                 if group not in tree.children:
                     raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
-            for group, own in tree.children.items():
+            for group, group_tree in tree.children.items():
                 if group.startswith("release"):
-                    check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
+                    check_dataset(group_tree.to_dataset(), cell_limit(Path(path).stat().st_size))
         with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
             loaded = tree.load()
         check_posterior(loaded)
@@ -126,3 +121,49 @@ def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
 
 _MOST_DRAWS = 2_000_000_000
 """Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""
+
+
+def warn_of_open_caches(command: str) -> None:
+    """Say on standard error which folders that compiled code is loaded from everybody on the machine can write to."""
+    # `command`: the subcommand that warns.
+    import numba
+    import pytensor
+
+    folders = {
+        "numba's cache, NUMBA_CACHE_DIR": vars(numba.config)["CACHE_DIR"],  # set when numba is imported
+        "bayesdp itself, and numba's cache": Path(bayesdp.__file__).parent,
+        "PyTensor's compiledir": pytensor.config.compiledir,
+    }
+    for what, folder in folders.items():
+        if folder and Path(folder).is_dir() and Path(folder).stat().st_mode & stat.S_IWOTH:
+            say(
+                f"bayesdp {command}: warning: anybody on this machine can write to {printable(folder)} ({what}), from which "
+                "compiled code is loaded and run; use a folder of your own"
+            )
+
+
+def load_file(path: str) -> ModuleType:
+    """Run a user's file, and give back what it defines."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path!r}")
+    spec = spec_from_file_location("bayesdp_users_model", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path}: a model is a Python file, with a name that ends in .py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # processes that are started afresh have to find what the file defines
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
+    return module
+
+
+def function_of(module: ModuleType, path: str, name: str, arguments: str) -> Callable[..., Any]:
+    """A function that a user's file must define."""
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ValueError(f"{path}: it defines no function {name}({arguments})")
+    function: Callable[..., Any] = found
+    return function

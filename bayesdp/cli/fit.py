@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
-from bayesdp.cli.errors import ADVICE, announce, interrupt_status, log_safely, say, status_of
-from bayesdp.cli.users_file import warn_of_open_caches
+from bayesdp.cli.errors import interrupt_status, log_safely, say
+from bayesdp.cli.files import warn_of_open_caches
+from bayesdp.cli.printing import ADVICE, announce, status_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -60,7 +61,10 @@ def add(commands: Any) -> None:
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
     command.add_argument(
-        "release", metavar="RELEASE", nargs="+", help="the release: a .nc file or a folder; several of one table"
+        "release",
+        metavar="RELEASE",
+        nargs="+",
+        help="the release: a .nc file, or a .csv file with noise.json; several of one table",
     )
     model = command.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
@@ -197,7 +201,7 @@ def _own_model(path: str, release: Release) -> pm.Model:
     """Run a user's file and build the model with it."""
     import pymc as pm
 
-    from bayesdp.cli.users_file import function_of, load_file
+    from bayesdp.cli.files import function_of, load_file
 
     build = function_of(load_file(path), path, "build_model", "release")
     model = build(release)

@@ -31,6 +31,9 @@ totals in the form of the exact ones, or another noisy table of the same cells:
 Lines or columns of totals within the table are declared, --total county=Total: they are measurements under the law of the file.
 The noise of the files, and of the margins in one file, must be independent of one another.
 
+A table of an office with symbols, separators of thousands, titles or another encoding is read as --declare says, and nothing is
+guessed: --declare '{"delimiter": ";", "skip_rows": 2, "thousands": ".", "symbols": {"..": "suppressed"}}' --unmeasured blank
+
 A file noise.json that came with the data says all of this: the query and the law of each column, what is exact, what was not
 published. Then no other option is needed:
   bayesdp import DATA.csv --noise DATA.noise.json -o release.nc
@@ -96,7 +99,7 @@ def add(commands: Any) -> None:
         help="the noise came from a seeded generator (an example, not a publication)",
     )
     add_table_options(command)
-    add_output(command, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
+    add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -128,13 +131,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 _STATED = {
-    "noisy": "--law or --noisy",
-    "exact": "--exact",
-    "unmeasured": "--unmeasured",
-    "simulated": "--simulated",
-    "dims": "--dims",
-}
-_STATED |= {"value": "--value", "group": "--group", "ignore": "--ignore", "total": "--total"}
+    "noisy": "--law or --noisy", "exact": "--exact", "unmeasured": "--unmeasured", "simulated": "--simulated", "dims": "--dims",
+    "value": "--value", "group": "--group", "ignore": "--ignore", "total": "--total",
+}  # fmt: skip
 """What ``noise.json`` says itself: where the option is kept, and its name."""
 
 
@@ -143,5 +142,6 @@ def _check_alone(args: argparse.Namespace) -> None:
     given = [option for name, option in _STATED.items() if getattr(args, name)]
     given += ["--postprocessing"] if args.postprocessing != "none" else []
     given += ["--layout"] if args.layout != "auto" else []
+    given += ["--declare"] if args.declare != "{}" else []
     if given:
         raise ValueError(f"--noise says what the file is, so leave out {', '.join(given)}; or correct {args.noise}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import printable
-from bayesdp.cli.arguments import ignored_columns, table_options
+from bayesdp.cli.arguments import declared_form, ignored_columns, table_options
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,10 +55,11 @@ def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, lis
     from bayesdp.queries import Identity
     from bayesdp.tables import read_margins
 
-    (first, text), *others = _noisy_files(args.table, args.noisy or [])
-    laws = {path: parse_law(law) for path, law in ((first, text), *others) if law is not None}
-    ignored = ignored_columns(args.ignore, [first, *(path for path, _ in others), *args.exact])
-    table, sums = _table(first, None, {**table_options(args), "ignore": ignored[first]})
+    first, *others = _noisy_files(args.table, args.noisy or [])
+    laws = {own.path: parse_law(own.law) for own in (first, *others) if own.law is not None}
+    files = [args.table, *(own.path for own in others), *args.exact]
+    ignored = ignored_columns(args.ignore, files, declared_form(args))
+    table, sums = _table(args.table, None, {**table_options(args), "ignore": ignored[args.table]})
     frame = Identity(table).frame
     answers: list[tuple[str, NoiseLaw | None, Query, Any]] = [
         (first, laws.get(first), query, values) for query, values in [(Identity(table), table), *sums]

@@ -154,7 +154,10 @@ def add_test(commands: Any) -> None:
         example="bayesdp test release.nc --cell sex=men --cell admission=admitted -o test.json",
     )
     command.add_argument(
-        "releases", nargs="+", metavar="RELEASE", help="a release: a .nc file, or a folder; several of the same table"
+        "releases",
+        nargs="+",
+        metavar="RELEASE",
+        help="a release: a .nc file, or a .csv file with noise.json; several of the same table",
     )
     command.add_argument(
         "--alternative",

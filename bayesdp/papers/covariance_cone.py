@@ -198,10 +198,10 @@ class CovarianceRelease(Release):
 
     @classmethod
     def from_csv(
-        cls, folder: Path, *, noise: Path | Mapping[str, Any] | None = None, max_cells: int | None = None
+        cls, path: Path, *, noise: Path | Mapping[str, Any] | None = None, max_cells: int | None = None
     ) -> Self:
-        """Read a release from a folder or a CSV file written by `to_csv`; see `bayesdp.Release.from_csv`."""
-        return cls.of(Release.from_csv(folder, noise=noise, max_cells=max_cells))
+        """Read a release from a CSV file written by `to_csv`; see `bayesdp.Release.from_csv`."""
+        return cls.of(Release.from_csv(path, noise=noise, max_cells=max_cells))
 
     def log_likelihood(self, covariance: npt.ArrayLike) -> Floats:
         """Log-density of the released elements given sample covariance matrices.

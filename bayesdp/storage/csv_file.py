@@ -1,25 +1,40 @@
-"""CSV files as rows with line numbers, read strictly.
+"""CSV files as rows with line numbers, read strictly: what is not as declared is refused, by line and column.
 
 What to do about a text that stands where a number should: a remedy that works when it is followed to the letter.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import nearest, shown
+from bayesdp._validate import boolean, choice, nearest, nonnegative_integer, shown
 
-__all__ = ["NUMBER", "CsvFile", "csv_header", "numbers", "read_csv", "write_csv"]
+__all__ = ["INTEGER", "NUMBER", "PLAIN_NUMBERS", "CsvFile", "csv_header", "numbers", "read_csv", "remedy"]
+
+type Row = tuple[int, tuple[str, ...]]
+"""The number of a line and its fields."""
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+HIDDEN = "(not shown)"
+"""Stands for a text of a confidential file."""
+
+PLAIN_NUMBERS = "write whole numbers with digits only, without separators of thousands or other signs"
 
 HOW_TO_LEAVE_OUT = (
     "leave the field empty and state that the cell was not published: --unmeasured blank (unmeasured= in Python)"
@@ -30,6 +45,15 @@ _THOUSANDS = re.compile(r"([+-]?\d{1,3})((?:[,' \u2019\u00a0\u202f]\d{3})+)(\.\d
 _LIMIT = re.compile(r"(<=?|>=?|\u2264|\u2265)\s*\d+|\d+\s*(-|\u2013|to)\s*\d+", re.ASCII)
 _PERCENT = re.compile(r"[+-]?[\d.]+\s*%", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+
+_ENCODINGS = {
+    "utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16", "utf-16-le": "utf-16-le", "utf-16-be": "utf-16-be",
+    "cp1252": "Windows, Western Europe", "cp1250": "Windows, Central Europe", "cp1251": "Windows, Cyrillic",
+    "cp850": "DOS, Western Europe", "mac-roman": "older Apple computers",
+    "iso8859-1": "Latin-1", "iso8859-2": "Latin-2", "iso8859-15": "Latin-9", "ascii": "no letters but English ones",
+    "shift_jis": "Japanese", "cp932": "Japanese", "euc_kr": "Korean", "cp949": "Korean", "gb18030": "Chinese", "big5": "Chinese",
+}  # fmt: skip
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def remedy(text: str) -> str:
@@ -67,25 +91,8 @@ def split_thousands(fields: tuple[str, ...]) -> str | None:
     >>> split_thousands(("Alpha", "Low", "1", "215")), split_thousands(("Alpha", "Low", "14"))
     ('1215', None)
     """
-    for i, field in enumerate(fields):
-        if re.fullmatch(r"[+-]?\d{1,3}", field, re.ASCII) and i + 1 < len(fields):
-            rest = []
-            for following in fields[i + 1 :]:
-                if not re.fullmatch(r"\d{3}", following, re.ASCII):
-                    break
-                rest.append(following)
-            if rest:
-                return field + "".join(rest)
-    return None
-
-
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-HIDDEN = "(not shown)"
-"""Stands for a text of a confidential file."""
-
-PLAIN_NUMBERS = "write whole numbers with digits only, without separators of thousands or other signs"
-
-_INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+    found = re.search(r"(?:^|\0)([+-]?\d{1,3}(?:\0\d{3})+)(?:\0|$)", "\0".join(fields), re.ASCII)
+    return None if found is None else found[1].replace("\0", "")
 
 
 @dataclass(frozen=True)
@@ -94,16 +101,21 @@ class CsvFile:
 
     path: Path  # where it is from, for messages
     header: tuple[str, ...]  # names of the columns, distinct
-    rows: tuple[tuple[int, tuple[str, ...]], ...]  # line number in the file and the fields, as many as the header has
-    confidential: bool = False  # whether messages must not show what the file holds
+    rows: tuple[Row, ...]  # each with as many fields as the header has
+    confidential: bool = False  # whether messages must not show what the file holds; see `label_text`
+    left_out: tuple[str, ...] = ()  # names of further columns
 
     def column(self, name: str) -> int:
         """Position of a column; ValueError if there is none of that name."""
-        if name not in self.header:
+        if name not in self._places:
             raise ValueError(
-                f"{self.path}: there is no column {name!r}; columns are {nearest(name, self.header, self.listed)}"
+                f"{printable(self.path)}: there is no column {name!r}; columns are {nearest(name, self.header, self.listed)}"
             )
-        return self.header.index(name)
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.header)}
 
     def label_text(self, text: str) -> str:
         """A label or the name of a column, for messages.
@@ -132,115 +144,204 @@ class _Bare(str):
 
 
 def read_csv(
-    path: str | os.PathLike[str], ignore: Sequence[str] = (), *, confidential: bool = False, delimiter: str = ","
+    path: str | os.PathLike[str],
+    ignore: Sequence[str] = (),
+    *,
+    confidential: bool = False,
+    sums: bool = False,
+    several: bool = False,
+    strip: bool = False,
+    delimiter: str = ",",
+    **form: Any,
 ) -> CsvFile:
-    """Read a CSV file: comma-separated, UTF-8, a header in the first line, as many fields in each line."""
-    # Blank lines are skipped. Nothing else is: blanks around a label or a name are an error, because they make two labels out of
-    # one. `ignore`: columns that are left out, whatever they hold. `confidential`: whether messages, about this file and about its
-    # numbers, must not show what it holds; see `CsvFile.told`. `delimiter`: what stands between fields, where a publisher does not
-    # use commas.
+    """Read a CSV file: a header, and as many fields in each line; by default comma-separated and in UTF-8.
+
+    Columns in `ignore` are left out, whatever they hold; of one of `several` files, they may be another one's. `strip`, `delimiter`
+    and `form` are those of `bayesdp.tables.read_office_csv`. With `sums` a line without any text is kept: it is the grand total.
+    """
     target = Path(path)
-    if not target.is_file():
-        raise FileNotFoundError(f"there is no file {str(target)!r}")
-    rows: list[tuple[int, tuple[str, ...]]] = []
-    wrong = ""
-    try:
-        with target.open(encoding="utf-8-sig", newline="") as text:
-            rows = list(_rows(text, delimiter))
-    except UnicodeDecodeError as error:
-        wrong = f"it is not text in UTF-8 ({error.reason} at byte {error.start})"
-    except csv.Error as error:
-        wrong = f"it is not a CSV file ({error})"
-    if wrong:  # out here, where no error with the bytes of the file in it becomes the context of this one
-        raise ValueError(f"{target}: {wrong}")
-    if not rows:
-        raise ValueError(f"{target}: the file is empty")
-    file = CsvFile(target, rows[0][1], tuple(rows[1:]), confidential)
-    if delimiter == "," and len(file.header) == 1 and re.search(r"[;\t|]", file.header[0]):
-        raise ValueError(f"{target}: columns must be separated by commas, the first line is {file.listed(file.header)}")
-    repeated = [name for name, times in Counter(file.header).items() if times > 1]
+    boolean(strip, "strip")
+    rows = _rows(target, delimiter, confidential=confidential, **form)
+    if strip:
+        rows = [(line, tuple(field.strip() for field in fields)) for line, fields in rows]
+    if not sums:
+        rows = [(line, fields) for line, fields in rows if any(field.strip() for field in fields)]
+    top, header = rows[0]
+    file = CsvFile(target, header, tuple(rows[1:]), confidential)
+    _check_delimiter(file, delimiter)
+    for line, fields in file.rows:
+        if len(fields) != len(header):
+            raise ValueError(_wrong_length(file, top, line, fields, delimiter))
+    empty = {i for i, name in enumerate(header) if not name and not any(fields[i] for _, fields in file.rows)}
+    left_out = empty | {i for i, name in enumerate(header) if name in ignore}
+    for name in () if several else ignore:
+        file.column(name)
+    repeated = [
+        name for name, times in Counter(name for i, name in enumerate(header) if i not in empty).items() if times > 1
+    ]
     if repeated:
-        raise ValueError(f"{target}: the header names a column twice: {file.listed(repeated)}")
-    if any("\0" in name for name in file.header):
-        raise ValueError(f"{target}: the name of a column holds the character NUL, which no file can have as a name")
-    left_out = {file.column(name) for name in ignore}
-    kept = [i for i in range(len(file.header)) if i not in left_out]
-    for line, fields in rows:
-        if len(fields) != len(file.header):
-            raise ValueError(_wrong_length(file, line, fields))
-        blank = [(line, i) for i in kept if fields[i] != fields[i].strip()]
-        if blank:
-            raise ValueError(_blanks(file, rows, kept, blank[0]))
-    if left_out:
-        chosen = tuple((line, tuple(fields[i] for i in kept)) for line, fields in file.rows)
-        return CsvFile(target, tuple(file.header[i] for i in kept), chosen, confidential)
-    return file
+        places = [i + 1 for i, name in enumerate(header) if name == repeated[0]]
+        raise ValueError(
+            f"{file.at(top)}: the header names {file.listed(repeated[:1])} {len(places)} times, in columns {shown(places)}; "
+            "if titles stand above the header, say how many lines: skip_rows=..."
+        )
+    kept = [i for i in range(len(header)) if i not in left_out]
+    blank = [(line, header[i], fields[i]) for line, fields in rows for i in kept if fields[i] != fields[i].strip()]
+    if blank:
+        line, name, text = blank[0]
+        more = f" (and around {len(blank) - 1} more fields of the file)" if len(blank) > 1 else ""
+        held = "the field" if confidential else repr(text)
+        raise ValueError(
+            f"{file.at(line, name)}: {held} has blanks around it; remove them{more}, or, in a table, declare strip=True"
+        )
+    if not left_out:
+        return file
+    chosen = tuple((line, tuple(fields[i] for i in kept)) for line, fields in file.rows)
+    names = tuple(header[i] for i in sorted(left_out - empty))
+    return CsvFile(target, tuple(header[i] for i in kept), chosen, confidential, names)
 
 
-def csv_header(path: str | os.PathLike[str]) -> tuple[str, ...]:
+def csv_header(path: str | os.PathLike[str], *, delimiter: str = ",", **form: Any) -> tuple[str, ...]:
     """The names of the columns of a CSV file; empty where that cannot be read, which `read_csv` explains."""
     target = Path(path)
-    if target.suffix.lower() != ".csv" or not target.is_file():
-        return ()
     try:
-        with target.open(encoding="utf-8-sig", newline="") as text:
-            return next((fields for _, fields in _rows(text)), ())
-    except (UnicodeDecodeError, csv.Error):
+        return _rows(target, delimiter, **form)[0][1] if target.suffix.lower() == ".csv" else ()
+    except (OSError, ValueError):
         return ()
 
 
-def _wrong_length(file: CsvFile, line: int, fields: tuple[str, ...]) -> str:
-    """What to do about a line with too many fields, or too few."""
+def _rows(
+    target: Path,
+    delimiter: str,
+    *,
+    encoding: str = "utf-8",
+    skip_rows: int = 0,
+    footer: int = 0,
+    confidential: bool = False,
+) -> list[Row]:
+    """The lines of a file from the header on, which is the first with text; lines without any field are left out."""
+    choice(delimiter, _DELIMITERS, "delimiter")
+    skipped, below = nonnegative_integer(skip_rows, "skip_rows"), nonnegative_integer(footer, "footer")
+    codec = _codec(encoding)
+    if not target.is_file():
+        raise FileNotFoundError(f"there is no file {str(target)!r}")
+    lines = list(io.StringIO(_decoded(target, codec, encoding, confidential=confidential), newline=""))
+    if skipped and skipped >= len(lines):
+        raise ValueError(
+            f"{printable(target)}: skip_rows={skipped} leaves nothing of the {len(lines)} lines of the file"
+        )
+    reader = csv.reader(_without_footer(lines[skipped:], delimiter, below), strict=True, delimiter=delimiter)
+    rows: list[Row] = []
+    wrong = ""
+    try:
+        for fields in reader:
+            if fields and (rows or any(field.strip() for field in fields)):
+                rows.append((reader.line_num + skipped, tuple(fields)))
+    except csv.Error as error:
+        wrong = str(error)
+    if wrong:  # out here, where no error with the text of the file in it becomes the context of this one
+        raise ValueError(f"{printable(target)}, line {reader.line_num + skipped}: it is not a CSV file there ({wrong})")
+    if not rows:
+        left_out = " besides those left out" if skipped or below else ""
+        raise ValueError(f"{printable(target)}: the file has no line with text{left_out}")
+    return rows
+
+
+def _codec(encoding: Any) -> str:
+    """Python's name of an encoding that is known here."""
+    if not isinstance(encoding, str):
+        raise TypeError(f"encoding must be a name such as 'utf-8' or 'cp1252', got {encoding!r}")
+    try:
+        name = codecs.lookup(encoding).name
+    except (LookupError, ValueError):  # ValueError: a name with a null character
+        name = ""
+    if name not in _ENCODINGS:
+        raise ValueError(f"encoding must be one of {shown(_ENCODINGS, len(_ENCODINGS))}, got {encoding!r}")
+    return "utf-8-sig" if name == "utf-8" else name
+
+
+def _decoded(target: Path, codec: str, encoding: str, *, confidential: bool) -> str:
+    """The text of a file."""
+    raw = target.read_bytes()
+    wrong = text = ""
+    try:
+        text = raw.decode(codec)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        what = " (or there is less of it than a sign takes)" if error.start >= len(raw) - 3 else ""
+        byte = "it" if confidential else f"{raw[error.start]:#04x}"
+        wrong = f"line {line}, byte {error.start}: {byte} is no text in {encoding!r}{what}"
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            proposed = "encoding='utf-16', with which such files begin"
+        elif codec not in ("utf-8-sig", "ascii"):
+            proposed = "encoding='utf-8'"
+        else:
+            proposed = "encoding='cp1252' (Windows, Western Europe) or 'cp1250' (Central Europe)"
+    except UnicodeError:
+        wrong, proposed = f"it is no text in {encoding!r}", "encoding='utf-16-le' or 'utf-16-be'"
+    if not wrong and "\0" in text:
+        wrong = f"line {text[: text.index(chr(0))].count(chr(10)) + 1}: there is a null character"
+        proposed = "encoding='utf-16-le' or 'utf-16-be' if every second byte is one"
+    if not wrong and codec != "utf-8-sig" and raw.startswith(codecs.BOM_UTF8):
+        wrong, proposed = f"it begins with the mark of UTF-8, and is said to be in {encoding!r}", "encoding='utf-8'"
+    if wrong:  # out here, where no error with the bytes of the file in it becomes the context of this one
+        raise ValueError(f"{printable(target)}, {wrong}; declare how it is written, for example {proposed}")
+    return text.removeprefix("\ufeff")
+
+
+def _without_footer(lines: list[str], delimiter: str, below: int) -> list[str]:
+    """All but the last lines that have text."""
+    end = len(lines)
+    while end and below:
+        end -= 1
+        below -= bool(lines[end].strip(delimiter + " \t\r\n"))
+    return lines[:end]
+
+
+def _check_delimiter(file: CsvFile, delimiter: str) -> None:
+    """A header of one column that another delimiter would split, or with more columns below it."""
+    if len(file.header) > 1:
+        return
+    times = {sign: file.header[0].count(sign) for sign in _DELIMITERS if sign != delimiter}
+    likely = max(times, key=lambda sign: times[sign])
+    first = f"{printable(file.path)}: with delimiter={delimiter!r} the header is one column, {file.listed(file.header)}"
+    if times[likely]:
+        raise ValueError(f"{first}; declare delimiter={likely!r}, or separate columns by commas")
+    below = next((line for line, fields in file.rows if len(fields) > 1), None)
+    if below is not None:
+        raise ValueError(
+            f"{first}, but lines below it have more; if titles stand above the header, say how many lines: "
+            f"skip_rows={below - 1}"
+        )
+
+
+def _wrong_length(file: CsvFile, top: int, line: int, fields: tuple[str, ...], delimiter: str) -> str:
+    """What to do about a line with too many fields, or too few; `top` is the line of the header."""
     message = f"{file.at(line)}: {len(fields)} fields, but the header has {len(file.header)}"
-    whole = split_thousands(fields)
+    comma = "comma" if delimiter == "," else repr(delimiter)
+    if sum(map(bool, fields)) == 1:
+        after = sum(other >= line for other, _ in file.rows)
+        message += f"; if this is a note below the table, say how many lines such notes are: footer={after}"
     if len(fields) < len(file.header):
-        return f"{message}; a field without a value needs its comma nevertheless"
+        return f"{message}; each line must have all fields, one without a value needs its {comma} nevertheless"
+    if sum(map(bool, file.header)) < 2:
+        return f"{message}; if titles stand above the header, say how many lines: skip_rows={top}"
+    whole = split_thousands(fields)
     if whole is not None:
         return f"{message}; write numbers without separators of thousands" + ("" if file.confidential else f", {whole}")
     if not any(fields[len(file.header) :]):
-        return f"{message}; remove the comma at the end"
-    return f'{message}; a label that holds a comma is written in double quotes, "like, this"'
-
-
-def _blanks(
-    file: CsvFile, rows: Sequence[tuple[int, tuple[str, ...]]], kept: Sequence[int], first: tuple[int, int]
-) -> str:
-    """Blanks around a field; how many more there are, so that all are removed at once."""
-    count = sum(fields[i] != fields[i].strip() for _, fields in rows if len(fields) == len(file.header) for i in kept)
-    line, column = first
-    text = next(fields for number, fields in rows if number == line)[column]
-    more = f" (and around {count - 1} more fields of the file)" if count > 1 else ""
-    held = "the field" if file.confidential else repr(text)
-    return f"{file.at(line, file.header[column])}: {held} has blanks around it; remove them{more}"
-
-
-def _rows(text: Iterator[str], delimiter: str = ",") -> Iterator[tuple[int, tuple[str, ...]]]:
-    reader = csv.reader(text, strict=True, delimiter=delimiter)
-    for fields in reader:
-        if fields:
-            yield reader.line_num, tuple(fields)
+        return f"{message}; remove the {comma} at the end"
+    return f'{message}; a label that holds a {comma} is written in double quotes, "like, this"'
 
 
 def numbers(
-    file: CsvFile, cells: Sequence[tuple[int, str, str]], columns: str | Sequence[str] | None = None
+    file: CsvFile, cells: Sequence[tuple[int, str, str]], column: str | None = None
 ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty."""
-    # `file`: where they are from, for messages. `cells`: line, name of the cell for messages, and text. `columns`: the column that
-    # they are in, one for all or one each, for messages.
-    for i, (line, name, text) in enumerate(cells):
+    # `cells`: line, name of the cell for messages, and text. `file`, `column`: where they are from, for messages.
+    for line, name, text in cells:
         if text and not NUMBER.fullmatch(text):
-            column = columns if columns is None or isinstance(columns, str) else columns[i]
-            if file.confidential:
-                raise ValueError(f"{file.at(line, column)}: what stands at {name} is not a number; {PLAIN_NUMBERS}")
             raise ValueError(f"{file.at(line, column)}: {text!r} at {name} is not a number; {remedy(text)}")
-    if all(_INTEGER.fullmatch(text) for _, _, text in cells):
+    if all(INTEGER.fullmatch(text) for _, _, text in cells):
         return np.array([int(text) for _, _, text in cells], dtype=np.int64)
     return np.array([float(text) if text else np.nan for _, _, text in cells], dtype=np.float64)
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
-    """Write a CSV file in UTF-8 with Unix line ends; floats in full."""
-    with path.open("w", encoding="utf-8", newline="") as text:
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)

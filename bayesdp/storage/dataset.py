@@ -9,6 +9,7 @@ in the attributes is what counts, and reading compares the two.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,9 @@ class _DatasetNumbers:
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self.dataset = dataset
+
+    def naming(self, variable: str, what: str = "") -> AbstractContextManager[None]:
+        return nullcontext()  # names of variables are in the messages
 
     def values(self, variable: str, query: Query) -> tuple[Any, Any]:
         values = self.dataset[variable].values

@@ -14,12 +14,13 @@ simulated        whether the noise came from a generator whose seed somebody may
 writer           the version of bayesdp that wrote it
 ===============  =====================================================================================
 
-`bayesdp.storage.dataset` has it as attributes of a Dataset, `bayesdp.storage.folder` in ``release.json``.
+`bayesdp.storage.dataset` has it as attributes of a Dataset; `bayesdp.storage.noise_csv` makes it of a ``noise.json``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -101,6 +102,9 @@ def checked_version(version: Any, description: dict[str, Any]) -> dict[str, Any]
 class Numbers(Protocol):
     """Where a reader finds the numbers of a part: one of these for each kind of file."""
 
+    def naming(self, variable: str, what: str = "") -> AbstractContextManager[None]:
+        """Name the place in the file in errors about a part, or with ``""`` about the release, and a field of it."""
+
     def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
         """Refuse what no release with these parts holds, from names and sizes, before any number is read."""
 
@@ -158,30 +162,35 @@ def build(description: Mapping[str, Any], numbers: Numbers, max_cells: int | Non
     frame = plan.frame
     measurements = []
     for entry in plan.measurements:
-        query = plan.queries[entry["variable"]]
-        values, unmeasured = numbers.values(entry["variable"], query)
-        stated = plan.invariants.get(entry["variable"])
-        invariants = None if stated is None else Invariants(stated, frame)
-        law = NoiseLaw.from_description(entry["law"])
-        measurements.append(Measured(query, values, law, invariants, entry["name"], unmeasured=unmeasured))
+        variable = entry["variable"]
+        query, stated = plan.queries[variable], plan.invariants.get(variable)
+        with numbers.naming(variable, ".law"):
+            law = NoiseLaw.from_description(entry["law"])
+        values, unmeasured = numbers.values(variable, query)
+        with numbers.naming(variable):
+            invariants = None if stated is None else Invariants(stated, frame)
+            measurements.append(Measured(query, values, law, invariants, entry["name"], unmeasured=unmeasured))
     exact = []
     for entry in plan.exact:
-        query = plan.queries[entry["variable"]]
-        values = numbers.values(entry["variable"], query)[0]
-        told = entry.get("assumption")
-        assumption = None if told is None else _text.expect(told, str, f"the assumption of {entry['variable']}")
-        exact.append(Exact(query, values, entry["sign"], assumption))
+        variable = entry["variable"]
+        query, told = plan.queries[variable], entry.get("assumption")
+        values = numbers.values(variable, query)[0]
+        with numbers.naming(variable):
+            assumption = None if told is None else _text.expect(told, str, f"the assumption of {variable}")
+            exact.append(Exact(query, values, entry["sign"], assumption))
     about = _text.expect(description["about"], str, "about")
     kind: type[Guarantee] = StatisticGuarantee if about == "statistics" else Guarantee
-    guarantee = None if description["guarantee"] is None else kind.from_dict(description["guarantee"])
+    with numbers.naming("", "guarantee"):
+        guarantee = None if description["guarantee"] is None else kind.from_dict(description["guarantee"])
     mechanism = description["mechanism"]
     if mechanism is not None:
         _text.expect(mechanism, dict, "mechanism")
     simulated = _text.expect(description["simulated"], bool, "simulated")
     # Not `from_published`: its warning of post-processing was given when the release was made.
-    release = Release(frame, tuple(measurements), tuple(exact), mechanism, guarantee, simulated, about)
-    release.check_feasible()
-    release.check_stated()
+    with numbers.naming(""):
+        release = Release(frame, tuple(measurements), tuple(exact), mechanism, guarantee, simulated, about)
+        release.check_feasible()
+        release.check_stated()
     return release
 
 

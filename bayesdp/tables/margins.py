@@ -10,18 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import meant, nearest, shown
+from bayesdp._validate import meant, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
-from bayesdp.tables.long import value_column
-
-_SUMMED = ("", "*")
-"""In a column of labels: summed over."""
+from bayesdp.storage.noise_json import Key, Layout, keys_of, title_of
+from bayesdp.tables.entries import value_column
 
 type Cell = tuple[int, str, str]
-type Row = tuple[int, tuple[str, ...], str]
 type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
@@ -134,8 +131,8 @@ def _margins(
     path: str | os.PathLike[str], frame: Frame, value: str | None, ignore: Sequence[str]
 ) -> tuple[CsvFile, str, list[tuple[Query, list[Cell]]]]:
     """The file, its column of values, and the lines of each margin in the order of its query."""
-    file = read_csv(path, ignore)
-    values = value_column(file, value)
+    file = read_csv(path, ignore, sums=True)
+    values = value_column(file, value, file.header, guess=True)
     names = [name for name in file.header if name != values]
     known = [*frame.dims, *(name for name, _, _ in frame.groups)]
     for name in names:
@@ -145,81 +142,23 @@ def _margins(
                 f"{file.path}: the column {name!r} is neither a dimension nor a group label of the table; those are {shown(known)}"
                 f"{meant(name, known) or left_out}"
             )
-    margins: dict[tuple[str, ...], list[Row]] = {}
-    follows = {
-        name: (dim, {str(label): str(group) for label, group in zip(frame.labels_of(dim), labels, strict=True)})
-        for name, dim, labels in frame.groups
-    }
-    for line, fields in file.rows:
-        row = dict(zip(file.header, fields, strict=True))
-        keep = _without_groups(file, follows, line, {name: row[name] for name in names if row[name] not in _SUMMED})
-        margins.setdefault(keep, []).append((line, tuple(row[name] for name in keep), row[values]))
-    if not margins:
+    lines = Layout(frame, {name: name for name in names}, dict.fromkeys(names, "*"), None, str).lines(file)
+    if not lines:
         raise ValueError(f"{file.path}: there is no line below the header")
-    return file, values, [_margin(file, frame, keep, rows) for keep, rows in margins.items()]
+    kept = dict.fromkeys(keep for keep, _ in lines)
+    return file, values, [_margin(file, SumPart(frame, keep), lines, file.column(values)) for keep in kept]
 
 
-def _without_groups(
-    file: CsvFile, follows: Mapping[str, tuple[str, Mapping[str, str]]], line: int, row: dict[str, str]
-) -> tuple[str, ...]:
-    """What a line keeps: a group label beside the label that it follows from says nothing, but must be right."""
-    kept = list(row)
-    for name, (dim, own) in follows.items():
-        if name not in row or dim not in row:
-            continue
-        kept.remove(name)
-        if own.get(row[dim], row[name]) != row[name]:
-            stated = printable(f"{dim}={row[dim]} has {name}={own[row[dim]]}")
-            raise ValueError(f"{file.at(line, name)}: {stated} in the table, but {row[name]!r} here")
-    return tuple(kept)
-
-
-def _margin(file: CsvFile, frame: Frame, keep: tuple[str, ...], rows: list[Row]) -> tuple[Query, list[Cell]]:
+def _margin(
+    file: CsvFile, part: SumPart, lines: Mapping[Key, tuple[int, tuple[str, ...]]], column: int
+) -> tuple[Query, list[Cell]]:
     """One margin from its lines."""
-    first = rows[0][0]
-    try:
-        part = SumPart(frame, keep)
-    except ValueError as error:
-        raise ValueError(f"{file.at(first)}: {error}") from None
-    query = Query(frame, (part,))
-    # Labels in the file are text; those of the table may be numbers.
-    places = []
-    for name, labels in zip(part.keep, part.answer_labels, strict=True):
-        place = {str(label): i for i, label in enumerate(labels)}
-        if len(place) < len(labels) or any(text in place for text in _SUMMED):
-            raise ValueError(f"labels of {name!r} cannot be told apart in a file of margins: {shown(labels)}")
-        places.append(place)
-    order = [keep.index(name) for name in part.keep]
-    found: dict[tuple[int, ...], Cell] = {}
-    for line, labels, text in rows:
-        sorted_labels = [labels[i] for i in order]
-        for name, label, place in zip(part.keep, sorted_labels, places, strict=True):
-            if label not in place:
-                raise ValueError(
-                    f"{file.at(line, name)}: {label!r} is no label of {name!r}; labels are {nearest(label, place)}"
-                )
-        at = tuple(place[label] for place, label in zip(places, sorted_labels, strict=True))
-        title = (
-            ", ".join(f"{printable(n)}={printable(v)}" for n, v in zip(part.keep, sorted_labels, strict=True))
-            or "the grand total"
-        )
-        if at in found:
-            raise ValueError(f"{file.at(line)}: {title} is there already, in line {found[at][0]}")
-        found[at] = (line, title, text)
-    missing = [query.names[i] for i in range(part.rows) if _index(part, i) not in found]
+    query = Query(part.frame, (part,))
+    keys = list(keys_of(query))
+    missing = [title_of(key) for key in keys if key not in lines]
     if missing:
-        by = shown(part.keep)
         raise ValueError(
-            f"{file.path}: the margin by {by} is not complete, {shown(missing, 3)} missing; complete the margin or leave all "
-            "its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore NAME)"
+            f"{file.path}: the margin by {shown(part.keep)} is not complete, {shown(missing, 3)} missing; complete the margin or "
+            "leave all its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore)"
         )
-    return query, [found[_index(part, i)] for i in range(part.rows)]
-
-
-def _index(part: SumPart, row: int) -> tuple[int, ...]:
-    """Position of an answer along each of its dimensions."""
-    at = []
-    for size in reversed(part.shape):
-        row, rest = divmod(row, size)
-        at.append(rest)
-    return tuple(reversed(at))
+    return query, [(line, title_of(key), fields[column]) for key in keys for line, fields in [lines[key]]]

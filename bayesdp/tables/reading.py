@@ -1,24 +1,37 @@
-"""Reading a table from a file, whatever its form."""
+"""Tables from users' files: CSV files, those of statistical offices among them, and netCDF."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from bayesdp._validate import choice, nearest, shown
+from bayesdp._text import printable
+from bayesdp._validate import choice, name_list, nearest, shown
 from bayesdp.queries import Query
-from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
+from bayesdp.storage.csv_file import CsvFile, read_csv
 from bayesdp.storage.netcdf import load_dataset
-from bayesdp.tables.long import VALUE_NAMES, long_table
-from bayesdp.tables.totals import Declared, Show, check_no_sum, declared_totals, split_totals
+from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
+from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
+from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, split_totals
 
-_LAYOUTS = ("auto", "long", "wide")
+__all__ = ["read_office_csv", "read_table", "read_table_totals"]
+
+_DECLARED = (
+    "decimal", "delimiter", "encoding", "flags", "footer", "footnotes", "header", "lines", "missing", "skip_rows", "strip", "symbols",
+    "thousands",
+)  # fmt: skip
+"""How `read_table` may be told that a file is written, as `read_office_csv`."""
+
 _SCALING = ("scale_factor", "add_offset", "missing_value")
+
+type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def read_table(
@@ -31,6 +44,7 @@ def read_table(
     ignore: Sequence[str] = (),
     totals: Mapping[str, str | Sequence[str]] | None = None,
     confidential: bool = False,
+    **declared: Any,
 ) -> xr.DataArray:
     r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
 
@@ -40,9 +54,9 @@ def read_table(
         ``.csv``, or ``.nc`` for netCDF-4.
     dims : sequence of str, optional
         Names of the dimensions. A wide table needs them, because its header holds labels of a dimension that
-        is named nowhere. For a long table they choose the order.
+        is named nowhere; this one is the last. For a long table they choose the order.
     value : str, optional
-        Long table: the column of values; not needed if it is called count, value, noisy, total or n, or if
+        Long table: the column of values; not needed if it is called count, value, obs_value, noisy, total or n, or if
         there are two columns. netCDF: the variable; not needed if there is one.
     groups : mapping of str to str, optional
         Long table: columns that are no dimensions but labels of groups, and the dimension each belongs to, as
@@ -58,6 +72,10 @@ def read_table(
     confidential : bool, default False
         For the true table, of which a release is to be made: messages about what is wrong with the file name line, column
         and rule, and show no number of the file, nor any label or name of a column with a digit in it.
+    **declared
+        How a CSV file is written where it is otherwise than by default, as for `read_office_csv`: `delimiter`, `encoding`,
+        `skip_rows`, `thousands`, `symbols` and the like. A cell with a symbol is NaN; of ``"zero"`` and ``"below_threshold"`` more
+        is known, so they are refused here.
 
     Returns
     -------
@@ -93,7 +111,7 @@ def read_table(
     >>> table.sel(county="Beta", education="High").item()
     10
     """
-    form = {"dims": dims, "value": value, "groups": groups, "layout": layout, "ignore": ignore}
+    form = {"dims": dims, "value": value, "groups": groups, "layout": layout, "ignore": ignore, **declared}
     cells, answers = _split(path, {} if totals is None else totals, confidential=confidential, **form)
     for query, values in answers if confidential else ():
         if not np.array_equal(query.apply(cells.values), values):
@@ -138,92 +156,285 @@ def read_table_totals(
 
 
 def _split(
-    path: str | os.PathLike[str], totals: Declared, *, confidential: bool = False, **form: Any
+    path: str | os.PathLike[str], totals: Totalled, *, confidential: bool = False, **form: Any
 ) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
     """The cells of a file, and its totals, which are all declared."""
-    table, show = _read(Path(path), totals, confidential=confidential, **form)
-    labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
-    summed = declared_totals(totals, labels_of, str(path), show)
-    cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
-    if len(labels_of) == table.ndim:
-        check_no_sum(cells.values, {dim: cells[dim].values.tolist() for dim in labels_of}, totals, str(path), show)
-    return cells, answers
-
-
-def _read(
-    target: Path,
-    totals: Declared,
-    *,
-    dims: Sequence[str] | None = None,
-    value: str | None = None,
-    groups: Mapping[str, str] | None = None,
-    layout: str = "auto",
-    ignore: Sequence[str] = (),
-    confidential: bool = False,
-) -> tuple[xr.DataArray, Show]:
-    """All that a file holds, with totals among the labels, and how its labels are shown."""
-    choice(layout, _LAYOUTS, "layout")
-    if isinstance(dims, str):
-        raise TypeError(f"dims must be a list of names, got {dims!r}")
-    if isinstance(ignore, str):
-        raise TypeError(f"ignore must be a list of names, got {ignore!r}")
-    suffix = target.suffix.lower()
-    if suffix == ".nc":
-        if groups:
-            raise ValueError(f"{target}: groups are for long CSV files; in netCDF they are coordinates")
-        if ignore:
-            raise ValueError(f"{target}: columns can be left out of a CSV file; of a netCDF file one variable is read")
-        return _netcdf_table(target, dims, value), shown
-    if suffix != ".csv":
+    target = Path(path)
+    for name in form.keys() - {*_DECLARED, "dims", "value", "groups", "layout", "ignore"}:
+        raise TypeError(f"{name!r} is nothing to be declared of a table; that is {nearest(name, _DECLARED)}")
+    for name in ("dims", "ignore"):
+        name_list(form.get(name) or (), name)
+    if target.suffix.lower() == ".nc":
+        return _netcdf_split(target, totals, **form)
+    if target.suffix.lower() != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    file = read_csv(target, ignore, confidential=confidential)
-    if layout == "wide" or (layout == "auto" and value is None and not groups and _looks_wide(file, totals)):
-        return _wide_table(file, dims), file.listed
-    return long_table(file, value, dims, groups or {}, totals), file.listed
+    (cells, *sums), name = _tables(
+        target, guess=True, confidential=confidential, totals=totals, **{"layout": "auto"} | form
+    )
+    if not cells.query.is_identity:
+        raise ValueError(f"{target}: each line is a total as declared, and none a cell")
+    lost = np.flatnonzero(cells.mask("zero", "below_threshold"))
+    if lost.size:
+        which, status = cells.query.names[lost[0]], str(cells.status.values.reshape(-1)[lost[0]])
+        raise ValueError(
+            f"{target}: {'a cell' if confidential else printable(which)} is declared {status!r} ({STATUSES[status]}), which a plain "
+            "table cannot say: read_office_csv keeps it; a symbol that stands for the published number 0 is symbols={'-': 0}"
+        )
+    return cells.labelled.rename(name).copy(), [(table.query, table.labelled) for table in sums]
 
 
-def _looks_wide(file: CsvFile, totals: Declared) -> bool:
+def read_office_csv(
+    path: Paths,
+    *,
+    levels: Mapping[str, Paths] | None = None,
+    layout: str = "long",
+    dims: Sequence[str] | None = None,
+    header: str | None = None,
+    lines: Mapping[str, str] | None = None,
+    value: str | Sequence[str] | None = None,
+    flags: str | None = None,
+    groups: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    totals: Totalled | None = None,
+    missing: str | None = None,
+    symbols: Mapping[str, str | int] | None = None,
+    footnotes: Sequence[str] = (),
+    thousands: str | Sequence[str] | None = None,
+    decimal: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    skip_rows: int = 0,
+    footer: int = 0,
+    strip: bool = False,
+) -> tuple[OfficeTable, ...]:
+    r"""Read a CSV file as a statistical office publishes it, with symbols for cells that have no number.
+
+    Nothing is guessed: what a symbol means, what a comma is and which lines are titles is declared, and where something was not
+    the error says what was met, where, and how to declare it. Labels are text: ``01001`` keeps its zero.
+
+    Parameters
+    ----------
+    path : path, or sequence of path
+        The file, or several that hold parts of one table, such as different columns of the same areas.
+    levels : mapping, optional
+        Files of larger areas: name of their column of codes -> path, or paths. Otherwise they are laid out alike. The code of
+        an area, a label of the first dimension, begins with that of each larger one that it is part of; these become its groups, and
+        what is published of them tables of their own. One whose only code is named in `totals` is the sum over all areas.
+    layout : {"long", "wide"}
+        Long files have one line for each number, with columns of labels and one of values. In wide files the header holds the
+        labels of the last dimension, and there is a column of values below each.
+    dims : sequence of str, optional
+        Dimensions of the table, in order. In long files these are the columns of labels, by default all that are nothing else.
+        In wide files the last one is that of the header, which has no name there; a first column without a name gets the first.
+    header : str, optional
+        A regular expression that splits each name in the header of a wide file into labels of several dimensions, a named group for
+        each: ``r"(?P<sex>[MF])_(?P<age>.*)"``. Then `dims` are those of the columns of labels only.
+    lines : mapping, optional
+        Column -> a regular expression: only lines where it matches the whole field are read, such as those of one sheet.
+    value : str, or sequence of str, optional
+        The column of values of a long file, if it is not called value, obs_value, count, total or n; the columns of a wide file, by
+        default all that are nothing else.
+    flags : str, optional
+        A column of a long file that holds symbols and marks. It is read as if it stood behind the value.
+    groups : mapping, optional
+        Columns of labels that follow from another column, such as a region from an area: name of the group -> dimension.
+    ignore : sequence of str, optional
+        Columns that are left out.
+    totals : mapping, optional
+        Dimension -> the label, or the labels, of its total, such as ``{"area": "Total"}``. Sums that carry one become tables of their
+        own, which are measurements of the same table. A compiled regular expression stands for all labels that it matches as a
+        whole. An empty list says that a label which looks like a total is a category.
+    missing : str, optional
+        The status of answers that have no line; without it such answers are an error.
+    symbols : mapping, optional
+        Symbol -> ``"suppressed"``, ``"not_published"``, ``"zero"`` (a true zero), ``"below_threshold"`` or ``"not_applicable"`` (no
+        count can be there), see `STATUSES`; or 0, for a symbol that stands for the published number 0, as a dash does that
+        also means *rounded to zero*. The symbol ``""`` is an empty field.
+    footnotes : sequence of str, optional
+        Marks that may follow a number or a symbol. They are kept in `OfficeTable.notes`.
+    thousands : str or sequence of str, optional
+        Separator of thousands, or several: comma, point, blank, apostrophe, ``"\u00a0"`` (no-break space), ``"\u202f"`` (narrow
+        no-break space), ``"\u2009"`` (thin space).
+    decimal : {",", "."}, optional
+        The decimal sign. Without it all numbers must be whole.
+    delimiter : {",", ";", "\\t", "|"}
+        What stands between fields.
+    encoding : str
+        Such as utf-8 (with or without a mark in front), utf-16, cp1252.
+    skip_rows : int
+        Lines above the header, blank ones included.
+    footer : int
+        Lines below the table, blank ones not counted.
+    strip : bool
+        Whether blanks around fields are taken away. Without it they are an error.
+
+    Returns
+    -------
+    tuple of OfficeTable
+        The cells of the table, then each margin that the file has (those that are summed over fewer dimensions first, and of these
+        those that keep the first dimensions), and the grand total last; then the same of each level. Their queries share one frame.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    TypeError, ValueError
+        If an argument or the file is not as declared: an undeclared symbol, separator or total, a cell that is there twice or not at
+        all, a line with too many fields, bytes that are no text; a code that is part of no area of a level, or of several, an
+        area of a level without parts, an area that two files name otherwise. The message names the line, the column and the cell, and
+        how to declare what was met.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> text = "Population\narea;sex;count\n01001;F;1.203\n01001;M;..\n01001;Total;2.400\n01002;F;6 r\n01002;M;-\n01002;Total;6\n"
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "office.csv"
+    ...     _ = path.write_text(text)
+    ...     cells, areas = read_office_csv(
+    ...         path, delimiter=";", skip_rows=1, thousands=".", footnotes=["r"], totals={"sex": "Total"},
+    ...         symbols={"..": "suppressed", "-": "zero"},
+    ...     )
+    >>> cells
+    <OfficeTable: 4 answers by area × sex: 2 published, 1 suppressed, 1 zero; footnotes 'r'>
+    >>> areas.labelled.to_series().to_dict(), cells.mask("suppressed").sel(area="01001", sex="M").item()
+    ({'01001': 2400, '01002': 6}, True)
+    """
+    form = {"delimiter": delimiter, "encoding": encoding, "skip_rows": skip_rows, "footer": footer, "strip": strip}
+    tables, _ = _tables(
+        path, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
+        ignore=ignore, totals=totals, missing=missing, symbols=symbols, footnotes=footnotes, thousands=thousands, decimal=decimal,
+        **form,
+    )  # fmt: skip
+    return tables
+
+
+def _tables(
+    path: Paths,
+    *,
+    guess: bool = False,
+    levels: Mapping[str, Paths] | None = None,
+    layout: str = "long",
+    dims: Sequence[str] | None = None,
+    header: str | None = None,
+    lines: Mapping[str, str] | None = None,
+    value: str | Sequence[str] | None = None,
+    flags: str | None = None,
+    groups: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    totals: Totalled | None = None,
+    missing: str | None = None,
+    symbols: Mapping[str, str | int] | None = None,
+    footnotes: Sequence[str] = (),
+    thousands: str | Sequence[str] | None = None,
+    decimal: str | None = None,
+    **form: Any,
+) -> tuple[tuple[OfficeTable, ...], str | None]:
+    """The cells of a table and its sums, and the name of the column of values; see `read_office_csv` for what is declared."""
+    # `guess`: whether the layout, and which of two columns holds the values, may be found out, and plain numbers are read.
+    declared = bool(symbols or footnotes or thousands or decimal)
+    plain = guess and not declared
+    notation = (
+        PlainNumbers() if plain else Notation.of({} if symbols is None else symbols, footnotes, thousands, decimal)
+    )
+    choice(layout, ("auto", "long", "wide") if guess else ("long", "wide"), "layout")
+    if missing is not None:
+        choice(missing, tuple(STATUSES)[1:], "missing")
+    for name, given in {"levels": levels, "groups": groups, "totals": totals, "lines": lines}.items():
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"{name} must be a mapping, with names of columns as keys, got {given!r}")
+    left_out, upper, sums = name_list(ignore, "ignore"), dict(groups or {}), {} if totals is None else totals
+    chosen = {name: pattern(text, f"lines of {name!r}", "'Table 1'") for name, text in (lines or {}).items()}
+    met: set[str] = set()
+
+    def read(paths: Paths, level: str | None) -> Entries:
+        several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        if not several:
+            raise ValueError("path must name a file, or several, got none")
+        found = []
+        for target in several:
+            alone = len(several) == 1 and not levels  # where there are more files, each has some of the columns
+            file = read_csv(target, [*left_out, *(upper if level else ())], several=not alone, **form)
+            met.update(file.header, file.left_out)
+            wide = layout == "wide" or (layout == "auto" and value is None and not upper and _looks_wide(file, sums))
+            if header is not None and not wide:
+                raise ValueError("header is for wide files, whose header holds labels: layout='wide'")
+            columns = columns_of(
+                file,
+                wide=wide,
+                dims=[level, *dims[1:]] if level and dims else dims,
+                value=None if guess and wide else value,
+                flags=flags,
+                groups={} if level else {name: dim for name, dim in upper.items() if alone or name in file.header},
+                header=header,
+                guess=guess,
+            )
+            found.append(Entries.of(_of_lines(file, chosen), columns, notation))
+        return Entries.joined(found)
+
+    entries = read(path, None)
+    above = {name: read(paths, name) for name, paths in (levels or {}).items()}
+    unknown = [name for name in (*left_out, *upper, *chosen) if name not in met]
+    if unknown:
+        raise ValueError(f"{entries.where}: there is no column {shown(unknown)}; columns are {shown(sorted(met), 9)}")
+    file, columns = entries.sources[0]
+    return tables_of(entries, sums, upper, missing, above), None if columns.heads else file.header[columns.values[0]]
+
+
+def _looks_wide(file: CsvFile, totals: Totalled) -> bool:
     """No column of values by name, distinct labels in the first column, and no text in the others."""
-    declared = {label for own in totals.values() for label in ([own] if isinstance(own, str) else own)}
-    if len(file.header) < 3 or any(name.lower() in VALUE_NAMES and name not in declared for name in file.header):
+    labels = {
+        label for total in totals.values() for label in ([total] if isinstance(total, str | re.Pattern) else total)
+    }
+    if len(file.header) < 3 or any(name.lower() in VALUE_NAMES and name not in labels for name in file.header):
         return False
     first = [fields[0] for _, fields in file.rows]
     texts = {text for _, fields in file.rows for text in fields[1:] if text}
     return len(set(first)) == len(first) and not any(text[0].isalpha() for text in texts)
 
 
-def _wide_table(file: CsvFile, dims: Sequence[str] | None) -> xr.DataArray:
-    """Labels of the first dimension in the first column, of the second in the header."""
-    first = file.header[0] or "rows"
-    if dims is None or len(dims) != 2:
+def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]]) -> CsvFile:
+    """The lines of a file that were chosen."""
+    rows = file.rows
+    for name, text in chosen.items():
+        if name in file.header:
+            place = file.column(name)
+            rows = tuple(row for row in rows if text.fullmatch(row[1][place]))
+            if not rows:
+                raise ValueError(
+                    f"{printable(file.path)}: no line is left where lines={{{name!r}: {text.pattern!r}}} matches the column"
+                )
+    return replace(file, rows=rows)
+
+
+def _netcdf_split(
+    path: Path,
+    totals: Declared,
+    *,
+    dims: Sequence[str] | None = None,
+    value: str | None = None,
+    groups: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    layout: str = "auto",
+    **declared: Any,
+) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
+    """The cells of a netCDF file, and its totals."""
+    choice(layout, ("auto", "long", "wide"), "layout")
+    if groups:
+        raise ValueError(f"{path}: groups are for long CSV files; in netCDF they are coordinates")
+    if ignore or declared:
         raise ValueError(
-            f"{file.path}: a wide table has two dimensions, and the one whose labels are in the header "
-            f"({file.listed(file.header[1:], 3)}) has no name there; name both: "
-            f"dims=[{file.listed([first])}, ...] (--dims {file.label_text(first)},NAME)"
+            f"{path}: columns can be left out of a CSV file, and signs in it declared ({shown(declared) or 'ignore'}); of a netCDF "
+            "file one variable is read"
         )
-    if file.header[0] not in ("", dims[0]):
-        raise ValueError(f"{file.path}: the first column is {file.listed([first])}, but dims names it {dims[0]!r}")
-    if len(file.header) < 2 or not file.rows:
-        raise ValueError(f"{file.path}: there are no cells")
-    seen: dict[str, int] = {}
-    cells = []
-    for line, fields in file.rows:
-        label = fields[0]
-        if not label:
-            raise ValueError(f"{file.at(line)}: the label of {dims[0]!r} is empty")
-        if label in seen:
-            raise ValueError(
-                f"{file.at(line)}: {dims[0]}={file.label_text(label)} is there already, in line {seen[label]}"
-            )
-        seen[label] = line
-        for column, text in zip(file.header[1:], fields[1:], strict=True):
-            cells.append((line, f"{dims[0]}={file.label_text(label)}, {dims[1]}={file.label_text(column)}", text))
-    if "" in file.header[1:]:
-        raise ValueError(f"{file.path}: a label in the header is empty")
-    coords = {dims[0]: list(seen), dims[1]: list(file.header[1:])}
-    columns = [*file.header[1:]] * len(seen)
-    values = numbers(file, cells, columns).reshape(len(seen), len(file.header) - 1)
-    return xr.DataArray(values, dims=tuple(dims), coords=coords)
+    table = _netcdf_table(path, dims, value)
+    labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
+    summed = declared_totals(totals, labels_of, str(path))
+    cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
+    if len(labels_of) == table.ndim:
+        check_no_sum(cells.values, {dim: cells[dim].values.tolist() for dim in labels_of}, totals, str(path))
+    return cells, answers
 
 
 def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> xr.DataArray:

@@ -106,16 +106,16 @@ def declared_totals(
         if dim not in labels_of:
             raise ValueError(f"{where}: totals names {dim!r}, and dimensions are {nearest(dim, labels_of, show)}")
     found = {}
-    for dim, own in labels_of.items():
+    for dim, labels in labels_of.items():
         said = totals.get(dim)
         listed = () if said is None else (said,) if isinstance(said, str) else name_list(said, f"totals of {dim!r}")
         for label in listed:
-            if label not in map(str, own):
+            if label not in map(str, labels):
                 raise ValueError(
-                    f"{where}: totals says that {label!r} is a label of {dim!r}, which has {nearest(label, own, show)}"
+                    f"{where}: totals says that {label!r} is a label of {dim!r}, which has {nearest(label, labels, show)}"
                 )
-        found[dim] = tuple(label for label in own if str(label) in listed)
-        likely = [label for label in own if looks_like_total(label) and label not in found[dim]]
+        found[dim] = tuple(label for label in labels if str(label) in listed)
+        likely = [label for label in labels if looks_like_total(label) and label not in found[dim]]
         if likely and said is None:
             raise ValueError(f"{where}: {_declare(dim, likely[0], show, f'looks like a sum over {show([dim])}')}")
         if likely and listed:
@@ -123,7 +123,7 @@ def declared_totals(
                 f"{where}: {show(likely)} of {show([dim])} look like sums, too. If of some labels only, take these lines out of the "
                 "file; a category of that name must be renamed"
             )
-        if len(found[dim]) == len(own):
+        if len(found[dim]) == len(labels):
             raise ValueError(f"{where}: {show([dim])} has no label besides its totals")
     return found
 
@@ -140,10 +140,10 @@ def check_no_sum(
 
 
 def _declare(dim: str, label: Any, show: Show, why: str) -> str:
-    own, bare = show([label]), show([dim]).strip("'")
-    option = quote(f"{bare}={own.strip("'")}")
+    text, bare = show([label]), show([dim]).strip("'")
+    option = quote(f"{bare}={text.strip("'")}")
     return (
-        f"{bare}={own} {why}; declare it: totals={{'{bare}': {own}}} (--total {option}), or, if it is a category like "
+        f"{bare}={text} {why}; declare it: totals={{'{bare}': {text}}} (--total {option}), or, if it is a category like "
         f"the others, totals={{'{bare}': []}} (--total {bare}=)"
     )
 
@@ -152,13 +152,15 @@ def split_totals(
     table: xr.DataArray, summed: Mapping[str, Sequence[Any]]
 ) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
     """The cells, and declared totals as answers about them: margins of more dimensions first, the grand total last."""
-    kept = {dim: [label for label in table[dim].values.tolist() if label not in own] for dim, own in summed.items()}
+    kept = {
+        dim: [label for label in table[dim].values.tolist() if label not in totals] for dim, totals in summed.items()
+    }
     cells = table.sel(kept)
     frame, found = Frame.of(cells), list[tuple[Query, xr.DataArray]]()
-    for chosen in product(*((None, *own) for own in summed.values())):
+    for chosen in product(*((None, *totals) for totals in summed.values())):
         over = {dim: label for dim, label in zip(summed, chosen, strict=True) if label is not None}
         keep = [dim for dim in summed if dim not in over]
         if over:
             answers = table.sel({**{dim: kept[dim] for dim in keep}, **over}, drop=True)
             found.append((Margins(frame, keep) if keep else Totals(frame), answers))
-    return cells, sorted(found, key=lambda own: -len(own[0].shape))
+    return cells, sorted(found, key=lambda part: -len(part[0].shape))

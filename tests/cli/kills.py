@@ -31,7 +31,6 @@ PLACES = {
     "simulating": ("bayesdp.calibration.runs", "Journal.add", 2),
     "releasing": ("bayesdp.cli.files", "write_release", 1),
     "saving": ("bayesdp.cli.calibrate", "_save", 1),
-    "filling the folder": ("bayesdp.storage.folder", "write_csv", 1),
     "rendering": ("bayesdp.report.page", "page", 1),
     "printing": ("builtins", "print", 1),
 }

@@ -32,9 +32,9 @@ SQUARE = "sex,code,count\nmen,1,12\nmen,2,30\nwomen,1,25\nwomen,2,17\n"
 COMMANDS: dict[str, tuple[tuple[str, ...], str, int]] = {
     # name: arguments, output, bytes that a file may have
     "import netcdf": ((*IMPORT, "--force", "-o", "release.nc"), "release.nc", 4000),
-    "import folder": ((*IMPORT, "--force", "-o", "release"), "release", 500),
+    "import CSV": ((*IMPORT, "--force", "-o", "release.csv"), "release.noise.json", 500),
     "release netcdf": ((*RELEASE, "--force", "-o", "own.nc"), "own.nc", 4000),
-    "release folder": ((*RELEASE, "--force", "-o", "own"), "own", 10),
+    "release CSV": ((*RELEASE, "--force", "-o", "own.csv"), "own.csv", 10),
     "fit": (("fit", "release.nc", *QUICK, "--seed", "1", "--force", "-o", "posterior.nc"), "posterior.nc", 8000),
     "test": (("test", "square.nc", "--force", "-o", "test.json"), "test.json", 100),
     "calibrate": (("calibrate", "model.py", "--force", "-o", "sbc.nc"), "sbc.nc", 4000),

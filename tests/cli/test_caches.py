@@ -13,7 +13,7 @@ import pytensor
 import pytest
 
 import bayesdp
-from bayesdp.cli.users_file import warn_of_open_caches
+from bayesdp.cli.files import warn_of_open_caches
 
 pytestmark = pytest.mark.system
 

@@ -58,8 +58,8 @@ def agrees(x: xr.DataArray) -> None:
 @pytest.mark.system
 def test_two_releases_make_one_posterior(run):
     one().to_netcdf("one.nc")
-    other().to_csv("other")
-    result = run("fit", "one.nc", "other", *QUICK, "-o", "posterior.nc")
+    other().to_csv("other.csv")
+    result = run("fit", "one.nc", "other.csv", *QUICK, "-o", "posterior.nc")
     assert result.status == 0, result.err
     with xr.open_datatree("posterior.nc", engine="h5netcdf") as tree:
         loaded = tree.load()

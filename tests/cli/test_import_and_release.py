@@ -55,9 +55,9 @@ def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
     failed(run("import", "abc.csv", *exact, *IMPORT[4:]), "no table was found in 0 s", "fewer exact or bounded")
 
 
-def test_a_folder_and_a_simulated_release(run):
-    assert run(*IMPORT[:-1], "folder", "--simulated").status == 0
-    assert Release.from_csv("folder").simulated
+def test_csv_and_a_simulated_release(run):
+    assert run(*IMPORT[:-1], "release.csv", "--simulated").status == 0
+    assert Release.from_csv("release.csv").simulated
 
 
 def test_lattice_noise_takes_the_margins_as_its_invariants(run):
@@ -124,7 +124,7 @@ def test_groups_and_wide_files(run):
         ({"margins.csv": ("Beta,,30\n", "")}, ["margin by 'county' is not complete", "county=Beta"]),
         ({"options": ["--postprocessing", "topdown"]}, ["postprocessing is 'topdown'", "noisy measurement files"]),
         ({"options": ["--value", "people"]}, ["no column 'people'"]),
-        ({"output": "release.h5"}, ["a .nc file or to a folder"]),
+        ({"output": "release.h5"}, ["a .nc file, or to a .csv file with noise.json beside it"]),
         ({"output": "missing/release.nc"}, ["'missing' does not exist"]),
         ({"table": "missing.csv"}, ["there is no file 'missing.csv'"]),
         ({"table": "."}, ["must be a .csv or .nc file"]),
@@ -259,3 +259,27 @@ def test_help_has_an_example(command, run):
     assert f"example:\n  bayesdp {command} " in result.out
     assert run("--help").status == 0
     assert run("--version").out.startswith("bayesdp ")
+
+
+def test_a_table_of_an_office(run):
+    Path("office.csv").write_text("Title\ncounty;pop;n\nAlpha;9;1.203\nBeta;8;..\nTotal;17;2.411\n", encoding="cp1252")
+    declared = (
+        '{"delimiter": ";", "skip_rows": 1, "encoding": "cp1252", "thousands": ".", "symbols": {"..": "suppressed"}}'
+    )
+    command = (
+        "import",
+        "office.csv",
+        "--law",
+        "discrete-gaussian sigma=5",
+        "--total",
+        "county=Total",
+        "-o",
+        "release.nc",
+    )
+    failed(run(*command), "office.csv: ", "the header is one column, 'Title'")
+    failed(run(*command, "--declare", "delimiter=;"), "--declare is not valid JSON")
+    assert run(*command, "--declare", declared, "--ignore", "pop", "--unmeasured", "blank").status == 0
+    cells, total = Release.from_netcdf("release.nc").measurements
+    assert cells.values.tolist() == [1203, 0]
+    assert cells.unmeasured.tolist() == [False, True]
+    assert total.values.item() == 2411

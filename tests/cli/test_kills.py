@@ -50,7 +50,7 @@ def writers(names: list[str]) -> list[Job]:
     for name in names:
         for place in ("releasing", "writing", "printing"):
             jobs.append(Job([*RELEASE, "-o", "out.nc"], "", place, name))
-            jobs.append(Job([*RELEASE, "-o", "out"], "", place.replace("writing", "filling the folder"), name))
+            jobs.append(Job([*RELEASE, "-o", "out.csv"], "", place, name))
             jobs.append(Job([*IMPORT, "out.nc"], "", place, name))
         jobs += [Job([*REPORT, "out.html"], "", place, name) for place in ("rendering", "writing", "printing")]
     return jobs
@@ -89,7 +89,7 @@ ALL = [
 def label(job: Job) -> str:
     cores = f" on {job.command[-1]}" if {"--cores", "--workers"} & set(job.command) else ""
     again = " and on" if job.hammer else ""
-    target = " to a folder" if job.command[-1] == "out" else ""
+    target = " to CSV" if job.command[-1] == "out.csv" else ""
     return f"{job.signal} in {job.command[0]}{target}{cores}, {job.place}{again}"
 
 
@@ -138,7 +138,7 @@ def quick(tmp_path_factory) -> dict[str, tuple[Job, Ended]]:
 
 def too_late(job: Job) -> bool:
     """Whether the signal comes when the result has its name, or gets it in any case."""
-    writes = job.command[0] in ("release", "import") and job.place in ("writing", "filling the folder")
+    writes = job.command[0] in ("release", "import") and job.place == "writing"
     return writes or job.place == "printing"
 
 
@@ -191,7 +191,7 @@ def check_fit(job: Job, ended: Ended) -> None:
 def check_writer(job: Job, ended: Ended) -> None:
     output = Path(job.folder, job.command[-1])
     # An interrupt waits for the writing to end; a kill does not.
-    last = ("writing", "filling the folder", "printing") if job.signal != "SIGKILL" else ("printing",)
+    last = ("writing", "printing") if job.signal != "SIGKILL" else ("printing",)
     assert output.exists() == (job.place in last)
     if output.exists():
         if job.signal != "SIGKILL":

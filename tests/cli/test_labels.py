@@ -168,7 +168,7 @@ class TestReport:
 
 
 class TestReleases:
-    @pytest.mark.parametrize("name", ["release.nc", "folder"])
+    @pytest.mark.parametrize("name", ["release.nc", "release.csv"])
     def test_import_and_back(self, shown, name):
         write_table("labels.csv")
         shown("import", "labels.csv", "--law", "discrete-gaussian sigma=2", "--group", "no\x1b=x", "-o", name, status=2)
@@ -182,9 +182,9 @@ class TestReleases:
         write_table("labels.csv")
         shown(
             "release", "labels.csv", "--invariant", "margins:education", "--mechanism", "lattice-laplace", "--epsilon", "1",
-            "--seed", "1", "-o", "folder",
+            "--seed", "1", "-o", "made.csv",
         )  # fmt: skip
-        assert bdp.Release.from_csv("folder").frame.labels[0] == tuple(LABELS)
+        assert bdp.Release.from_csv("made.csv").frame.labels[0] == tuple(LABELS)
 
     def test_what_is_wrong_with_a_table(self, shown):
         write_table("labels.csv")
@@ -215,10 +215,10 @@ class TestReleases:
         made = bdp.LatticeLaplace(both, epsilon=0.25).release(
             np.array([[12, 30], [25, 17]]), rng=np.random.default_rng(1)
         )
-        made.to_csv("square")
-        words = shown("test", "square", "--seed", "1").out
+        made.to_csv("square.csv")
+        words = shown("test", "square.csv", "--seed", "1").out
         assert "\\x1b[2J" in words
-        found = json.loads(shown("test", "square", "--seed", "1", "--format", "json").out)
+        found = json.loads(shown("test", "square.csv", "--seed", "1", "--format", "json").out)
         assert found["cell"] == f"{DIMS[0]}={LABELS[0]}, {DIMS[1]}==Low\x07"
         assert len(words.splitlines()[0]) > 30
 

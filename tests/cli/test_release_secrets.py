@@ -111,7 +111,7 @@ def test_nor_in_what_the_error_of_the_reader_is_chained_to(way, tmp_path):
 def test_nor_are_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"county,count\nA,731941\xff\nB,3\n")
-    with pytest.raises(ValueError, match="it is not text in UTF-8") as caught:
+    with pytest.raises(ValueError, match="it is no text in 'utf-8'") as caught:
         read_table(path, confidential=True)
     assert not shows_secret(everything_said(caught.value))
 
@@ -140,11 +140,11 @@ def test_the_place_and_the_rule_are_named(tmp_path, monkeypatch, capsys):
         (_long(" 3", "1", "2", "3"), "table.csv, line 2, column 'count': the field has blanks around it"),
         (
             _long(*"1234", counties="AAAB"),
-            "table.csv, line 4: the cell county=A, education=Low is there already, in line 2",
+            "table.csv, line 4, column 'count': county=A, education=Low is there already, in line 2",
         ),
         (
             _long(*"1234", counties="7777"),
-            "table.csv, line 4: the cell county=(not shown), education=Low is there already",
+            "table.csv, line 4, column 'count': county=(not shown), education=Low is there already",
         ),
     ):
         Path("table.csv").write_text(text)

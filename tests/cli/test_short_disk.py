@@ -14,7 +14,7 @@ pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
-    "import netcdf", "import folder", "release netcdf", "release folder", "fit", "test", "calibrate", "calibrate journal",
+    "import netcdf", "import CSV", "release netcdf", "release CSV", "fit", "test", "calibrate", "calibrate journal",
     "calibrate report", "statistics", "matrix table", "demo files", "report", "draws",
 )  # fmt: skip
 

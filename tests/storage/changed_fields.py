@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from typing import Any
+
+from bayesdp.release import Release
+from bayesdp.storage.schema import describe
 
 
 def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
@@ -55,3 +59,20 @@ def mutants(description: dict[str, Any]) -> Iterator[tuple[tuple, str, dict[str,
         changed = copy.deepcopy(description)
         del at(changed, parent)[key]
         yield path, "removed", changed
+
+
+def described(release: Release) -> dict[str, Any]:
+    """What a netCDF file says of a release beside its numbers."""
+    found: dict[str, Any] = json.loads(json.dumps(describe(release)))
+    return found
+
+
+def read_with(release: Release, description: dict[str, Any]) -> Release:
+    """Read a release whose description was changed, as a reader of files does: whatever is wrong is a ValueError."""
+    stored = release.to_dataset()
+    plain = ("bayesdp_schema", "about", "writer", "simulated")
+    stored.attrs = {key: value if key in plain else json.dumps(value) for key, value in description.items()}
+    try:
+        return Release.from_dataset(stored)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(str(error)) from None

@@ -19,15 +19,12 @@ import xarray as xr
 from bayesdp.release import Release
 from bayesdp.storage import (
     atomic,
-    exchange,
     image,
-    previous_of,
     write_draws,
     write_draws_somewhere,
     write_text,
 )
 from tests.storage.examples import lattice, several
-from tests.storage.writers import write_folder
 
 pytestmark = pytest.mark.system
 
@@ -56,7 +53,7 @@ def told() -> dict[str, dict]:
 
 
 def one_wins(found: dict[str, dict], races: int) -> None:
-    for kind in ("file", "file-without-links", "folder"):
+    for kind in ("file", "file-without-links"):
         assert found[f"races {kind}"] == {"winners": [1] * races, "true": True, "left": [], "died": []}
 
 
@@ -70,13 +67,12 @@ def test_one_of_several_writers_wins_in_many_races():
     one_wins(script(300, 0), 300)
 
 
-@pytest.mark.parametrize("kind", ["file-force", "folder-force"])
-def test_with_force_the_last_writer_wins(told, kind):
-    found = told[f"races {kind}"]
+def test_with_force_the_last_writer_wins(told):
+    found = told["races file-force"]
     assert found["winners"] == [4] * 30
     assert found["true"]
     assert not found["died"]
-    assert all(".previous-" in name for name in found["left"])
+    assert not found["left"]
 
 
 # ------------------------------------------------------------------------------------------------------------- kills
@@ -89,8 +85,6 @@ def test_with_force_the_last_writer_wins(told, kind):
         ("file-force", 0, {"nothing", "new"}),
         ("file-force", 1, {"old", "new"}),
         ("file-without-links", 0, {"nothing", "empty", "new"}),  # as `replacing` says
-        ("folder", 0, {"nothing", "new"}),
-        ("folder-force", 1, {"old", "found", "new"}),  # found: under its other name, complete
     ],
 )
 def test_killed_at_every_call_of_the_system(told, kind, there, allowed):
@@ -100,77 +94,7 @@ def test_killed_at_every_call_of_the_system(told, kind, there, allowed):
     assert found["recovered"] == len(found["states"]) >= 11
 
 
-def test_a_reader_and_a_writer_say_where_the_moved_release_is(tmp_path, monkeypatch):
-    """As after a kill between the two renames."""
-    folder = tmp_path / "release"
-    lattice().to_csv(folder)
-    moved = folder.rename(tmp_path / "release.previous-0123456789abcdef")
-    with pytest.raises(FileNotFoundError, match="a process was killed while it was replaced") as caught:
-        Release.from_csv(folder)
-    assert str(moved) in str(caught.value)
-    with pytest.warns(UserWarning, match="is kept in .*release.previous-0123456789abcdef"):
-        several().to_csv(folder)
-    assert Release.from_csv(moved) == lattice()
-    assert Release.from_csv(folder) == several()
-
-
-def test_a_failing_exchange_puts_the_old_folder_back(tmp_path, monkeypatch):
-    lattice().to_csv(tmp_path / "release")
-    rename, calls = os.rename, []
-
-    def fails(source, target):
-        calls.append(target)
-        if len(calls) == 3:  # the second attempt to give the new one its name
-            raise OSError(errno.EIO, "Input/output error", str(source))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", fails)
-    with pytest.raises(OSError, match=r"Input/output error; nothing was written.*release'"):
-        several().to_csv(tmp_path / "release", overwrite=True)
-    assert os.listdir(tmp_path) == ["release"]
-    assert Release.from_csv(tmp_path / "release") == lattice()
-
-
 # ------------------------------------------------------------------------------------------------ somebody's own files
-
-
-@pytest.mark.parametrize("name", ["notes.csv", "measured_7.csv", "results.json", "exact_0"])
-def test_files_that_are_no_part_of_the_release_are_not_deleted(tmp_path, name):
-    lattice().to_csv(tmp_path / "release")
-    (tmp_path / "release" / name).write_text("mine")
-    with pytest.raises(FileExistsError, match=f"holds '{name}', no part of the release in it"):
-        several().to_csv(tmp_path / "release", overwrite=True)
-    assert (tmp_path / "release" / name).read_text() == "mine"
-    assert os.listdir(tmp_path) == ["release"]
-
-
-@pytest.mark.parametrize("text", ['{"plugins": []}', "[]", "", "{", '{"bayesdp_schema": 1}', "\xff"])
-def test_a_release_json_of_another_program_is_not_replaced(tmp_path, text):
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "release.json").write_text(text, encoding="latin-1")
-    with pytest.raises(FileExistsError, match="is not a folder with a release"):
-        lattice().to_csv(tmp_path / "package", overwrite=True)
-    assert (tmp_path / "package" / "release.json").read_text(encoding="latin-1") == text
-
-
-@pytest.mark.parametrize("how", ["changed", "added"])
-def test_what_changes_during_the_exchange_is_kept(tmp_path, monkeypatch, how):
-    folder = tmp_path / "release"
-    write_folder(folder, "old")
-    rename = os.rename
-
-    def somebody_writes(source, target):
-        rename(source, target)
-        if source == folder:
-            (target / ("a.csv" if how == "changed" else "notes.txt")).write_text("mine!")
-
-    monkeypatch.setattr(exchange.os, "rename", somebody_writes)
-    with pytest.warns(UserWarning, match="files were changed meanwhile"):
-        write_folder(folder, "new", overwrite=True)
-    (kept,) = previous_of(folder)
-    assert "mine!" in [file.read_text() for file in kept.iterdir()]
-    assert (kept / "release.json").read_text() == "old"
-    assert (folder / "release.json").read_text() == "new"
 
 
 def test_links_and_devices_are_not_replaced(tmp_path):
@@ -178,18 +102,14 @@ def test_links_and_devices_are_not_replaced(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "own.txt")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
-    lattice().to_csv(tmp_path / "release")
-    (tmp_path / "linked").symlink_to(tmp_path / "release")
+    lattice().to_csv(tmp_path / "release.csv")
+    (tmp_path / "linked.csv").symlink_to(tmp_path / "release.csv")
     for name, told in (("link", "is a link to"), ("dangling", "is a link to"), ("pipe", "is no regular file")):
         with pytest.raises(FileExistsError, match=told):
             write_text(tmp_path / name, "ours", overwrite=True)
     with pytest.raises(FileExistsError, match="is a link to"):
-        several().to_csv(tmp_path / "linked", overwrite=True)
-    measured = tmp_path / "release" / "measured_0.csv"
-    measured.rename(tmp_path / "elsewhere.csv")
-    measured.symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(FileExistsError, match=r"holds 'measured_0\.csv'"):
-        several().to_csv(tmp_path / "release", overwrite=True)
+        several().to_csv(tmp_path / "linked.csv", overwrite=True)
+    assert Release.from_csv(tmp_path / "release.csv") == lattice()
     assert (tmp_path / "own.txt").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
     assert stat.S_ISFIFO((tmp_path / "pipe").lstat().st_mode)

@@ -1,8 +1,9 @@
-"""Labels in folders of CSV files: neutral for spreadsheets, exact when read back."""
+"""Labels in CSV files of releases: neutral for spreadsheets, exact when read back."""
 
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +44,9 @@ def rows_of(path: Path) -> list[list[str]]:
 @pytest.mark.parametrize("dim", ["county", "=dim\n", "'=dim", "@"])
 def test_cells_are_neutral_and_come_back(dim, tmp_path):
     made = release(dim, [*LABELS, -3, -2])
-    made.to_csv(tmp_path / "folder")
-    assert Release.from_csv(tmp_path / "folder") == made
-    for path in (tmp_path / "folder").iterdir():
+    made.to_csv(tmp_path / "made.csv")
+    assert Release.from_csv(tmp_path / "made.csv") == made
+    for path in tmp_path.iterdir():
         text = path.read_text(encoding="utf-8")
         assert obeyed(text) == set(), path
         if path.suffix == ".csv":
@@ -53,11 +54,12 @@ def test_cells_are_neutral_and_come_back(dim, tmp_path):
             assert len(rows) == len(text.splitlines())
             for row in rows:
                 assert not any(cell.startswith(("=", "+", "@", "\t", "\r")) for cell in row)
-    header, *rows = rows_of(tmp_path / "folder" / "measured_0.csv")
+    header, *rows = rows_of(tmp_path / "made.csv")
+    cells = rows[: len(LABELS) + 2]
     assert label_of_csv(header[0]) == dim
-    assert [label_of_csv(row[0]) for row in rows[:-2]] == LABELS
-    assert [row[0] for row in rows[-2:]] == ["-3", "-2"]  # numbers are no formulas
-    assert rows[0][1] == "-2"  # nor are noisy values below zero
+    assert [label_of_csv(row[0]) for row in cells[:-2]] == LABELS
+    assert [row[0] for row in cells[-2:]] == ["-3", "-2"]  # numbers are no formulas
+    assert cells[0][header.index("measured_0")] == "-2"  # nor are noisy values below zero
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,47 +68,52 @@ def test_every_label_that_is_written_is_read(labels, tmp_path):
     made = release("county", [*labels])
     if any(csv_label(label) != csv_label(label).strip() for label in labels):
         with pytest.raises(ValueError, match="blanks around them"):
-            made.to_csv(tmp_path / "folder", overwrite=True)
+            made.to_csv(tmp_path / "made.csv", overwrite=True)
     else:
-        made.to_csv(tmp_path / "folder", overwrite=True)
-        assert Release.from_csv(tmp_path / "folder") == made
+        made.to_csv(tmp_path / "made.csv", overwrite=True)
+        assert Release.from_csv(tmp_path / "made.csv") == made
 
 
 def test_labels_that_are_not_written_so_are_refused(tmp_path):
-    made = release("county", ["=a", "b"])
-    made.to_csv(tmp_path / "folder")
-    path = tmp_path / "folder" / "measured_0.csv"
+    frame = {"county": ["=a", "b"]}
+    made = Release.from_published(frame, [Measured(Identity(frame), [-2, -1], DiscreteGaussian(2.0))])
+    path = tmp_path / "made.csv"
+    made.to_csv(path)
+    sidecar = tmp_path / "made.noise.json"
+    plain = json.loads(sidecar.read_text())
+    del plain["data"]["sha256"]
+    sidecar.write_text(json.dumps(plain))
     for text, message in (
-        ("county,value\n=a,-2\nc,-1\n", "there is no cell"),
-        ("county,value\n=a,-2\n'=a,-2\nb,-1\n", "there is no cell"),
-        ("county,value\n'=a,-2\n", "cells are missing: 'county=b'"),
-        ("county,value\n'=a,-2\n'=a,-2\nb,-1\n", "the cell county==a occurs twice"),
-        ("'county,value\n'=a,-2\nb,-1\n", "the columns must be"),
+        ("county,measured_0\n=a,-2\nc,-1\n", "'=a' is no label of 'county'"),
+        ("county,measured_0\n'=a,-2\n=a,-2\nb,-1\n", "'=a' is no label of 'county'"),
+        ("county,measured_0\n'=a,-2\n", "has lines for 'county=b', which are missing"),
+        ("county,measured_0\n'=a,-2\n'=a,-2\nb,-1\n", "county='=a is there already"),
+        ("'county,measured_0\n'=a,-2\nb,-1\n", "there is no column 'county'"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
-            Release.from_csv(tmp_path / "folder")
+            Release.from_csv(path)
 
 
 def test_half_a_character_is_refused_before_anything_is_written(tmp_path):
     made = release("county", ["a", "\ud800"])
-    for write in (made.to_csv, made.to_netcdf):
+    for write, name in ((made.to_csv, "release.csv"), (made.to_netcdf, "release.nc")):
         with pytest.raises(ValueError, match="surrogates not allowed"):
-            write(tmp_path / "release")
+            write(tmp_path / name)
         assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("labels", [[1, "1"], [" a", "b"], ["a ", "b"], ["\u3000a", "b"]])
 def test_what_text_does_not_keep_is_refused(labels, tmp_path):
-    with pytest.raises(ValueError, match="which a CSV file does not keep; use to_netcdf"):
-        release("county", labels).to_csv(tmp_path / "folder")
+    with pytest.raises(ValueError, match="which one CSV file does not keep; use to_netcdf"):
+        release("county", labels).to_csv(tmp_path / "made.csv")
     assert not list(tmp_path.iterdir())
 
 
 def test_texts_and_numbers_that_look_alike_are_kept(tmp_path):
     made = release("county", [-1, "-1"])
-    made.to_csv(tmp_path / "folder")
-    assert Release.from_csv(tmp_path / "folder") == made
+    made.to_csv(tmp_path / "made.csv")
+    assert Release.from_csv(tmp_path / "made.csv") == made
 
 
 def test_tables_of_agencies_are_taken_as_they_stand(tmp_path):
@@ -123,12 +130,12 @@ def test_netcdf_files_hold_labels_as_they_are(tmp_path):
 def test_margins_by_a_dimension_with_such_a_name(tmp_path):
     frame = {"=a": ["x", "y"], "b\n": ["=p", "q"]}
     made = Release.from_published(frame, exact=[Exact(Margins(frame, ["=a"], ["b\n"]), [1, 2, 2, 1])])
-    made.to_csv(tmp_path / "folder")
-    assert Release.from_csv(tmp_path / "folder") == made
+    made.to_csv(tmp_path / "made.csv")
+    assert Release.from_csv(tmp_path / "made.csv") == made
 
 
 def test_a_column_whose_name_holds_nul_is_refused_by_its_file(tmp_path):
     path = tmp_path / "nul.csv"
     path.write_bytes(b"\0,count\nAlpha,14\n")
-    with pytest.raises(ValueError, match=r"nul\.csv: the name of a column holds the character NUL"):
+    with pytest.raises(ValueError, match=r"nul\.csv, line 1: there is a null character"):
         read_table(path)

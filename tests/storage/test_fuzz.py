@@ -224,7 +224,7 @@ def test_a_case_is_made_again_by_its_number(tmp_path):
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     lattice().to_netcdf(shelf / "a.nc")
-    lattice().to_csv(shelf / "folder")
+    lattice().to_csv(shelf / "columns.csv")
     made: dict[str, list[Any]] = {"first": [], "second": []}
     for name, contents in made.items():
         for number in range(30):

@@ -340,40 +340,19 @@ def test_markup_in_labels_is_text(tmp_path):
     assert "<script>" not in back._repr_html_()
 
 
-FOLDERS = {
-    "missing file": (lambda f: (f / "exact_0.csv").unlink(), "exact_0.csv"),
-    "unknown file": (lambda f: (f / "notes.txt").write_text("x"), "not part of the release: 'notes.txt'"),
-    "missing cell": (
-        lambda f: drop_line(f / "measured_0.csv", 2),
-        "cells are missing: 'county=a, year=2000'",
-    ),
-    "repeated cell": (lambda f: repeat_line(f / "measured_0.csv", 2), "county=a, year=2000 occurs twice"),
-    "unknown cell": (
-        lambda f: replace(f / "measured_0.csv", "a,2000", "z,2000"),
-        r"there is no cell \('z', '2000'\)",
-    ),
-    "word": (
-        lambda f: replace(f / "measured_0.csv", "-7", "seven"),
-        "line 3: 'seven' at county=a, year=2000",
-    ),
-    "nan": (
-        lambda f: replace(f / "measured_0.csv", "-7", "nan"),
-        "'nan' at county=a, year=2000 is not a number",
-    ),
-    "column": (lambda f: replace(f / "measured_0.csv", "value", "number"), "the columns must be"),
-    "fields": (
-        lambda f: replace(f / "measured_0.csv", "-7", "-7,1"),
-        "line 3: 4 fields, but the header has 3",
-    ),
-    "json": (
-        lambda f: replace(f / "release.json", '"exact"', '"precise"'),
-        "unknown: 'precise'; missing: 'exact'",
-    ),
-    "version": (
-        lambda f: replace(f / "release.json", '"bayesdp_schema": 2', '"bayesdp_schema": 7'),
-        "upgrade",
-    ),
-    "truncated": (lambda f: (f / "release.json").write_text("{"), "not valid JSON"),
+COLUMNS = {
+    "missing file": (lambda f: (f / "DATA.noise.json").unlink(), "DATA.noise.json"),
+    "missing cell": (lambda f: drop_line(f / "DATA.csv", 2), "lines for 'county=a, year=2000', which are missing"),
+    "repeated cell": (lambda f: repeat_line(f / "DATA.csv", 2), "county=a, year=2000 is there already, in line 3"),
+    "unknown cell": (lambda f: replace(f / "DATA.csv", "a,2000", "z,2000"), "line 3, column 'county': 'z' is no label"),
+    "word": (lambda f: replace(f / "DATA.csv", "-7", "seven"), "line 3, .*'seven' at county=a, year=2000"),
+    "nan": (lambda f: replace(f / "DATA.csv", "-7", "nan"), "'nan' at county=a, year=2000 is not a number"),
+    "column": (lambda f: replace(f / "DATA.csv", "measured_0", "number"), "there is no column 'measured_0'"),
+    "fields": (lambda f: replace(f / "DATA.csv", "-7", "-7,1"), r"line 3: \d+ fields, but the header has"),
+    "json": (lambda f: replace(f / "DATA.noise.json", '"exact"', '"precise"'), "unknown keys: 'precise'"),
+    "version": (lambda f: replace(f / "DATA.noise.json", '"noise_json": 1', '"noise_json": 7'), "upgrade"),
+    "truncated": (lambda f: (f / "DATA.noise.json").write_text("{"), "not valid JSON"),
+    "not UTF-8": (lambda f: (f / "DATA.noise.json").write_bytes(b"{\xff}"), "DATA.noise.json: .*utf-8"),
 }
 
 
@@ -393,18 +372,16 @@ def repeat_line(path: Path, number: int) -> None:
     path.write_text("".join([*lines, lines[number]]))
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
-def test_hostile_folders(kind, tmp_path):
-    change, message = FOLDERS[kind]
-    several().to_csv(tmp_path / "folder")
-    change(tmp_path / "folder")
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_hostile_columns(kind, tmp_path):
+    change, message = COLUMNS[kind]
+    several().to_csv(tmp_path / "DATA.csv")
+    described = json.loads((tmp_path / "DATA.noise.json").read_text())
+    del described["data"]["sha256"]
+    (tmp_path / "DATA.noise.json").write_text(json.dumps(described))
+    change(tmp_path)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        Release.from_csv(tmp_path / "folder")
-
-
-def test_a_folder_without_a_release(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no release"):
-        Release.from_csv(tmp_path)
+        Release.from_csv(tmp_path / "DATA.csv")
 
 
 def test_a_file_with_groups_passes_only_where_groups_belong(tmp_path):

@@ -137,18 +137,13 @@ def _wide_chunks(file: h5py.File) -> None:
     ] = 1
 
 
-def _folder(path: Path, dims: int, labels: int, query: list[str], lines: str, **changes: object) -> None:
-    path.mkdir()
-    names = list("abcdefg"[:dims])
-    measured = {"variable": "measured_0", "name": None, "query": {"parts": [{"sum": query}]}, "invariants": None}
-    description = {
-        "bayesdp_schema": 2, "about": "counts",
-        "frame": {"dims": names, "labels": [list(range(labels))] * dims, "groups": []},
-        "measurements": [{**measured, "law": {"law": "discrete-gaussian", "sigma": 1.0}, **changes}],
-        "exact": [], "mechanism": None, "guarantee": None, "simulated": False, "writer": "nobody",
-    }  # fmt: skip
-    (path / "release.json").write_text(json.dumps(description))
-    (path / "measured_0.csv").write_text(lines)
+def _columns(path: Path, dims: int, labels: int, query: list[str], lines: str, **changes: object) -> None:
+    dimensions = [{"name": name, "labels": list(range(labels))} for name in "abcdefg"[:dims]]
+    asked = {"kind": "margin", "by": query} if query else {"kind": "total"}
+    measured = {"column": "value", "query": asked, "law": {"law": "discrete-gaussian", "sigma": 1.0}, **changes}
+    description = {"noise_json": 1, "table": {"dimensions": dimensions}, "measured": [measured]}
+    path.with_suffix(".noise.json").write_text(json.dumps(description))
+    path.write_text(lines)
 
 
 def _posterior(path: Path) -> None:
@@ -203,12 +198,12 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "wide_chunks.nc": ("release", "extra and what .* declare", lambda path: _release(path, _wide_chunks)),
     "posterior.nc": ("posterior", "read", _posterior),
     "largest.nc": ("release", "read", _largest),
-    "tuples": ("release", "35831808 cells, more than", lambda path: _folder(path, 7, 12, EVERY, "a\n1\n")),
-    "few_rows": ("release", "999999 of 1000000 cells are missing", lambda path: _folder(
+    "tuples.csv": ("release", "35831808 cells, more than", lambda path: _columns(path, 7, 12, EVERY, "a,value\n1,1\n")),
+    "few_rows.csv": ("release", "1000000 lines, of which 999999 are missing", lambda path: _columns(
         path, 6, 10, EVERY[:6], "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
-    "parts": ("release", "parts with .* answers, too many", lambda path: _folder(
-        path, 6, 10, [], "value\n1\n", invariants={"parts": [{"sum": []}] * 400})),
-    "columns.csv": ("table", "69999 columns of labels", lambda path: path.write_text(
+    "parts.csv": ("release", "parts with .* answers, too many", lambda path: _columns(
+        path, 6, 10, [], "value\n1\n", invariants={"kind": "stack", "parts": [{"kind": "total"}] * 400})),
+    "columns.csv": ("table", "there are 69999 dimensions", lambda path: path.write_text(
         ",".join(f"c{i}" for i in range(69_999)) + ",count\n" + "1," * 69_999 + "1\n")),
     "rows.csv": ("table", "read", lambda path: path.write_text(
         "a,count\n" + "".join(f"{i},1\n" for i in range(110_000)))),

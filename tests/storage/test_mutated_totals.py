@@ -166,18 +166,18 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize("file", ["folder", "netCDF"])
+@pytest.mark.parametrize("file", ["noise.json", "netCDF"])
 def test_files_are_refused_with_both_sides(claim: str, file: str, tmp_path: Any) -> None:
     path, value, message = CLAIMS[claim]
     release = MADE["pure"]()
-    if file == "folder":
-        release.to_csv(tmp_path / "stored")
-        where = tmp_path / "stored" / "release.json"
+    if file == "noise.json":
+        release.to_csv(tmp_path / "stored.csv")
+        where = tmp_path / "stored.noise.json"
         told = json.loads(where.read_text())
         at(told["guarantee"], path[:-1])[path[-1]] = value
         where.write_text(json.dumps(told))
         with pytest.raises(ValueError, match=message):
-            Release.from_csv(tmp_path / "stored")
+            Release.from_csv(tmp_path / "stored.csv")
         return
     release.to_netcdf(tmp_path / "r.nc")
     with h5py.File(tmp_path / "r.nc", "r+") as stored:
@@ -246,8 +246,8 @@ def test_noise_is_counted_once() -> None:
 def test_what_is_written_is_read(kind: str, tmp_path: Any) -> None:
     release = (MADE | WEAKER)[kind]()
     release.to_netcdf(tmp_path / "r.nc")
-    release.to_csv(tmp_path / "r")
-    assert Release.from_netcdf(tmp_path / "r.nc") == Release.from_csv(tmp_path / "r") == release
+    release.to_csv(tmp_path / "r.csv")
+    assert Release.from_netcdf(tmp_path / "r.nc") == Release.from_csv(tmp_path / "r.csv") == release
 
 
 def without_number(mechanism: Any) -> Any:
@@ -267,11 +267,12 @@ def test_files_without_the_number_of_a_composition_are_refused(kind: str, tmp_pa
     for writer in (written.attrs["writer"], "bayesdp 0.1.0.dev0"):
         with pytest.raises(ValueError, match=r"composition|one measurement|mechanism"):
             Release.from_dataset(written.assign_attrs(mechanism=json.dumps(mechanism), writer=writer))
-    release.to_csv(tmp_path / "r")
-    [path] = [own for own in (tmp_path / "r").glob("*.json") if "composition_of" in own.read_text()]
+    release.to_csv(tmp_path / "r.csv")
+    path = tmp_path / "r.noise.json"
+    assert "composition_of" in path.read_text()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"mechanism": mechanism}))
     with pytest.raises(ValueError, match=r"composition|one measurement|mechanism"):
-        Release.from_csv(tmp_path / "r")
+        Release.from_csv(tmp_path / "r.csv")
 
 
 def test_a_composition_is_not_read_by_its_name() -> None:

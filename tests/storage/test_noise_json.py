@@ -15,7 +15,7 @@ from bayesdp.consistency import PostProcessedWarning
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
-from bayesdp.storage.noise_schema import check_noise_json, noise_json_schema
+from bayesdp.storage.noise_json import check_noise_json, noise_json_schema
 from tests.storage.examples import EXAMPLES, lattice, several
 
 TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
@@ -115,6 +115,21 @@ def test_guarantee_mechanism_and_notes_travel(tmp_path):
     assert Release.from_csv(tmp_path / "a.csv", noise=plain) == release
 
 
+def test_an_assumption_travels(tmp_path):
+    part = Exact(Totals(TABLE), 40, "<=", assumption="suppressed because it was small")
+    release = Release.from_published(TABLE, exact=[part])
+    release.to_csv(tmp_path / "DATA.csv")
+    assert Release.from_csv(tmp_path / "DATA.csv").exact == (part,)
+
+
+def test_many_missing_lines_are_counted_not_named(files):
+    table = {"dimensions": [{"name": f"d{i}", "labels": list(range(10))} for i in range(6)]}
+    measured = [{"column": "n", "query": {"kind": "cells"}, "law": {"law": "laplace", "b": 1}}]
+    header = ",".join([*(f"d{i}" for i in range(6)), "n"])
+    with pytest.raises(ValueError, match=r"\$\.measured\[0\] has 1000000 lines, of which 999999 are missing"):
+        files(f"{header}\n0,0,0,0,0,0,1\n", table=table, measured=measured, exact=[])
+
+
 def test_a_linear_query_with_a_unit_and_a_dimension_called_answer(tmp_path):
     table = {"answer": ["yes", "no"], "measured_0": [1, 2]}
     query = LinearQuery.of_values(table, [[0.5, 1.5, 0.0, 2.0]], ["income"])
@@ -153,8 +168,6 @@ def test_what_is_there_stays(tmp_path):
     assert Release.from_csv(tmp_path / "DATA.csv") == lattice()
     with pytest.raises(ValueError, match="noise must be another file"):
         lattice().to_csv(tmp_path / "DATA.csv", noise=tmp_path / "DATA.csv")
-    with pytest.raises(ValueError, match="noise goes with one CSV file"):
-        lattice().to_csv(tmp_path / "folder", noise=tmp_path / "noise.json")
 
 
 def test_two_files_that_do_not_belong_together(tmp_path):

@@ -28,8 +28,8 @@ def test_netcdf(release, tmp_path):
 
 
 def test_csv(release, tmp_path):
-    release.to_csv(tmp_path / "folder")
-    assert Release.from_csv(tmp_path / "folder") == release
+    release.to_csv(tmp_path / "release.csv")
+    assert Release.from_csv(tmp_path / "release.csv") == release
 
 
 def test_dataset_and_pickle(release):
@@ -51,9 +51,12 @@ def test_stored_numbers_are_labelled_for_other_tools(tmp_path):
         assert stored["measured_0"].sel(county="Alpha", education="Low") == 16
         assert stored["exact_0"].dims == ("exact_0_answer",)
         assert stored["exact_0"].sel(exact_0_answer="education=High") == 22
-    several().to_csv(tmp_path / "folder")
-    lines = (tmp_path / "folder" / "measured_0.csv").read_text().splitlines()
-    assert lines[:4] == ["county,year,value", "a,1990,4", "a,2000,-7", "b,1990,"]
+    several().to_csv(tmp_path / "several.csv")
+    lines = (tmp_path / "several.csv").read_text().splitlines()
+    assert [line.split(",")[:5] for line in lines[:4]] == [
+        ["county", "year", "state", "answer", "measured_0"], ["a", "1990", "", "", "4"], ["a", "2000", "", "", "-7"],
+        ["b", "1990", "", "", ""],
+    ]  # fmt: skip
 
 
 def test_caches_do_not_travel():
@@ -84,7 +87,7 @@ def test_existing_output_is_kept_unless_told_otherwise(tmp_path):
     first, second = lattice(), scalar_and_line()
     for write, read, name in (
         ("to_netcdf", Release.from_netcdf, "a.nc"),
-        ("to_csv", Release.from_csv, "folder"),
+        ("to_csv", Release.from_csv, "a.csv"),
     ):
         getattr(first, write)(tmp_path / name)
         with pytest.raises(FileExistsError, match=r"exists already.*overwrite=True"):
@@ -92,19 +95,16 @@ def test_existing_output_is_kept_unless_told_otherwise(tmp_path):
         assert read(tmp_path / name) == first
         getattr(second, write)(tmp_path / name, overwrite=True)
         assert read(tmp_path / name) == second
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.nc", "folder"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.csv", "a.nc", "a.noise.json"]
 
 
-def test_only_a_folder_with_a_release_is_replaced(tmp_path):
+def test_a_folder_is_no_release(tmp_path):
     (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
-    with pytest.raises(FileExistsError, match="is not a folder with a release"):
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file"):
         lattice().to_csv(tmp_path / "thesis", overwrite=True)
-    lattice().to_csv(tmp_path / "mixed")
-    (tmp_path / "mixed" / "chapter1.tex").write_text("years of work")
-    with pytest.raises(FileExistsError, match=r"holds 'chapter1.tex', no part of the release in it"):
-        lattice().to_csv(tmp_path / "mixed", overwrite=True)
-    assert (tmp_path / "mixed" / "chapter1.tex").read_text() == "years of work"
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        Release.from_csv(tmp_path / "thesis")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis"]
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
@@ -122,6 +122,22 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         scalar_and_line().to_netcdf(tmp_path / "a.nc", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.nc"]
     assert Release.from_netcdf(tmp_path / "a.nc") == lattice()
+
+
+def test_a_failed_noise_json_leaves_both_files(tmp_path, monkeypatch):
+    lattice().to_csv(tmp_path / "a.csv")
+    before = {own.name: own.read_bytes() for own in tmp_path.iterdir()}
+    write = os.write
+
+    def full(file, data):
+        if bytes(data[:1]) == b"{":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match=r"No space left on device; nothing was written.*a\.noise\.json"):
+        scalar_and_line().to_csv(tmp_path / "a.csv", overwrite=True)
+    assert {own.name: own.read_bytes() for own in tmp_path.iterdir()} == before
 
 
 def test_the_folder_to_write_into_must_exist(tmp_path):

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bayesdp.storage import previous_of, replacing_folder, write_text
+from bayesdp.storage import write_text
 
-MARKER = "release.json"
 OLD, NEW = "old " * 1000, "new " * 1500
 
 
@@ -28,18 +27,8 @@ def write_file(path: Path, text: str, *, overwrite: bool = False) -> None:
     write_text(path, text, overwrite=overwrite)
 
 
-def write_folder(path: Path, text: str, *, overwrite: bool = False) -> None:
-    with replacing_folder(path, overwrite=overwrite, marker=MARKER, parts=lambda _: {MARKER, "a.csv"}) as temporary:
-        (temporary / "a.csv").write_text(text)
-        (temporary / MARKER).write_text(text)
-
-
 def content(path: Path) -> str | None:
-    """What is under a name: the text, None if there is nothing, or a word for anything else."""
-    if path.is_dir():
-        texts = {name: (path / name).read_text() for name in sorted(os.listdir(path))}
-        whole = sorted(texts) == ["a.csv", MARKER] and len(set(texts.values())) == 1
-        return texts[MARKER] if whole else "not whole"
+    """The text under a name, None if there is nothing."""
     return path.read_text() if path.exists() else None
 
 
@@ -53,8 +42,6 @@ WRITERS: dict[str, tuple[Callable[..., None], bool, bool]] = {
     "file": (write_file, False, True),
     "file-without-links": (write_file, False, False),
     "file-force": (write_file, True, True),
-    "folder": (write_folder, False, True),
-    "folder-force": (write_folder, True, True),
 }
 
 
@@ -137,8 +124,6 @@ def killed(kind: str, *, there: bool) -> dict[str, Any]:
             _, status = os.waitpid(child, 0)
             names = {OLD: "old", NEW: "new", None: "nothing", "": "empty"}
             state = names.get(content(target), "BROKEN")
-            if state == "nothing" and there:
-                state = "found" if [content(path) for path in previous_of(target)] == [OLD] else "LOST"
             if os.WIFEXITED(status):
                 return {"states": states, "ended": state, "status": os.WEXITSTATUS(status), "recovered": recovered}
             with warnings.catch_warnings():

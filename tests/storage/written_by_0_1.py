@@ -53,8 +53,6 @@ def summarised(path: Path) -> str:
 def _write() -> None:
     for example, make in EXAMPLES.items():
         make().to_netcdf(FOLDER / f"{name_of(example)}.nc")
-        if example != "exact only":
-            make().to_csv(FOLDER / name_of(example))
     STATISTICS.to_netcdf(FOLDER / "statistics.nc")
     release = lattice()
     with pm.Model(coords=release.coords):

@@ -66,7 +66,7 @@ def test_labels_of_the_table_may_be_numbers(read):
         ),
         (
             "county,region,total\nBeta,N,1\n",
-            r"line 2, column 'region': county=Beta has region=S in the table, but 'N' here",
+            r"line 2, column 'region': region of county=Beta is 'S', got 'N'",
         ),
         (
             "county,total\nAlpha,1\nBeta,2.5\nGamma,3\n",
@@ -89,5 +89,5 @@ def test_what_is_wrong_is_named(text, message, read):
 
 
 def test_labels_that_mean_summed_over_cannot_be_used(read):
-    with pytest.raises(ValueError, match="labels of 'kind' cannot be told apart"):
+    with pytest.raises(ValueError, match="labels of 'kind' differ only by type, are empty or stand for the sum"):
         read("kind,total\na,1\n", {"kind": ["a", "*"]})

@@ -52,11 +52,11 @@ UNDECLARED = [
     (last("7").replace(",", ";"), {}, "the header is one column, 'area;sex;count'; declare delimiter=';'", "delimiter"),
     (last("7").replace(",", "\t"), {}, r"declare delimiter='\\t'", "delimiter"),
     ("Title\n\n" + LONG, {}, "the header is one column, 'Title', but lines below it have more", "skip_rows"),
-    (LONG + "Source: us\n\nnote\n", {}, r"line 6: number of fields: 1; the header in line 1 has 3.*note below", "footer"),
+    (LONG + "Source: us\n\nnote\n", {}, r"line 6: 1 fields, but the header has 3.*note below", "footer"),
     (LONG + "Total,F,16\nTotal,M,10\n", {}, "area='Total' looks like a sum over 'area'", "totals"),
     (LONG.replace("F", "_T"), {}, "sex='_T' looks like a sum over 'sex'", "totals"),
-    (LONG.replace("01002,M,7\n", ""), {}, "1 of the 4 answers have no line, for example area=01002, sex=M", "missing"),
-    (last(" 7"), {}, "line 5, column 'count': ' 7' has blanks around it; strip=True", None),
+    (LONG.replace("01002,M,7\n", ""), {}, "1 of the 4 cells are missing, for example area=01002, sex=M", "missing"),
+    (last(" 7"), {}, "line 5, column 'count': ' 7' has blanks around it; remove them, or, in a table, declare strip=True", None),
     ("Gebiet,n\nKöln,3\n".encode("cp1252"), {}, "line 2, byte 10: 0xf6 is no text in 'utf-8'", "encoding"),
     ("Gebiet,n\nKöln,3\n".encode("utf-16"), {}, "byte 0: 0xff is no text in 'utf-8'", "encoding"),
     ("Gebiet,n\nKoln,3\n".encode("utf-16-le"), {}, "line 1: there is a null character", "encoding"),
@@ -91,9 +91,9 @@ WRONG = [
     (LONG + "01001,F,12\n", {}, "line 6, column 'count': area=01001, sex=F is there already, in line 2"),
     (LONG + "T,F,1\nAll,F,1\nT,M,1\n", {"totals": {"area": ["T", "All"]}},
      "line 7, column 'count': area=All, sex=F is there already, in line 6, column 'count' as area=T, sex=F"),
-    (LONG + "T,F,1\n", {"totals": {"area": "T"}}, "1 of the 2 answers summed over 'area' have no line, for example sex=M"),
-    (LONG + "01003,F,1,2\n", {}, "line 6: number of fields: 4; the header in line 1 has 3; .*double quotes"),
-    (LONG + "01003,F\n", {}, "line 6: number of fields: 2; .* each line must have all fields"),
+    (LONG + "T,F,1\n", {"totals": {"area": "T"}}, "1 of the 2 answers summed over 'area' are missing, for example sex=M"),
+    (LONG + "01003,F,1,2\n", {}, "line 6: 4 fields, but the header has 3; .*double quotes"),
+    (LONG + "01003,F\n", {}, "line 6: 2 fields, but the header has 3; each line must have all fields"),
     (LONG + ",F,3\n", {}, "line 6: the label of 'area' is empty"),
     ("area,area,count\nA,B,1\n", {}, "line 1: the header names 'area' 2 times, in columns 1, 2"),
     ("area,count,n\nA,1,2\n", {}, "'count', 'n' could all be the column of values; name it: value="),
@@ -185,9 +185,7 @@ def test_there_is_no_such_file(tmp_path):
 def test_a_file_that_lacks_nearly_all_of_a_huge_table(read):
     """Missing answers are declared, but their table would have 10^9 cells: refused before it is made."""
     lines = "".join(f"a{i},b{i},c{i},1\n" for i in range(1000))
-    with pytest.raises(
-        ValueError, match=r"999999000 of the 1000000000 answers have no line.*hardly those of one table"
-    ):
+    with pytest.raises(ValueError, match=r"999999000 of the 1000000000 cells are missing.*hardly those of one table"):
         read("one,two,three,count\n" + lines, missing="not_published")
 
 

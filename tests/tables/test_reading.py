@@ -79,7 +79,9 @@ def test_group_columns(written):
     twice = "state,county,race,count\nIL,Adams,white,1\nIL,Cook,white,2\nIN,Adams,black,3\n"
     with pytest.raises(ValueError, match=r"line 4: county=Adams has state=IN, but state=IL in line 2"):
         read_table(written(twice), groups={"state": "county"})
-    with pytest.raises(ValueError, match=r"group 'state' belongs to 'region', which is no dimension"):
+    with pytest.raises(
+        ValueError, match=r"group 'state' belongs to 'region', which is no column of labels; 'county' are"
+    ):
         read_table(written(text), groups={"state": "region"})
     with pytest.raises(ValueError, match="no column 'region'"):
         read_table(written(text), groups={"region": "county"})
@@ -90,7 +92,7 @@ def test_group_columns(written):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("county,count\nA,3\nA,4\n", r"line 3: the cell county=A is there already, in line 2"),
+        ("county,count\nA,3\nA,4\n", r"line 3, column 'count': county=A is there already, in line 2"),
         (
             "county,education,count\nA,Low,3\nB,High,4\n",
             r"2 of the 4 cells are missing, for example county=A, educ",
@@ -104,17 +106,20 @@ def test_group_columns(written):
         ("county,count\n A,3\n", r"line 2, column 'county': ' A' has blanks around it"),
         ("county,count\nA,3,4\n", r"line 2: 3 fields, but the header has 2"),
         ("county,count\nA\n", r"line 2: 1 fields, but the header has 2"),
-        ("county,county,count\nA,A,3\n", r"names a column twice: 'county'"),
-        ("county;count\nA;3\n", r"separated by commas, the first line is 'county;count'"),
-        ("county\tcount\nA\t3\n", "separated by commas"),
+        ("county,county,count\nA,A,3\n", r"line 1: the header names 'county' 2 times, in columns 1, 2"),
+        (
+            "county;count\nA;3\n",
+            r"the header is one column, 'county;count'; declare delimiter=';', or separate columns by commas",
+        ),
+        ("county\tcount\nA\t3\n", "declare delimiter=.*, or separate columns by commas"),
         ("county,count\n", "no line below the header"),
-        ("", "the file is empty"),
+        ("", "the file has no line with text"),
         ("count\n3\n", "no column of labels"),
-        (b"county,count\n\xff\xfe,3\n", "not text in UTF-8"),
+        (b"county,count\n\xff\xfe,3\n", "line 2, byte 13: 0xff is no text in 'utf-8'"),
         ('county,count\n"A,3\n', "not a CSV file"),
         (
             WIDE,
-            r"'Low', 'High'\) has no name there; name both: dims=\['county', ...\] \(--dims county,NAME\)",
+            r"'Low', 'High'\) has no name there; name all, and this one last: dims=\['county', ...\] \(--dims county,NAME\)",
         ),
     ],
 )
@@ -128,12 +133,15 @@ def test_what_is_wrong_is_named(text, message, written):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("county,Low,High\nA,1,2\nA,3,4\n", r"line 3: county=A is there already, in line 2"),
+        (
+            "county,Low,High\nA,1,2\nA,3,4\n",
+            r"line 3, column 'Low': county=A, education=Low is there already, in line 2",
+        ),
         ("county,Low,High\nA,1,x\n", r"line 2, column 'High': 'x' at county=A, education=High is not a number"),
-        ("county,Low,\nA,1,2\n", "a label in the header is empty"),
+        ("county,Low,\nA,1,2\n", "column 3 has values and no label in the header"),
         ("county,Low,High\n,1,2\n", "line 2: the label of 'county' is empty"),
-        ("area,Low,High\nA,1,2\n", "the first column is 'area', but dims names it 'county'"),
-        ("county,Low,Low\nA,1,2\n", "twice: 'Low'"),
+        ("area,Low,High\nA,1,2\n", "there is no column 'county'; columns are 'area', 'Low', 'High'"),
+        ("county,Low,Low\nA,1,2\n", "the header names 'Low' 2 times, in columns 2, 3"),
     ],
 )
 def test_what_is_wrong_with_a_wide_table(text, message, written):
@@ -183,3 +191,37 @@ def test_other_files(tmp_path):
         read_table(tmp_path / "table.xlsx")
     with pytest.raises(TypeError, match="dims must be a list"):
         read_table(tmp_path / "table.csv", dims="county")
+
+
+def test_a_table_of_an_office_is_read_as_it_was_declared(written):
+    text = "Population\ncounty;education;n\nAlpha;Low;1.203\nAlpha;High;..\nBeta;Low;-\nBeta;High;6 r\n"
+    declared = {"delimiter": ";", "skip_rows": 1, "thousands": ".", "footnotes": ["r"]}
+    symbols = {"..": "suppressed", "-": 0}
+    table = read_table(written(text), symbols=symbols, **declared)
+    np.testing.assert_array_equal(table, [[1203, np.nan], [0, 6]])
+    for symbol, status, where in (
+        ("..", "below_threshold", "county=Alpha, education=High"),
+        ("-", "zero", "county=Beta, education=Low"),
+    ):
+        with pytest.raises(ValueError, match=rf"{where} is declared '{status}'.*read_office_csv keeps it"):
+            read_table(written(text), symbols={**symbols, symbol: status}, **declared)
+    with pytest.raises(TypeError, match="'separator' is nothing to be declared of a table; that is 'decimal'"):
+        read_table(written(text), separator=";")
+    path = written("county;count\nA;3\n")
+    with pytest.raises(ValueError, match="declare delimiter=';'"):
+        read_table(path)
+    assert read_table(path, delimiter=";").item() == 3
+
+
+def test_wide_tables_may_have_several_columns_of_labels(written):
+    table = read_table(
+        written("county,year,Low,High\nA,1990,1,2\nB,1990,3,4\n"), dims=["county", "year", "education"], layout="wide"
+    )
+    assert table.sel(county="B", year="1990", education="Low").item() == 3
+
+
+def test_numbers_are_read_to_the_last_digit(written):
+    numbers = ["14.270000000000001", "0.1", "123456789012345678", "-5e-324"]
+    table = read_table(written("county,count\n" + "".join(f"c{i},{text}\n" for i, text in enumerate(numbers))))
+    assert table.values.tolist() == [float(text) for text in numbers]
+    assert read_table(written("county,count\nA,123456789012345678\nB,-7\n")).values.tolist() == [123456789012345678, -7]

@@ -77,19 +77,14 @@ def _labels_of_one_text(path: Path) -> None:
 
 def _seven_dimensions(path: Path) -> None:
     """Twelve labels along each of seven dimensions: 36 million cells in a file of less than a kilobyte."""
-    source = path / "release.json"
+    source = path / "DATA.noise.json"
     known = json.loads(source.read_text(encoding="utf-8"))
-    dims = [f"d{i}" for i in range(7)]
-    known["frame"] = {"dims": dims, "labels": [[str(i) for i in range(12)]] * 7, "groups": []}
-    law = {"law": "discrete-laplace", "b": 4.0}
-    part = {"variable": "measured_0", "name": None, "query": {"parts": [{"sum": dims}]}, "law": law, "invariants": None}
-    known |= {"measurements": [part], "exact": [], "mechanism": None, "guarantee": None}
+    names = [f"d{i}" for i in range(7)]
+    known["table"] = {"dimensions": [{"name": name, "labels": [str(i) for i in range(12)]} for name in names]}
+    part = {"column": "value", "query": {"kind": "cells"}, "law": {"law": "discrete-laplace", "b": 4.0}}
+    known |= {"measured": [part], "exact": [], "mechanism": None, "guarantee": None}
     source.write_text(json.dumps(known), encoding="utf-8")
-    (path / "measured_0.csv").write_text(
-        ",".join([*dims, "value"]) + "\n" + ",".join(["0"] * 7) + ",1\n", encoding="utf-8"
-    )
-    for extra in path.glob("exact_*.csv"):
-        extra.unlink()
+    (path / "DATA.csv").write_text(",".join([*names, "value"]) + "\n" + ",".join(["0"] * 7) + ",1\n", encoding="utf-8")
 
 
 def _zeros(kind: str, cells: int, chunks: int) -> Callable[[Path], None]:
@@ -125,10 +120,10 @@ def _label(text: str) -> Callable[[Path], None]:
 
 
 def _digits(place: tuple[Any, ...]) -> Callable[[Path], None]:
-    """A field of ``release.json`` that is a number of 401 digits."""
+    """A field of ``noise.json`` that is a number of 401 digits."""
 
     def run(path: Path) -> None:
-        source = path / "release.json"
+        source = path / "DATA.noise.json"
         value = json.loads(source.read_text(encoding="utf-8"))
         holder = value
         for key in place[:-1]:
@@ -140,13 +135,12 @@ def _digits(place: tuple[Any, ...]) -> Callable[[Path], None]:
 
 
 _FIELDS: tuple[tuple[Any, ...], ...] = (
-    ("bayesdp_schema",), ("frame",), ("frame", "dims"), ("frame", "dims", 0), ("frame", "labels"), ("frame", "labels", 0),
-    ("frame", "labels", 0, 0), ("frame", "groups"), ("measurements",), ("measurements", 0), ("measurements", 0, "variable"),
-    ("measurements", 0, "name"), ("measurements", 0, "query"), ("measurements", 0, "query", "parts"),
-    ("measurements", 0, "query", "parts", 0), ("measurements", 0, "query", "parts", 0, "sum"),
-    ("measurements", 0, "query", "parts", 0, "sum", 0), ("measurements", 0, "law"), ("measurements", 0, "law", "law"),
-    ("measurements", 0, "law", "epsilon"), ("measurements", 0, "law", "norm"), ("measurements", 0, "invariants"),
-    ("measurements", 0, "invariants", "parts", 0, "sum", 0), ("exact",), ("exact", 0), ("exact", 0, "variable"), ("exact", 0, "query"),
+    ("noise_json",), ("data",), ("data", "labels"), ("table",), ("table", "dimensions"), ("table", "dimensions", 0),
+    ("table", "dimensions", 0, "name"), ("table", "dimensions", 0, "column"), ("table", "dimensions", 0, "labels"),
+    ("table", "dimensions", 0, "labels", 0), ("measured",), ("measured", 0), ("measured", 0, "column"), ("measured", 0, "name"),
+    ("measured", 0, "query"), ("measured", 0, "query", "kind"), ("measured", 0, "law"), ("measured", 0, "law", "law"),
+    ("measured", 0, "law", "epsilon"), ("measured", 0, "law", "norm"), ("measured", 0, "invariants"),
+    ("measured", 0, "invariants", "parts", 0, "kind"), ("exact",), ("exact", 0), ("exact", 0, "column"), ("exact", 0, "query"),
     ("exact", 0, "sign"), ("mechanism",), ("mechanism", "mechanism"), ("mechanism", "epsilon"), ("guarantee",), ("guarantee", "kind"),
     ("guarantee", "parameters"), ("guarantee", "parameters", "epsilon"), ("guarantee", "simulated"), ("simulated",), ("writer",),
 )  # fmt: skip
@@ -184,7 +178,7 @@ def _no_draws(path: Path) -> None:
 _SMALL: tuple[Known, ...] = (
     Known("a chain of heaps", "release, netCDF", "lattice.nc", lambda path: bombs.append_heaps(path, 10_000)),
     Known("a chain of heaps", "posterior", "posterior.nc", lambda path: bombs.append_heaps(path, 10_000)),
-    Known("seven dimensions", "release, folder", "lattice", _seven_dimensions, "refused"),
+    Known("seven dimensions", "release, columns", "lattice_columns", _seven_dimensions, "refused"),
     Known("a length of a gigabyte", "release, netCDF", "lattice.nc", _text_length, "refused"),
     Known("one text, many attributes", "release, netCDF", "lattice.nc", _attributes_of_one_text, "refused"),
     Known("one text, many attributes", "posterior", "posterior.nc", _attributes_of_one_text),
@@ -246,6 +240,9 @@ KNOWN: tuple[Known, ...] = (
     *_SMALL,
     *_INCONSISTENT,
     *_JOURNALS,
-    *(Known(f"401 digits at {'/'.join(map(str, own))}", "release, folder", "lattice", _digits(own)) for own in _FIELDS),
+    *(
+        Known(f"401 digits at {'/'.join(map(str, own))}", "release, columns", "lattice_columns", _digits(own))
+        for own in _FIELDS
+    ),
 )
 """In the order of their numbers."""

@@ -31,7 +31,6 @@ from tests.storage.fuzz.outcome import Defect, Refused
 
 __all__ = [
     "check_columns",
-    "check_folder",
     "check_law",
     "check_netcdf",
     "check_office",
@@ -103,13 +102,6 @@ def check_netcdf(release: Release, again: Callable[[], Any], output: Path) -> No
     _check_release(release)
     release.to_netcdf(output / "again.nc")
     require(Release.from_netcdf(output / "again.nc") == release, "written and read is another", "netCDF")
-
-
-def check_folder(release: Release, again: Callable[[], Any], output: Path) -> None:
-    """A release from a folder."""
-    check_netcdf(release, again, output)
-    release.to_csv(output / "folder")
-    require(Release.from_csv(output / "folder") == release, "written and read is another", "folder")
 
 
 def read_columns(folder: Path) -> Release:

@@ -115,8 +115,6 @@ def write_specimens(folder: Path) -> None:
         release: Release = make()
         plain = name.replace(" ", "_")
         release.to_netcdf(folder / f"{plain}.nc")
-        if name != "exact only":
-            release.to_csv(folder / plain)
         _write_columns(release, folder / f"{plain}_columns")
     write_draws(posterior(), folder / "posterior.nc")
     StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other")).to_netcdf(

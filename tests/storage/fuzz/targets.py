@@ -58,8 +58,7 @@ _COLUMNS = tuple(f"{own}_columns" for own in (*_RELEASES, "exact_only"))
 
 TARGETS = (
     Target("release, netCDF", _FILES, "hdf5", Release.from_netcdf, readers.check_netcdf, 30),
-    Target("release, folder", _RELEASES, "folder", Release.from_csv, readers.check_folder, 14),
-    Target("release, columns", _COLUMNS, "folder", readers.read_columns, readers.check_columns, 10),
+    Target("release, columns", _COLUMNS, "folder", readers.read_columns, readers.check_columns, 24),
     Target("release of statistics", ("statistics.nc", "stated.nc"), "hdf5", StatisticRelease.from_netcdf,
     readers.check_statistics, 8),
     Target("posterior", ("posterior.nc",), "hdf5", readers.read_saved_posterior, readers.check_posterior, 14),
@@ -85,8 +84,8 @@ TARGETS = (
         readers.command("fit", "FILE", "--hyper", "unknown=1", "-o", "fitted.nc"), readers.check_output, 4,
     ),
     Target(
-        "bayesdp fit, folders", _RELEASES, "folder",
-        readers.command("fit", "FILE", "--hyper", "unknown=1", "-o", "fitted.nc"), readers.check_output, 2,
+        "bayesdp fit, columns", _COLUMNS, "folder",
+        readers.command("fit", "FILE/DATA.csv", "--hyper", "unknown=1", "-o", "fitted.nc"), readers.check_output, 2,
     ),
     Target(
         "bayesdp import", ("long.csv",), "csv",
