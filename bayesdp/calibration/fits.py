@@ -17,11 +17,7 @@ from bayesdp.calibration.refit import Build, Refit, Refitting, Update, described
 from bayesdp.calibration.sampling import SAMPLER, quiet_sample
 from bayesdp.calibration.sbc import choose_runner, run_numbers
 from bayesdp.inference.sampling import annotate
-from bayesdp.storage import check_hdf5, write_draws
-from bayesdp.storage.hdf5 import damaged
-
-_MOST_DRAWS = 2_000_000_000
-"""Values of one variable of a posterior, as on the command line."""
+from bayesdp.storage import read_draws, write_draws
 
 _SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}
 
@@ -43,7 +39,7 @@ class Fits(Mapping[str, xr.DataTree]):
         if name not in self._found and name in self.failures:
             raise KeyError(f"the fit of {name!r} failed: {self.failures[name]}")
         value = self._found[name]
-        return _opened(value) if isinstance(value, Path) else value
+        return read_draws(value) if isinstance(value, Path) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found)
@@ -53,13 +49,6 @@ class Fits(Mapping[str, xr.DataTree]):
 
     def __repr__(self) -> str:
         return f"<Fits: {len(self)} posteriors, {len(self.failures)} failed>"
-
-
-def _opened(path: Path) -> xr.DataTree:
-    """Read a posterior from its file, with the checks for files that may be damaged or of another kind."""
-    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
-    with damaged(path), xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
-        return tree.load()
 
 
 @dataclass
@@ -181,7 +170,7 @@ class _Folder(Journal):
         """Read each posterior that is there, before others are added to them: a folder that is refused is left as it was."""
         for number in sorted(self.records):
             try:
-                _opened(self.records[number]["tree"])
+                read_draws(self.records[number]["tree"])
             except ValueError as error:
                 raise ValueError(
                     f"{error}; remove this file and its line, of number {number}, in {str(self.path)!r}, and it is fitted again"

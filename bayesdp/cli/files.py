@@ -91,27 +91,21 @@ def read_releases(paths: Sequence[str]) -> Release:
 
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     """Read a posterior saved by ``bayesdp fit``, with the release in it; several releases are put together."""
-    import xarray as xr
-
     from bayesdp.composition import check_posterior, posterior_release
-    from bayesdp.storage import check_hdf5
-    from bayesdp.storage.budget import cell_limit
-    from bayesdp.storage.dataset import check_dataset
-    from bayesdp.storage.hdf5 import damaged
+    from bayesdp.storage import read_draws
+    from bayesdp.storage.guarded import cell_limit, damaged
+    from bayesdp.storage.netcdf import check_dataset
 
-    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
+    tree = read_draws(path)
     with damaged(path):
-        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort", create_default_indexes=False) as tree:
-            for group in ("posterior", "release"):
-                if group not in tree.children:
-                    raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
-            for group, own in tree.children.items():
-                if group.startswith("release"):
-                    check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
-        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
-            loaded = tree.load()
-        check_posterior(loaded)
-        return loaded, posterior_release(loaded)
+        for group in ("posterior", "release"):
+            if group not in tree.children:
+                raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
+        for group, own in tree.children.items():
+            if group.startswith("release"):
+                check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
+        check_posterior(tree)
+        return tree, posterior_release(tree)
 
 
 def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
@@ -122,7 +116,3 @@ def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
     if said is None:
         return None, "convergence was not assessed"
     return said, str(tree["diagnostics"].attrs.get("message", ""))
-
-
-_MOST_DRAWS = 2_000_000_000
-"""Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""

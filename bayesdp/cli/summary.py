@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.files import convergence, read_posterior
     from bayesdp.cli.queries import parse_query
     from bayesdp.composition import determined_of, is_streamed
-    from bayesdp.storage.counts import relaxation_of
+    from bayesdp.storage.draws import relaxation_of
     from bayesdp.summaries import summarise, summarise_variable, variable_names
 
     probability(args.prob, "--prob")

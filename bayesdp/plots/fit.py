@@ -17,7 +17,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.plots.observed import names_of_measurements
 from bayesdp.queries import Identity, Query
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.storage.counts import relaxation_of, without_rounding_errors
+from bayesdp.storage.draws import relaxation_of, without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]

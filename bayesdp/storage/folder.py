@@ -18,10 +18,9 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import numbers, read_csv, write_csv
 from bayesdp.storage.exchange import replacing_folder, told_of_previous
-from bayesdp.storage.hdf5 import damaged
+from bayesdp.storage.guarded import cell_limit, damaged
 from bayesdp.storage.schema import build, checked_version, describe
 
 MARKER = "release.json"

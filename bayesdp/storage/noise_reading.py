@@ -24,9 +24,8 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
-from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
-from bayesdp.storage.hdf5 import damaged
+from bayesdp.storage.guarded import cell_limit, damaged
 from bayesdp.storage.noise_queries import query_description, table_description
 from bayesdp.storage.noise_rows import ANSWER, Key, Layout, keys_of, title_of
 from bayesdp.storage.noise_schema import check_noise_json, placed, read_noise_json

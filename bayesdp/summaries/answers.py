@@ -15,7 +15,7 @@ from bayesdp._validate import probability
 from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage.counts import without_rounding_errors
+from bayesdp.storage.draws import without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 
