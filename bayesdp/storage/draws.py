@@ -272,28 +272,9 @@ def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
 
 
 def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
-    """The variable of the group ``posterior`` that holds the table of counts.
-
-    Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous
-    relaxation: real numbers alone may be anything, such as the rates behind the counts.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        With the group ``posterior``.
-    dims : tuple of str
-        Dimensions of the table.
-    asked : str, optional
-        The variable. By default what the group ``fiber`` says, else ``x``, else the only candidate.
-
-
-    Examples
-    --------
-    >>> draws = xr.DataArray([[[3, 4]]], dims=("chain", "draw", "county"))
-    >>> tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"people": draws, "rate": draws / 2})})
-    >>> counts_name(tree, ("county",))
-    'people'
-    """
+    """The variable of ``posterior`` that holds the counts: that asked for, else what ``fiber`` says, ``x``, or the only one."""
+    # Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous relaxation:
+    # real numbers alone may be anything, such as the rates behind the counts.
     shaped = {
         str(name): array.dtype.kind
         for name, array in tree["posterior"].data_vars.items()
@@ -319,17 +300,7 @@ def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = No
 
 
 def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Draws of a relaxation with answers that are exact, and so constant but for rounding errors, made whole numbers.
-
-    Parameters
-    ----------
-    draws : float array, shape (draws, answers)
-
-    Examples
-    --------
-    >>> without_rounding_errors(np.array([[2.5, 7.0], [2.5, 7.0 + 1e-12]])).tolist()
-    [[2.5, 7.0], [2.5, 7.0]]
-    """
+    """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
     whole = np.round(draws[0])
     constant = (np.abs(draws - whole) <= _ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
     return np.where(constant, whole, draws)

@@ -98,7 +98,7 @@ def _line(path: str | os.PathLike[str], message: str) -> str:
     return printable(f"{os.fspath(path)}: {' '.join(message.split())}")
 
 
-_LIBRARIES = 64 * _MB
+_LIBRARIES = 32 * _MB
 """Memory that libraries take besides the contents: caches and buffers."""
 
 _ANSWER = 4000
@@ -125,7 +125,7 @@ def in_child(read: Callable[[], object], path: str | os.PathLike[str], limits: L
     Parameters
     ----------
     read : callable
-        Without arguments. Its errors become the error of the file; what it prints is lost.
+        Without arguments. Its errors become the error of the file; what libraries print is lost.
     path : path
         The file, for messages.
     limits : Limits
@@ -141,9 +141,8 @@ def in_child(read: Callable[[], object], path: str | os.PathLike[str], limits: L
             read()
         return
     ours, theirs = os.pipe()
-    os.set_blocking(
-        ours, False
-    )  # it is read when the child is gone, but a fork by another thread may hold the other end
+    # It is read when the child is gone, but a fork by another thread may hold the other end.
+    os.set_blocking(ours, False)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
@@ -177,7 +176,7 @@ def _end_of(child: int) -> int:
 
 def _unanswered(number: int, limits: Limits) -> str:
     if number == signal.SIGXCPU:
-        return f"reading it takes more than {ceil(limits.seconds)} s of a processor, the most for a file of this size{limits.advice}"
+        return f"reading it takes more than {ceil(limits.seconds)} s of a processor, the most for a file of this size"
     if number == signal.SIGALRM:
         return f"reading it did not end within {_patience(limits):.0f} s"
     if number:
@@ -227,5 +226,5 @@ def _limit(limits: Limits) -> None:
         most[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory + _LIBRARIES
     for what, amount in most.items():
         now, hard = resource.getrlimit(what)
-        given = [own for own in (now, hard) if own != resource.RLIM_INFINITY]
+        given = [size for size in (now, hard) if size != resource.RLIM_INFINITY]
         resource.setrlimit(what, (min([amount, *given]), hard))

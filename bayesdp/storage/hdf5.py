@@ -111,7 +111,9 @@ class _Checker:
                 try:
                     self._read(dataset, text)
                 except OSError as error:
-                    raise ValueError(f"{where} is damaged, or unpacks to more than a file of this size may ({error})") from None
+                    raise ValueError(
+                        f"{where} is damaged, or unpacks to more than a file of this size may ({error})"
+                    ) from None
 
     def _read(self, dataset: h5py.Dataset, text: bool) -> None:
         if text:

@@ -42,33 +42,28 @@ def _coordinate(labels: Sequence[Label]) -> Any:
 
 
 def _dims(variable: str, query: Query) -> tuple[str, ...]:
-    """Dimensions of a part's variable; see `_layout`."""
-    return tuple(dim if dim in query.frame.dims else f"{variable}_{dim}" for dim in query.dims)
-
-
-def _layout(variable: str, query: Query) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Dimensions of a part's variable and their coordinates."""
+    """Dimensions of a part's variable."""
     # A dimension of the table keeps its name. Others (a group label, or the rows of a stacked query) get the name of the variable
     # in front, because two parts may use one name for different things.
-    dims = _dims(variable, query)
-    return dims, {dim: _coordinate(own) for dim, own in zip(dims, query.coords.values(), strict=True)}
+    return tuple(dim if dim in query.frame.dims else f"{variable}_{dim}" for dim in query.dims)
 
 
 def _variables(release: Release) -> dict[str, xr.DataArray]:
     """Every variable of a stored release."""
     found = {}
+
+    def add(name: str, query: Query, values: Any, what: str, suffix: str = "") -> None:
+        dims = _dims(name, query)
+        coords = {dim: _coordinate(labels) for dim, labels in zip(dims, query.coords.values(), strict=True)}
+        found[name + suffix] = xr.DataArray(values, dims=dims, coords=coords, attrs={"long_name": what})
+
     for i, part in enumerate(release.measurements):
-        dims, coords = _layout(f"measured_{i}", part.query)
-        attrs = {"long_name": "published noisy values"}
-        found[f"measured_{i}"] = xr.DataArray(part.values, dims=dims, coords=coords, attrs=attrs)
+        add(f"measured_{i}", part.query, part.values, "published noisy values")
         if part.unmeasured.any():
-            attrs = {"long_name": "1 where no value was published"}
             mask = part.unmeasured.astype(np.int8)
-            found[f"measured_{i}_unmeasured"] = xr.DataArray(mask, dims=dims, coords=coords, attrs=attrs)
+            add(f"measured_{i}", part.query, mask, "1 where no value was published", "_unmeasured")
     for i, exact in enumerate(release.exact):
-        dims, coords = _layout(f"exact_{i}", exact.query)
-        attrs = {"long_name": "published exact values"}
-        found[f"exact_{i}"] = xr.DataArray(exact.values, dims=dims, coords=coords, attrs=attrs)
+        add(f"exact_{i}", exact.query, exact.values, "published exact values")
     return found
 
 
@@ -77,7 +72,7 @@ def to_dataset(release: Release) -> xr.Dataset:
     variables = _variables(release)
     frame = release.frame
     used = {dim for array in variables.values() for dim in array.dims}
-    groups = {name: (dim, _coordinate(own)) for name, dim, own in frame.groups if dim in used}
+    groups = {name: (dim, _coordinate(labels)) for name, dim, labels in frame.groups if dim in used}
     attrs: dict[str, Any] = {}
     for key, value in describe(release).items():
         plain = key in _PLAIN
