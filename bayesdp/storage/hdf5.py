@@ -30,8 +30,8 @@ DEPTH = 4
 """Most groups one inside the other: a saved posterior has one. xarray copies a group by copying what is in it twice, so the time
 of a copy doubles with each: 18 took a minute."""
 
-ATTRIBUTES = 5_000
-"""Most attributes in a file, of all its variables and groups."""
+ATTRIBUTES, ATTRIBUTES_EACH = 5_000, 500
+"""Most attributes in a file, and of one variable or group."""
 
 _PER_TEXT, _PER_BYTE = 160, 5
 """Memory of a text: two Python objects, of bytes and of characters, and up to 4 bytes a character."""
@@ -193,6 +193,8 @@ class _Checker:
             self.unread.append((dataset, where, kind == "text"))
 
     def _attributes(self, item: Any, where: str) -> None:
+        if h5py.h5a.get_num_attrs(item.id) > ATTRIBUTES_EACH:
+            raise ValueError(f"{where} has more than {ATTRIBUTES_EACH} attributes, the most that are read")
         for name in item.attrs:
             self._one_more("attributes", ATTRIBUTES)
             place = f"the attribute {name!r} of {where}"
