@@ -72,20 +72,20 @@ def _long_label(path: Path) -> None:
     path.write_bytes(raw)
 
 
-def _one_text_in_a_thousand_attributes(path: Path) -> None:
-    """Headers of the first version have no checksums. Reading every text took 770 MB, and 3.9 GB for a text of 4 MB."""
+def _one_text_in_many_attributes(path: Path) -> None:
+    """Headers of the first version have no checksums. Reading every text took 370 MB."""
     with h5py.File(path, "w") as file:
         file.attrs["aa"] = "x" * 800_000
-        for i in range(1000):
+        for i in range(450):
             file.attrs[f"zz{i:04d}"] = "abc"
     raw = bytearray(path.read_bytes())
     long = raw.index(struct.pack("<I", 800_000))
-    for i in range(1000):
+    for i in range(450):
         own = raw.index(struct.pack("<I", 3), raw.index(f"zz{i:04d}".encode()) + 20)
         raw[own : own + 16] = raw[long : long + 16]
     path.write_bytes(raw)
     with h5py.File(path, "r") as file:
-        assert len(file.attrs["zz0999"]) == 800_000
+        assert len(file.attrs["zz0449"]) == 800_000
 
 
 def _zeros(count: int) -> Callable[[h5py.File], object]:
@@ -186,7 +186,7 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "heaps.nc": ("release", "extra is damaged", _heaps_in_heaps),
     "unread.nc": ("release", "read", _unread_heaps),
     "length.nc": ("release", "reading it takes more than [0-9]* bytes", _long_label),
-    "aliases.nc": ("release", "reading it takes more than [0-9]* bytes", _one_text_in_a_thousand_attributes),
+    "aliases.nc": ("release", "reading it takes more than [0-9]* bytes", _one_text_in_many_attributes),
     "zeros.nc": ("release", "extra.* declare", lambda path: _release(path, _zeros(1_000_000))),
     "many_zeros.nc": ("release", "extra0 declares 5000000 values", lambda path: _release(path, _zeros(5_000_000))),
     "unknown.nc": ("release", "unknown: 'extra0'", lambda path: _release(path, _zeros(200_000))),
