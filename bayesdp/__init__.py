@@ -117,8 +117,8 @@ _SUBMODULES: Final = frozenset(__all__) - {*_HOME, "__version__"}
 for _purpose, _module, _function in (
     ("check what a release states", "bayesdp.mechanisms.stated", "check_stated"),
     ("check a total", "bayesdp.composition.stated", "check_total"),
-    ("make a dataset", "bayesdp.storage.dataset", "to_dataset"),
-    ("read a dataset", "bayesdp.storage.dataset", "from_dataset"),
+    ("make a dataset", "bayesdp.storage.netcdf", "to_dataset"),
+    ("read a dataset", "bayesdp.storage.netcdf", "from_dataset"),
     ("write netCDF", "bayesdp.storage.netcdf", "write_netcdf"),
     ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
     ("write CSV", "bayesdp.storage.noise_csv", "write_noise_csv"),

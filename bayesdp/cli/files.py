@@ -86,27 +86,21 @@ def read_releases(paths: Sequence[str]) -> Release:
 
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     """Read a posterior saved by ``bayesdp fit``, with the release in it; several releases are put together."""
-    import xarray as xr
-
     from bayesdp.composition import check_posterior, posterior_release
-    from bayesdp.storage import check_hdf5
-    from bayesdp.storage.budget import cell_limit
-    from bayesdp.storage.dataset import check_dataset
-    from bayesdp.storage.hdf5 import damaged
+    from bayesdp.storage import read_draws
+    from bayesdp.storage.guarded import cell_limit, damaged
+    from bayesdp.storage.netcdf import check_dataset
 
-    check_hdf5(path, groups=True, max_cells=_MOST_DRAWS, release=False)
+    tree = read_draws(path)
     with damaged(path):
-        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort", create_default_indexes=False) as tree:
-            for group in ("posterior", "release"):
-                if group not in tree.children:
-                    raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
-            for group, group_tree in tree.children.items():
-                if group.startswith("release"):
-                    check_dataset(group_tree.to_dataset(), cell_limit(Path(path).stat().st_size))
-        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
-            loaded = tree.load()
-        check_posterior(loaded)
-        return loaded, posterior_release(loaded)
+        for group in ("posterior", "release"):
+            if group not in tree.children:
+                raise ValueError(f"it is no posterior of bayesdp: the group {group!r} is missing")
+        for group, own in tree.children.items():
+            if group.startswith("release"):
+                check_dataset(own.to_dataset(), cell_limit(Path(path).stat().st_size))
+        check_posterior(tree)
+        return tree, posterior_release(tree)
 
 
 def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
@@ -117,53 +111,3 @@ def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
     if said is None:
         return None, "convergence was not assessed"
     return said, str(tree["diagnostics"].attrs.get("message", ""))
-
-
-_MOST_DRAWS = 2_000_000_000
-"""Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""
-
-
-def warn_of_open_caches(command: str) -> None:
-    """Say on standard error which folders that compiled code is loaded from everybody on the machine can write to."""
-    # `command`: the subcommand that warns.
-    import numba
-    import pytensor
-
-    folders = {
-        "numba's cache, NUMBA_CACHE_DIR": vars(numba.config)["CACHE_DIR"],  # set when numba is imported
-        "bayesdp itself, and numba's cache": Path(bayesdp.__file__).parent,
-        "PyTensor's compiledir": pytensor.config.compiledir,
-    }
-    for what, folder in folders.items():
-        if folder and Path(folder).is_dir() and Path(folder).stat().st_mode & stat.S_IWOTH:
-            say(
-                f"bayesdp {command}: warning: anybody on this machine can write to {printable(folder)} ({what}), from which "
-                "compiled code is loaded and run; use a folder of your own"
-            )
-
-
-def load_file(path: str) -> ModuleType:
-    """Run a user's file, and give back what it defines."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path!r}")
-    spec = spec_from_file_location("bayesdp_users_model", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path}: a model is a Python file, with a name that ends in .py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # processes that are started afresh have to find what the file defines
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
-    return module
-
-
-def function_of(module: ModuleType, path: str, name: str, arguments: str) -> Callable[..., Any]:
-    """A function that a user's file must define."""
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise ValueError(f"{path}: it defines no function {name}({arguments})")
-    function: Callable[..., Any] = found
-    return function

@@ -16,7 +16,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.release import Release
-from bayesdp.storage.counts import counts_name, relaxation_of
+from bayesdp.storage.draws import counts_name, relaxation_of
 
 _STATING = ("fiber", "statistics")
 """Groups that say which variable a release is about: a table of counts, or statistics."""

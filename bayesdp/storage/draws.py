@@ -1,16 +1,145 @@
-"""Draws in files: small, and the same numbers again."""
+"""Posteriors in files: small, the same numbers again, and which of their variables is the table of counts.
+
+What is written to a disk is plain bytes of a netCDF-4 file in memory. HDF5 does not survive a disk that fills up: a file whose last
+blocks cannot be written cannot be closed either, and the library tries once more when the process ends, which is a
+segmentation fault. Nothing of the kind can happen to a file in memory, and the draws are still there when the bytes cannot be written.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp.storage.atomic import check_output, write_bytes
-from bayesdp.storage.budget import Budget
-from bayesdp.storage.image import netcdf_image
+from bayesdp.storage.guarded import Limits, damaged
+from bayesdp.storage.hdf5 import check_hdf5
+
+_PIECE = 1 << 20
+"""Bytes of a piece: small beside what the imports take, and large enough that pieces cost no time."""
+
+
+class _Image(io.RawIOBase):
+    """A file in memory, in pieces, that never fails while HDF5 writes to it, and tells afterwards whether memory was short."""
+
+    # An error from within would leave HDF5 with a file that it cannot close; see above. What is in an image that is short does not
+    # matter: it is never written to a disk. (`io.BytesIO` is unusable after an allocation that failed: Python crashes.)
+
+    def __init__(self) -> None:
+        self.pieces: list[bytearray] = []
+        self.size = self.at = 0
+        self.short = False
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.size}[whence]
+        return self.at
+
+    def tell(self) -> int:
+        return self.at
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the length; what is between the end and a longer length is zero."""
+        self.size = self.at if size is None else size
+        self._reach(self.size)
+        return self.size
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer from where we are; as much as there is."""
+        wanted = memoryview(buffer).cast("B")
+        done = 0
+        for piece in self._pieces(self.at, min(self.at + len(wanted), self.size)):
+            wanted[done : done + len(piece)] = piece
+            done += len(piece)
+        self.at += done
+        return done
+
+    def write(self, data: Any) -> int:
+        given = memoryview(data).cast("B")
+        if self._reach(self.at + len(given)):
+            done = 0
+            for piece in self._pieces(self.at, self.at + len(given)):
+                piece[:] = given[done : done + len(piece)]
+                done += len(piece)
+        self.at += len(given)
+        self.size = max(self.size, self.at)
+        return len(given)
+
+    def close(self) -> None:
+        """Left open: a writer that fails closes what it was given, and HDF5 comes back to it later."""
+
+    def content(self) -> list[memoryview]:
+        """The bytes of the file, in pieces."""
+        return list(self._pieces(0, self.size))
+
+    def _reach(self, end: int) -> bool:
+        """Allocate pieces up to `end`; False, from then on for good, where memory does not suffice."""
+        try:
+            while not self.short and len(self.pieces) * _PIECE < end:
+                self.pieces.append(bytearray(_PIECE))
+        except MemoryError:
+            self.short = True
+        return not self.short
+
+    def _pieces(self, start: int, end: int) -> Iterator[memoryview]:
+        while start < min(end, len(self.pieces) * _PIECE):
+            number, at = divmod(start, _PIECE)
+            length = min(_PIECE - at, end - start)
+            yield memoryview(self.pieces[number])[at : at + length]
+            start += length
+
+
+def netcdf_image(data: xr.Dataset | xr.DataTree, encoding: Mapping[str, Any] | None = None) -> list[memoryview]:
+    r"""The bytes of a netCDF-4 file, in pieces.
+
+    Parameters
+    ----------
+    data : xarray.Dataset or xarray.DataTree
+    encoding : mapping, optional
+        As xarray takes it.
+
+    Returns
+    -------
+    list of memoryview
+        They take as much memory as the file will take on the disk: the numbers of `data` are compressed bit by bit.
+
+
+    Examples
+    --------
+    >>> pieces = netcdf_image(xr.Dataset({"x": ("cell", [1, 2])}))
+    >>> bytes(pieces[0][:4])
+    b'\x89HDF'
+    """
+    image = _Image()
+    try:
+        # In a thread of its own, because Python raises KeyboardInterrupt in the main thread only: within a call of HDF5 it
+        # would be one of the errors that HDF5 does not survive. Ctrl-C is seen when the image is complete.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(data.to_netcdf, image, engine="h5netcdf", encoding=encoding).result()
+    except Exception:
+        if not image.short:
+            raise
+    if image.short:
+        raise MemoryError("there is not enough memory to write the file: as much as the file takes on the disk")
+    return image.content()
+
 
 _LEAST = 1024
 """Fewer values than this are stored as they are."""
@@ -76,7 +205,7 @@ def _readable_image(tree: xr.DataTree) -> list[memoryview]:
     """The bytes of the file: compressed, unless it would be so small that a reader could not believe what it declares."""
     image = netcdf_image(compress_draws(tree))
     declared = sum(array.nbytes for node in tree.subtree for array in node.to_dataset().variables.values())
-    if declared <= _BELIEVED * Budget.of_draws(sum(map(len, image))).allowed:
+    if declared <= _BELIEVED * Limits.of_draws(sum(map(len, image))).memory:
         return image
     for node in tree.subtree:
         for array in node.data_vars.values():
@@ -87,6 +216,17 @@ def _readable_image(tree: xr.DataTree) -> list[memoryview]:
 
 _BELIEVED = 0.95
 """Labels and the rest of a file take memory too."""
+
+
+def read_draws(path: str | os.PathLike[str]) -> xr.DataTree:
+    """Read a tree that `write_draws` may have written, with the checks for files that may be damaged or of another kind."""
+    check_hdf5(path, groups=True, max_cells=MOST_DRAWS, release=False)
+    with damaged(path), xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
+        return tree.load()
+
+
+MOST_DRAWS = 2_000_000_000
+"""Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""
 
 
 def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -115,3 +255,52 @@ def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, ov
 
 def _words(error: OSError) -> str:
     return str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
+
+
+_ROUNDING = 1e-9
+"""Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
+
+
+def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
+    """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group."""
+    # `bayesdp.sample` writes one group for each table of `bayesdp.ContinuousCounts`: `relaxation`, or `relaxation_{name}` where it
+    # is not the first table. `name`: the variable.
+    for group, node in tree.children.items():
+        if group.startswith("relaxation") and node.attrs.get("variable") == name:
+            return node.to_dataset()
+    return None
+
+
+def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
+    """The variable of ``posterior`` that holds the counts: that asked for, else what ``fiber`` says, ``x``, or the only one."""
+    # Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous relaxation:
+    # real numbers alone may be anything, such as the rates behind the counts.
+    shaped = {
+        str(name): array.dtype.kind
+        for name, array in tree["posterior"].data_vars.items()
+        if set(array.dims) == {"chain", "draw", *dims}
+    }
+    found = [name for name, kind in shaped.items() if kind in "iu" or relaxation_of(tree, name) is not None]
+    if asked is None:
+        stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
+        for name in (stated, "x"):
+            if name in found:
+                return name
+        if len(found) == 1:
+            return found[0]
+    elif asked in found:
+        return asked
+    real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
+    raise ValueError(
+        f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
+        f"ContinuousCounts that bayesdp.sample declared a continuous relaxation; it has {', '.join(found) or 'none'}"
+        + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
+        + (f"; there is no {asked!r} among them" if asked is not None else "")
+    )
+
+
+def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
+    whole = np.round(draws[0])
+    constant = (np.abs(draws - whole) <= _ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
+    return np.where(constant, whole, draws)

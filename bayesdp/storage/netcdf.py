@@ -1,19 +1,185 @@
-"""Releases as netCDF-4 files."""
+"""Releases as xarray Datasets, labelled numbers and attributes, which netCDF-4 files and the group ``release`` of a posterior hold.
+
+Attributes are the entries of the description (`bayesdp.storage.schema`); all but ``bayesdp_schema``, ``about``, ``writer`` and
+``simulated`` (0 or 1) are JSON. Variables are ``measured_0``, ``exact_0``, ... with the dimensions of their queries. Where cells were
+not published, ``measured_0_unmeasured`` is 1. Coordinates repeat the labels for people who open the file with other tools; the frame
+in the attributes is what counts, and reading compares the two.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
+from bayesdp import _text
+from bayesdp._validate import both_lists, shown
+from bayesdp.frames import Frame, Label
+from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, write_bytes
-from bayesdp.storage.budget import cell_limit
-from bayesdp.storage.dataset import from_dataset, to_dataset
-from bayesdp.storage.hdf5 import check_hdf5, damaged
-from bayesdp.storage.image import netcdf_image
+from bayesdp.storage.draws import netcdf_image
+from bayesdp.storage.guarded import cell_limit, damaged
+from bayesdp.storage.hdf5 import check_hdf5
+from bayesdp.storage.schema import KEYS, build, checked_version, describe, planned
+
+_PLAIN = {"bayesdp_schema", "about", "writer"}
+"""Attributes that are no JSON."""
+
+
+def _coordinate(labels: Sequence[Label]) -> Any:
+    """Labels as netCDF can hold them: all strings, all integers or all floats; mixed ones as strings."""
+    kinds = {type(label) for label in labels}
+    if kinds == {int} and all(abs(int(label)) < 2**63 for label in labels):
+        return np.array(labels, dtype=np.int64)
+    if kinds == {float}:
+        return np.array(labels, dtype=np.float64)
+    return np.array([str(label) for label in labels], dtype=object)
+
+
+def _dims(variable: str, query: Query) -> tuple[str, ...]:
+    """Dimensions of a part's variable."""
+    # A dimension of the table keeps its name. Others (a group label, or the rows of a stacked query) get the name of the variable
+    # in front, because two parts may use one name for different things.
+    return tuple(dim if dim in query.frame.dims else f"{variable}_{dim}" for dim in query.dims)
+
+
+def _variables(release: Release) -> dict[str, xr.DataArray]:
+    """Every variable of a stored release."""
+    found = {}
+
+    def add(name: str, query: Query, values: Any, what: str, suffix: str = "") -> None:
+        dims = _dims(name, query)
+        coords = {dim: _coordinate(labels) for dim, labels in zip(dims, query.coords.values(), strict=True)}
+        found[name + suffix] = xr.DataArray(values, dims=dims, coords=coords, attrs={"long_name": what})
+
+    for i, part in enumerate(release.measurements):
+        add(f"measured_{i}", part.query, part.values, "published noisy values")
+        if part.unmeasured.any():
+            mask = part.unmeasured.astype(np.int8)
+            add(f"measured_{i}", part.query, mask, "1 where no value was published", "_unmeasured")
+    for i, exact in enumerate(release.exact):
+        add(f"exact_{i}", exact.query, exact.values, "published exact values")
+    return found
+
+
+def to_dataset(release: Release) -> xr.Dataset:
+    """A release as an xarray Dataset; see the module's docstring for what is in it."""
+    variables = _variables(release)
+    frame = release.frame
+    used = {dim for array in variables.values() for dim in array.dims}
+    groups = {name: (dim, _coordinate(labels)) for name, dim, labels in frame.groups if dim in used}
+    attrs: dict[str, Any] = {}
+    for key, value in describe(release).items():
+        plain = key in _PLAIN
+        attrs[key] = value if plain else int(value) if key == "simulated" else _text.dumps(value, key)
+    return xr.Dataset(variables, coords=groups, attrs=attrs)
+
+
+class _DatasetNumbers:
+    """Numbers of a Dataset, which may be lazy; a `Numbers`."""
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self.dataset = dataset
+
+    def values(self, variable: str, query: Query) -> tuple[Any, Any]:
+        values = self.dataset[variable].values
+        hidden = f"{variable}_unmeasured"
+        if hidden not in self.dataset.data_vars:
+            return values, None
+        mask = self.dataset[hidden].values
+        if mask.dtype.kind not in "iub" or not np.isin(mask, (0, 1)).all():
+            raise ValueError(f"{hidden} must hold 0 and 1 only")
+        mask = mask.astype(np.bool_)
+        if values[mask].any():
+            raise ValueError(f"{variable} must be 0 where {hidden} is 1")
+        return np.where(mask, np.nan, values), mask
+
+    def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
+        variables = self.dataset.variables
+        needed: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        for name, query in parts.items():
+            if name not in self.dataset.data_vars:
+                raise ValueError(f"the variable {name} is missing")
+            needed[name] = (_dims(name, query), query.shape)
+            if f"{name}_unmeasured" in self.dataset.data_vars:
+                needed[f"{name}_unmeasured"] = needed[name]
+        used = {dim for dims, _ in needed.values() for dim in dims}
+        labels = used | {name for name, dim, _ in frame.groups if dim in used}
+        _check_names(variables, {*needed, *labels})
+        for key, array in variables.items():
+            name = str(key)
+            if set(array.attrs) - {"long_name"}:
+                odd = sorted(set(array.attrs) - {"long_name"})
+                raise ValueError(f"{name} has unknown attributes: {shown(odd)}")
+            if name in labels:
+                continue
+            dims, shape = needed[name]
+            if array.dims != dims or array.shape != shape:
+                raise ValueError(
+                    f"{name} must have dimensions {dims} of sizes {shape}, got {array.dims} of {array.shape}"
+                )
+            if array.dtype.kind not in "iufb":
+                raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
+
+
+def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
+    """A release from its Dataset; see `bayesdp.Release.from_dataset`.
+
+    The Dataset may be lazy: its numbers are read when its names and sizes are known to be those of a release.
+    """
+    release = build(_description(dataset), _DatasetNumbers(dataset), max_cells)
+    _check_nothing_else(dataset, release)
+    return release
+
+
+def check_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> None:
+    """Check that a Dataset, which may be lazy, has the names and sizes of a release, without reading its numbers."""
+    plan = planned(_description(dataset), max_cells)
+    _DatasetNumbers(dataset).check(plan.frame, plan.queries)
+
+
+def _description(dataset: xr.Dataset) -> dict[str, Any]:
+    """The description of a release from the attributes of its Dataset."""
+    attrs = {key: value.item() if isinstance(value, np.generic) else value for key, value in dataset.attrs.items()}
+    if "bayesdp_schema" not in attrs:
+        raise ValueError("it holds no release: the attribute 'bayesdp_schema' is missing")
+    version = attrs.pop("bayesdp_schema")
+    description: dict[str, Any] = {}
+    for key, value in attrs.items():
+        if key == "simulated":
+            if not isinstance(value, (int, bool)) or value not in (0, 1):
+                raise ValueError(f"simulated must be 0 or 1, got {value!r}")
+            description[key] = bool(value)
+        elif key not in KEYS - _PLAIN or not isinstance(value, str):
+            description[key] = value
+        else:
+            description[key] = _text.loads(value, f"the attribute {key!r}")
+    return checked_version(version, description)
+
+
+def _check_names(found: Iterable[Any], expected: Iterable[Any]) -> None:
+    """Check that a Dataset has the expected variables and no others."""
+    found, expected = set(map(str, found)), set(map(str, expected))
+    unknown, missing = sorted(found - expected), sorted(expected - found)
+    if unknown or missing:
+        raise ValueError(
+            f"it holds other variables than a release has ({both_lists(unknown=unknown, missing=missing)})"
+        )
+
+
+def _check_nothing_else(dataset: xr.Dataset, release: Release) -> None:
+    """Check that a Dataset holds what the release needs, that alone, and the labels of the frame."""
+    expected = to_dataset(release)
+    _check_names(dataset.variables, expected.variables)
+    for name, array in expected.variables.items():
+        found = dataset.variables[name]
+        if name in expected.coords and (found.dims != array.dims or found.values.tolist() != array.values.tolist()):
+            raise ValueError(f"the labels in the coordinate {name!r} differ from those of the frame")
 
 
 def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -95,15 +95,14 @@ def _checksum(file: BinaryIO, length: int) -> int:
 
 def pack(plain: Any, arrays: Sequence[Array]) -> bytes:
     """Plain data and arrays of numbers as the content of a record."""
-    ready = []
-    for array in arrays:
-        own = np.asarray(array)  # np.ascontiguousarray would give a number a dimension
-        if own.dtype.kind not in "biuf" or own.dtype.itemsize > 8:
-            raise TypeError(f"an array of dtype {own.dtype} cannot be kept: only numbers can")
-        ready.append(own.astype(own.dtype.newbyteorder("<"), order="C", copy=False))
-    described = [[own.dtype.str, list(own.shape)] for own in ready]
+    ready = [np.asarray(array) for array in arrays]  # np.ascontiguousarray would give a number a dimension
+    for array in ready:
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+            raise TypeError(f"an array of dtype {array.dtype} cannot be kept: only numbers can")
+    ready = [array.astype(array.dtype.newbyteorder("<"), order="C", copy=False) for array in ready]
+    described = [[array.dtype.str, list(array.shape)] for array in ready]
     text = _text.dumps({"plain": plain, "arrays": described}, "a record").encode()
-    return b"".join([_CRC.pack(len(text)), text, *(own.tobytes() for own in ready)])
+    return b"".join([_CRC.pack(len(text)), text, *(array.tobytes() for array in ready)])
 
 
 def unpack(content: bytes, what: str) -> tuple[Any, list[Array]]:
@@ -136,7 +135,7 @@ def _described(entry: Any, what: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if len(pair) != 2 or not isinstance(pair[0], str) or not _DTYPE.fullmatch(pair[0]):
         raise ValueError(f"an array of {what} is of an unknown kind")
     shape = _text.expect(pair[1], list, f"the shape of an array of {what}")
-    whole = all(isinstance(own, int) and not isinstance(own, bool) and 0 <= own < 2**40 for own in shape)
+    whole = all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**40 for size in shape)
     # An array without entries has no size that could be compared with the content, but NumPy multiplies its lengths.
     if not whole or len(shape) > 32 or (0 in shape and max(shape) > 2**20):
         raise ValueError(f"an array of {what} has an impossible shape")

@@ -14,7 +14,7 @@ simulated        whether the noise came from a generator whose seed somebody may
 writer           the version of bayesdp that wrote it
 ===============  =====================================================================================
 
-`bayesdp.storage.dataset` has it as attributes of a Dataset; `bayesdp.storage.noise_csv` makes it of a ``noise.json``.
+`bayesdp.storage.netcdf` has it as attributes of a Dataset, `bayesdp.storage.folder` in ``release.json``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage.budget import MAX_CELLS
+from bayesdp.storage.guarded import MAX_CELLS
 
 SCHEMA = 2
 """Version of the schema that this version of bayesdp writes."""

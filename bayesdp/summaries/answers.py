@@ -16,7 +16,7 @@ from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.posterior import Posterior, SummarisedPosterior, Summary, summarise_draws
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
-from bayesdp.storage.counts import without_rounding_errors
+from bayesdp.storage.draws import without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
 from bayesdp.report.context import Context
 from bayesdp.report.page import page
-from bayesdp.report.reliability import nearest, relaxation_table
-from bayesdp.storage.counts import counts_name
+from bayesdp.report.sections.errors import nearest, relaxation_table
+from bayesdp.storage.draws import counts_name
 from tests.plots.trees import EDUCATION, tree
 
 

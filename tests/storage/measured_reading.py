@@ -24,19 +24,20 @@ READERS = {"release": read_release, "posterior": read_posterior, "table": read_t
 
 
 def _measured(kind: str, path: str) -> dict[str, object]:
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    before = _used()
     try:
         READERS[kind](path)
         told = "read"
     except (ValueError, MemoryError) as error:
         told = f"{type(error).__name__}: {error}"
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "path": Path(path).name,
-        "seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "megabytes": (after.ru_maxrss - before.ru_maxrss) / 1024,
-        "told": told,
-    }
+    seconds, megabytes = (after - own for after, own in zip(_used(), before, strict=True))
+    return {"path": Path(path).name, "seconds": seconds, "megabytes": megabytes, "told": told}
+
+
+def _used() -> tuple[float, float]:
+    """Seconds of this process and of those that it has started, and megabytes of the largest of them."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(own.ru_utime + own.ru_stime for own in used), max(own.ru_maxrss for own in used) / 1024
 
 
 def main(first: str, *asked: str) -> None:

@@ -19,7 +19,9 @@ import xarray as xr
 from bayesdp.release import Release
 from bayesdp.storage import (
     atomic,
-    image,
+    draws,
+    exchange,
+    previous_of,
     write_draws,
     write_draws_somewhere,
     write_text,
@@ -209,7 +211,7 @@ def test_an_image_is_a_file_for_hdf5(tmp_path):
     read = [xr.load_datatree(tmp_path / f"{name}.nc", engine="h5netcdf") for name in ("image", "file")]
     assert read[0].identical(read[1])
     assert abs((tmp_path / "image.nc").stat().st_size - (tmp_path / "file.nc").stat().st_size) < 1000
-    holder = image._Image()
+    holder = draws._Image()
     with h5py.File(holder, "w") as file:
         file["x"] = np.arange(400_000)
     holder.seek(0)
@@ -221,7 +223,7 @@ def test_an_image_is_a_file_for_hdf5(tmp_path):
 SHORT = """
 import builtins, gc, sys
 import numpy as np, xarray as xr
-from bayesdp.storage import image
+from bayesdp.storage import draws
 from tests.storage.test_atomic import tree
 own, left = tree(200), 0
 def failing(size):
@@ -230,13 +232,13 @@ def failing(size):
     if left < 0:
         raise MemoryError
     return builtins.bytearray(size)
-image._PIECE = 8_000
-image.bytearray = failing
+draws._PIECE = 8_000
+draws.bytearray = failing
 tried = 0
 while True:
     left = tried
     try:
-        image.netcdf_image(own)
+        draws.netcdf_image(own)
         break
     except MemoryError as error:
         assert "not enough memory to write the file" in str(error), error

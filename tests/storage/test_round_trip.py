@@ -120,6 +120,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "write", half)
     with pytest.raises(OSError, match=r"No space left on device; nothing was written.*a\.nc"):
         scalar_and_line().to_netcdf(tmp_path / "a.nc", overwrite=True)
+    monkeypatch.undo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.nc"]
     assert Release.from_netcdf(tmp_path / "a.nc") == lattice()
 

@@ -15,7 +15,7 @@ import xarray as xr
 from bayesdp.calibration.fits import Fits
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import check_hdf5, compress_draws, write_draws
-from bayesdp.storage.budget import DEPTH, GROUPS
+from bayesdp.storage.hdf5 import DEPTH, GROUPS
 from tests.storage.fuzz.specimens import posterior
 
 

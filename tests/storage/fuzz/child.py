@@ -58,8 +58,8 @@ def _status(*names: str) -> list[int]:
 
 
 def peak_megabytes(start: int) -> float:
-    """The largest memory of this process so far, above a start in kilobytes."""
-    return max(0, _status("VmHWM")[0] - start) / 1024
+    """The largest memory so far of this process and of those in which it has files read, above a start in kilobytes."""
+    return max(0, _status("VmHWM")[0] - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - start) / 1024
 
 
 def in_child(task: Callable[[Tell, int], None]) -> Ended:

@@ -33,6 +33,8 @@ _CHANGES = (
     "shutil.",
 )
 _COMPILERS = ("/site-packages/numba/", "/site-packages/pytensor/")
+_GUARD = ("/bayesdp/storage/guarded.py",)
+"""The child process in which a file is read first."""
 
 
 def allowed_folders() -> tuple[str, ...]:
@@ -60,7 +62,7 @@ class Watch:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         found = self._found(event, arguments)
-        if found and not _compiling():
+        if found and not _within(_GUARD if event == "os.fork" else _COMPILERS):
             self.seen.append(found)
 
     def _found(self, event: str, arguments: tuple[Any, ...]) -> str:
@@ -89,12 +91,12 @@ class Watch:
         return sorted(name for name, file in new.items() if file and not file.startswith(homes))
 
 
-def _compiling() -> bool:
-    """Whether a compiler of the model's own functions is at work: it writes sources, and reads and writes its caches."""
+def _within(files: tuple[str, ...]) -> bool:
+    """Whether a function of some files is at work: a compiler writes sources, and reads and writes its caches."""
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
-        if any(own in frame.f_code.co_filename for own in _COMPILERS):
+        if any(own in frame.f_code.co_filename for own in files):
             return True
     return False
 

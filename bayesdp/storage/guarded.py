@@ -1,0 +1,230 @@
+"""What others wrote is read in a child process first, with limits of processor time and memory that follow from the file's size.
+
+A few bytes of a file can stand for gigabytes, and one damaged address can send a library round in circles, or crash it. No
+look at the bytes from outside tells that as well as reading does. So all that a library makes of a file, it makes once in a
+child process that the system holds to its limits: where that ends well the file is read, and otherwise one line says so and names it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import re
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Never
+
+from bayesdp._text import printable
+
+__all__ = ["MAX_CELLS", "Limits", "cell_limit", "damaged", "in_child"]
+
+MAX_CELLS = 50_000_000
+"""Largest number of values that one variable may declare, unless the reader raises it: 400 MB of float64."""
+
+_FREE_CELLS = 1_000_000
+"""Cells that a table may have however small its file is; one more is allowed for each two bytes."""
+
+_MB = 2**20
+
+
+def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
+    """The largest number of cells of a table, of values of a variable and of answers of a query in a release.
+
+    Examples
+    --------
+    >>> cell_limit(10_000), cell_limit(10**9), cell_limit(10_000, max_cells=20_000_000)
+    (1005000, 50000000, 20000000)
+    """
+    return min(MAX_CELLS, _FREE_CELLS + file_bytes // 2) if max_cells is None else max_cells
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the contents of a file may take, all together.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes.
+    seconds : float
+        Of one processor.
+    advice : str
+        What to do if the file is right, for messages.
+    """
+
+    memory: int
+    seconds: float
+    advice: str = ""
+
+    @classmethod
+    def of_release(cls, file_bytes: int, max_cells: int | None = None) -> Limits:
+        """24 MB and 8 times the size of the file, or as much as 4 variables of `max_cells` need."""
+        # Nothing that bayesdp writes as a release takes more than 5 times its size when it is read: it is not compressed, and a
+        # label of one letter takes 40 bytes in a file.
+        memory = max(24 * _MB, 0 if max_cells is None else 32 * max_cells) + 8 * file_bytes
+        return cls(memory, _seconds(file_bytes), "; if that is right, raise the limit with max_cells")
+
+    @classmethod
+    def of_draws(cls, file_bytes: int) -> Limits:
+        """192 MB, and what deflate can pack into the file beyond its first MB."""
+        # Draws and other people's tables are compressed, and those that are constant by a factor of up to 1032.
+        memory = 192 * _MB + 1100 * max(0, file_bytes - _MB)
+        return cls(memory, _seconds(file_bytes), "; if that is right, save it without compression")
+
+
+def _seconds(file_bytes: int) -> float:
+    """3 s, and 3 s for each MB beyond the first: a slow machine unpacks the gigabyte that a MB can be in that time."""
+    return 3.0 + 3.0 * max(0, file_bytes - _MB) / _MB
+
+
+@contextmanager
+def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a reader stumbles over into a ValueError that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        raise ValueError(_line(path, str(error) or type(error).__name__)) from None
+
+
+def _line(path: str | os.PathLike[str], message: str) -> str:
+    return printable(f"{os.fspath(path)}: {' '.join(message.split())}")
+
+
+_LIBRARIES = 32 * _MB
+"""Memory that libraries take besides the contents: caches and buffers."""
+
+_ANSWER = 4000
+"""Bytes of the longest answer: a pipe holds as many while nobody reads."""
+
+_FINE = "+"
+_SHORT = re.compile("memory|allocate", re.IGNORECASE)
+"""How libraries say that they were given no more memory."""
+
+
+def in_child(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits) -> None:
+    """Call a function that reads a file in a child process with limits; ValueError that names the file unless it ends well.
+
+    What the function returns is lost: whoever wants the contents reads the file afterwards, knowing what that takes.
+
+    The child is a fork of this process, which takes some milliseconds, where another interpreter takes a second for its imports.
+    Threads do not exist in a fork, but what they have locked stays locked. So `read` opens files with h5py, which waits for
+    its own lock before a fork, or with Python, has imported before what it needs, and leaves pools of threads alone, numba's
+    parallel functions among them. Whatever waits for ever all the same is ended by the clock.
+
+    The system holds the child to its limits: of processor time wherever there are forks, of memory (address space beyond that of
+    this process) on Linux. On Windows there are no limits, and the function is called in this process.
+
+    Parameters
+    ----------
+    read : callable
+        Without arguments. Its errors become the error of the file; what libraries print is lost.
+    path : path
+        The file, for messages.
+    limits : Limits
+
+    Examples
+    --------
+    >>> in_child(lambda: open("a.txt").read(), "a.txt", Limits(10**7, 1.0))
+    Traceback (most recent call last):
+    ValueError: a.txt: [Errno 2] No such file or directory: 'a.txt'
+    """
+    if not hasattr(os, "fork"):
+        with damaged(path):
+            read()
+        return
+    ours, theirs = os.pipe()
+    # It is read when the child is gone, but a fork by another thread may hold the other end.
+    os.set_blocking(ours, False)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
+            child = os.fork()
+        if child == 0:
+            _answer(read, path, limits, theirs)
+        number = _end_of(child)
+        with suppress(BlockingIOError):
+            answer = os.read(ours, _ANSWER).decode(errors="replace")
+            if answer == _FINE:
+                return
+            raise ValueError(answer)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    raise ValueError(_line(path, _unanswered(number, limits)))
+
+
+def _end_of(child: int) -> int:
+    """Wait for a child, and end it if that is interrupted; the signal that ended it, or 0."""
+    try:
+        status = os.waitpid(child, 0)[1]
+    except ChildProcessError:  # another part of this process has waited for it
+        return 0
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+def _unanswered(number: int, limits: Limits) -> str:
+    if number == signal.SIGXCPU:
+        return f"reading it takes more than {ceil(limits.seconds)} s of a processor, the most for a file of this size"
+    if number == signal.SIGALRM:
+        return f"reading it did not end within {_patience(limits):.0f} s"
+    if number:
+        return f"the file is damaged: reading it ends a process with {signal.Signals(number).name}"
+    return _too_large(limits)
+
+
+def _too_large(limits: Limits) -> str:
+    return f"reading it takes more than {limits.memory} bytes, the most for a file of this size{limits.advice}"
+
+
+def _patience(limits: Limits) -> float:
+    """Seconds by the clock: disks far away are slow, and processors busy."""
+    return 60.0 + 20.0 * limits.seconds
+
+
+def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits, pipe: int) -> Never:
+    """What the child does."""
+    try:
+        gc.disable()  # it would copy the memory of all objects, and end some that are not of this process
+        faulthandler.disable()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in (1, 2):
+            os.dup2(nowhere, standard)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C this process hears itself
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU):
+            signal.signal(number, signal.SIG_DFL)
+        _limit(limits)
+        try:
+            read()
+            answer = _FINE
+        except Exception as error:
+            short = isinstance(error, MemoryError) or _SHORT.search(str(error))
+            answer = _line(path, _too_large(limits) if short else str(error) or type(error).__name__)
+        os.write(pipe, answer.encode(errors="backslashreplace")[:_ANSWER])
+    finally:
+        os._exit(0)
+
+
+def _limit(limits: Limits) -> None:
+    import resource  # there where forks are
+
+    signal.setitimer(signal.ITIMER_REAL, _patience(limits))
+    most = {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: ceil(limits.seconds)}
+    with suppress(OSError):  # Linux has it
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        most[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory + _LIBRARIES
+    for what, amount in most.items():
+        now, hard = resource.getrlimit(what)
+        given = [size for size in (now, hard) if size != resource.RLIM_INFINITY]
+        resource.setrlimit(what, (min([amount, *given]), hard))

@@ -1,0 +1,163 @@
+"""A file is read in a child first: it is held to its limits, and nothing of it is left, however it ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import h5py
+import numpy as np
+import pytest
+
+from bayesdp.storage import check_hdf5, guarded
+from bayesdp.storage.guarded import Limits, in_child
+from tests.storage.examples import lattice
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no limits without forks")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
+
+LIMITS = Limits(2**24, 1.0, "; ask somebody")
+
+
+def burn() -> None:
+    while True:
+        pass
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    def read() -> None:
+        raise error
+
+    return read
+
+
+ENDS: dict[str, tuple[Callable[[], object], str]] = {
+    "time": (burn, r"reading it takes more than 1 s of a processor, the most for a file of this size$"),
+    "crash": (
+        lambda: os.kill(os.getpid(), signal.SIGSEGV),
+        "the file is damaged: reading it ends a process with SIGSEGV",
+    ),
+    "an end without a word": (
+        lambda: os._exit(0),
+        "reading it takes more than 16777216 bytes, the most for a file of this size; ask somebody$",
+    ),
+    "error": (fail(KeyError("x\x1b[2J")), r"a\.nc: 'x\\x1b\[2J'$"),
+    "error without words": (fail(AssertionError()), r"a\.nc: AssertionError$"),
+    "error of several lines": (fail(ValueError("one\n two")), r"a\.nc: one two$"),
+    "error of a library": (fail(OSError("Unable to allocate it")), "reading it takes more than 16777216 bytes"),
+    "a long error": (fail(ValueError("ü" * 10**6)), r"a\.nc: ü{1000}"),
+    "exit": (lambda: sys.exit(3), "reading it takes more than"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_however_it_ends_one_line_names_the_file(kind, capfd):
+    read, message = ENDS[kind]
+    before = [resource.getrlimit(own) for own in (resource.RLIMIT_CPU, resource.RLIMIT_AS)], len(os.listdir("/dev/fd"))
+    with pytest.raises(ValueError, match=message) as caught:
+        in_child(read, "folder/a.nc", LIMITS)
+    assert str(caught.value).startswith("folder/a.nc: ")
+    assert "\n" not in str(caught.value)
+    assert before == (
+        [resource.getrlimit(own) for own in (resource.RLIMIT_CPU, resource.RLIMIT_AS)],
+        len(os.listdir("/dev/fd")),
+    )
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    assert capfd.readouterr() == ("", "")
+
+
+@LINUX
+def test_memory_is_limited():
+    """Oracle: half of the limit is there, and the limit, what libraries may take and 16 MB more are not."""
+    in_child(lambda: np.ones(2**23, "i1"), "a.nc", LIMITS)
+    with pytest.raises(ValueError, match=r"a\.nc: reading it takes more than 16777216 bytes"):
+        in_child(lambda: np.ones(2**26, "i1"), "a.nc", LIMITS)
+
+
+def test_a_child_that_waits_is_ended(monkeypatch):
+    monkeypatch.setattr(guarded, "_patience", lambda limits: 0.2)
+    with pytest.raises(ValueError, match=r"a\.nc: reading it did not end within 0 s"):
+        in_child(lambda: time.sleep(1000), "a.nc", LIMITS)
+
+
+def test_nothing_is_said_of_a_file_that_is_fine(capfd):
+    in_child(lambda: os.write(1, b"much"), "a.nc", LIMITS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_where_children_are_not_kept():
+    """Some programs have the system forget how their children ended."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        in_child(lambda: None, "a.nc", LIMITS)
+        with pytest.raises(ValueError, match=r"a\.nc: no"):
+            in_child(fail(ValueError("no")), "a.nc", LIMITS)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_without_forks_it_is_read_here(monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    seen: list[int] = []
+    in_child(lambda: seen.append(os.getpid()), "a.nc", LIMITS)
+    assert seen == [os.getpid()]
+    with pytest.raises(ValueError, match=r"a\.nc: 'no'"):
+        in_child(fail(KeyError("no")), "a.nc", LIMITS)
+
+
+def test_other_threads_may_read_meanwhile(tmp_path):
+    """They hold the lock of HDF5 at any time; and two threads have files read in children at once."""
+    lattice().to_netcdf(tmp_path / "a.nc")
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            with h5py.File(tmp_path / "a.nc", "r") as file:
+                file["measured_0"][()]
+
+    def check() -> None:
+        for _ in range(10):
+            check_hdf5(tmp_path / "a.nc")
+
+    threads = [threading.Thread(target=read), threading.Thread(target=check)]
+    for thread in threads:
+        thread.start()
+    check()
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+
+INTERRUPTED = """
+import time
+from bayesdp.storage.guarded import Limits, in_child
+def read():
+    open("{0}/child", "w").write(str(__import__("os").getpid()))
+    time.sleep(1000)
+try:
+    in_child(read, "a.nc", Limits(2**24, 1.0))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.system
+def test_ctrl_c_ends_both(tmp_path):
+    command = [sys.executable, "-c", INTERRUPTED.format(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        told = tmp_path / "child"
+        while not (told.exists() and told.read_text()):
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to both
+        assert process.communicate(timeout=60)[0] == "interrupted\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+    assert [own.name for own in tmp_path.iterdir()] == ["child"]
