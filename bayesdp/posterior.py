@@ -31,7 +31,7 @@ from bayesdp.consistency import determined_answers
 from bayesdp.fibers import Fiber
 from bayesdp.queries import Identity, Query, rows_of
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.storage.counts import relaxation_of, without_rounding_errors
+from bayesdp.storage.draws import relaxation_of, without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]

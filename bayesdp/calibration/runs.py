@@ -28,12 +28,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayesdp import _text, _validate
-from bayesdp._caches import dispensable_caches
-from bayesdp._terminals import dispensable_progress
+from bayesdp._interrupts import (
+    dispensable_caches,
+    dispensable_progress,
+    end_with_parent,
+    helpers_outlive_hangup,
+    leave_signals_to_the_main_process,
+)
 from bayesdp._validate import shown
-from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
 from bayesdp.inference.runs.fingerprint import difference
-from bayesdp.inference.runs.journal_file import locked
+from bayesdp.inference.runs.journal import locked
 
 type Task = Callable[[int], Mapping[str, Any]]
 type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]

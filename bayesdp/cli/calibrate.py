@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
 from bayesdp.cli.arguments import add_command, add_output, check_suffix
-from bayesdp.cli.errors import NOT_CALIBRATED, banner, interrupt_status, log_safely, say
+from bayesdp.cli.errors import NOT_CALIBRATED, announce, banner, interrupt_status, log_safely, say
 from bayesdp.cli.files import warn_of_open_caches
-from bayesdp.cli.printing import announce
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
-from bayesdp.cli.errors import interrupt_status, log_safely, say
+from bayesdp.cli.errors import ADVICE, announce, interrupt_status, log_safely, say, status_of
 from bayesdp.cli.files import warn_of_open_caches
-from bayesdp.cli.printing import ADVICE, announce, status_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
-    from bayesdp.inference.keeping import diagnosed
+    from bayesdp.inference.sampling import diagnosed
     from bayesdp.storage import write_draws, write_draws_somewhere
 
     asked = _asked(model, args)

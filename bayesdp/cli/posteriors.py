@@ -58,10 +58,9 @@ def summarise(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import nearest, probability
     from bayesdp.cli.files import convergence, read_posterior
-    from bayesdp.cli.queries import parse_query
-    from bayesdp.composition import determined_of, is_streamed
-    from bayesdp.storage.draws import relaxation_of
-    from bayesdp.summaries import summarise, summarise_variable, variable_names
+    from bayesdp.measurements import described
+    from bayesdp.posterior import SummarisedPosterior, tables_in
+    from bayesdp.summaries import summarise_table, summarise_variable
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)

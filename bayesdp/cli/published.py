@@ -55,11 +55,11 @@ def published_release_parts(args: argparse.Namespace) -> tuple[xr.DataArray, lis
     from bayesdp.queries import Identity
     from bayesdp.tables import read_margins
 
-    first, *others = _noisy_files(args.table, args.noisy or [])
-    laws = {own.path: parse_law(own.law) for own in (first, *others) if own.law is not None}
-    files = [args.table, *(own.path for own in others), *args.exact]
+    (first, text), *others = _noisy_files(args.table, args.noisy or [])
+    laws = {path: parse_law(law) for path, law in ((first, text), *others) if law is not None}
+    files = [first, *(path for path, _ in others), *args.exact]
     ignored = ignored_columns(args.ignore, files, declared_form(args))
-    table, sums = _table(args.table, None, {**table_options(args), "ignore": ignored[args.table]})
+    table, sums = _table(first, None, {**table_options(args), "ignore": ignored[first]})
     frame = Identity(table).frame
     answers: list[tuple[str, NoiseLaw | None, Query, Any]] = [
         (first, laws.get(first), query, values) for query, values in [(Identity(table), table), *sums]

@@ -86,7 +86,7 @@ def add_release(commands: Any) -> None:
     )
     command.add_argument("--seed", type=int, help="seed of a simulated release, which protects nobody")
     add_table_options(command)
-    add_output(command, "the release: release.nc, or a folder of CSV files (a name without a suffix)")
+    add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
 
 
 def release(args: argparse.Namespace) -> int:

@@ -16,8 +16,7 @@ from bayesdp._validate import positive_real, shown
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query, SumPart
-from bayesdp.storage.noise_queries import described_query
-from bayesdp.storage.noise_schema import NOISE_SCHEMA, check_noise_json
+from bayesdp.storage.noise_json import NOISE_SCHEMA, check_noise_json, described_query
 
 
 def _checked_columns(columns: Any) -> dict[str, Query]:

@@ -6,10 +6,8 @@ from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCo
 from bayesdp.inference.continuous import ContinuousCounts
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.observed import releases_of
-from bayesdp.inference.observing import observe
-from bayesdp.inference.pointwise import add_log_likelihood
-from bayesdp.inference.predictive import add_prior_predictive
-from bayesdp.inference.replacing import set_release
+from bayesdp.inference.observing import feasible_point, observe, set_release
+from bayesdp.inference.predictive import add_log_likelihood, add_prior_predictive
 from bayesdp.inference.runs.journal import holds_draws, remove_journal
 from bayesdp.inference.runs.running import tells_of_draws
 from bayesdp.inference.sampling import annotate, sample

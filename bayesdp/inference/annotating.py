@@ -21,11 +21,10 @@ import bayesdp
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
-from bayesdp.fibers.fiber import EXACT_CELLS
+from bayesdp.fibers.determined import EXACT_CELLS
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.apart import read_words
-from bayesdp.hierarchies.modes import TiedGroups
+from bayesdp.hierarchies.modes import TiedGroups, read_codes
 from bayesdp.inference.continuous import ContinuousTable, declaration
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.observed import continuous_tables, releases_of, warn_replaced
@@ -170,7 +169,7 @@ class Tables:
 
 def take_ends(tree: xr.DataTree) -> dict[str, Ints]:
     """Take out of the statistics of a sampler what chains of hierarchies have told of where they began."""
-    # Returns for each table shape (chains, draws); see `bayesdp.hierarchies.apart`.
+    # Returns for each table shape (chains, draws); see `bayesdp.hierarchies.modes`.
     found: dict[str, Ints] = {}
     for group in ("warmup_sample_stats", "sample_stats"):
         if group not in tree.children:

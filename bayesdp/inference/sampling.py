@@ -30,8 +30,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC, attach_draws, note_run
 from bayesdp.inference.memory import check_memory
 from bayesdp.inference.observed import continuous_tables, warn_unobserved
 from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.progress import diagnostics_lines
-from bayesdp.inference.runs.running import sampled
+from bayesdp.inference.runs.running import diagnostics_lines, sampled
 from bayesdp.steps import FiberGibbs
 from bayesdp.steps.telling import slow_rates_told, warn_slow_rates
 

@@ -17,9 +17,8 @@ from scipy import stats
 from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp.calibration.designs import Design
-from bayesdp.calibration.sbc import verdict_of
-from bayesdp.calibration.uniformity import band
-from bayesdp.calibration.verdict import QuantityVerdict, Verdict
+from bayesdp.calibration.study import verdict_of
+from bayesdp.calibration.verdict import QuantityVerdict, Verdict, band
 from bayesdp.consistency import LawCheck
 from bayesdp.plots.style import COLOURS, MARKERS, PALETTE, figure, percent, plain, rows_of, style
 from bayesdp.summaries.law_comparison import LawComparison
@@ -36,7 +35,7 @@ def _worst_first(verdict: Verdict, quantities: int) -> list[QuantityVerdict]:
 def _judged(result: xr.DataTree) -> Verdict:
     given: Any = result
     if not isinstance(given, xr.DataTree) or not {"prior_sbc", "dispersion_sbc", "verdict"} <= set(given.children):
-        raise TypeError(f"result must be what bayesdp.calibration.sbc gave, got {type(result).__name__}")
+        raise TypeError(f"result must be what bayesdp.calibration.study gave, got {type(result).__name__}")
     return verdict_of(result)
 
 
@@ -52,7 +51,7 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
     Parameters
     ----------
     result : xarray.DataTree
-        What `bayesdp.calibration.sbc` gave.
+        What `bayesdp.calibration.study` gave.
     quantities : int, default 9
         How many are drawn, the worst first.
 
@@ -114,7 +113,7 @@ def calibration_dispersion(result: xr.DataTree, *, quantities: int = 25) -> Figu
     Parameters
     ----------
     result : xarray.DataTree
-        What `bayesdp.calibration.sbc` gave.
+        What `bayesdp.calibration.study` gave.
     quantities : int, default 25
         How many are drawn, those farthest from 1 first.
 

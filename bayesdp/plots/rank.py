@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
 from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, plain, style, together
+from bayesdp.posterior import Posterior
 from bayesdp.storage.draws import relaxation_of
 
 type Floats = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp._validate import probability
-from bayesdp.calibration.sbc import verdict_of
+from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks
 from bayesdp.posterior import Posterior
@@ -383,7 +383,7 @@ def calibration_report(
     Parameters
     ----------
     result : xarray.DataTree
-        What `bayesdp.calibration.sbc` gave, or read from a file.
+        What `bayesdp.calibration.study` gave, or read from a file.
     path : path
         The file to write, atomically.
     title : str, optional

@@ -13,7 +13,6 @@ from bayesdp._random import uniform
 from bayesdp.fibers import Chain, Target
 from bayesdp.fibers.chain import STAGES
 from bayesdp.fibers.kernel.state import SQUARED, UPPER, VALUE
-from bayesdp.fibers.price import STAGES
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import chain_number, numbered, paired, start_codes, to_ends
 from bayesdp.hierarchies.start import start_table

@@ -41,7 +41,7 @@ from bayesdp.distributions.perturbed import PerturbedRV
 from bayesdp.distributions.registry import is_discrete
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.fibers.fiber import propagated_bounds
+from bayesdp.fibers.determined import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.windows import spread_of_windows
 from bayesdp.frames import Frame

@@ -17,12 +17,11 @@ from pytensor.graph.basic import Constant
 from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
 from bayesdp.distributions.perturbed import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
-from bayesdp.fibers.fiber import propagated_bounds
+from bayesdp.fibers.determined import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.fibers.precise import spread_of
+from bayesdp.fibers.target import spread_of
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import Structure, structure_of
-from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.hierarchies.structure import NoStructure, Structure, structure_of
 from bayesdp.queries import Query
 from bayesdp.steps.base import RemainingDensity, depends
 from bayesdp.steps.noise_terms import KernelTerm, Reach, kernel_term, reach_of_unknown, source, value_of
@@ -282,7 +281,7 @@ def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
     """The hierarchy as which a table is moved; None for the moves of tables in general.
 
     Those are taken for small tables, where something else in the model depends on the counts, and where there is no hierarchy.
-    Precise answers that overlap in three ways are no reason: hierarchies have moves for them (`bayesdp.hierarchies.crossing`). Of
+    Precise answers that overlap in three ways are no reason: hierarchies have moves for them (`bayesdp.hierarchies.chain`). Of
     sparse tables with three precise two-way margins the smallest effective draws of a cell a CPU second, and R-hat, were 5.8 and
     1.050 by the moves for tables in general and 19.5 and 1.015 by those of hierarchies for 10 x 4 x 6 cells, 0.65 and 1.23 against
     2.9 and 1.05 for 8 x 8 x 8, and 86 and 1.008 against 365 and 1.002 for 5 x 4 x 5.

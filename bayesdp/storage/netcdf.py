@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ class _DatasetNumbers:
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self.dataset = dataset
+
+    def naming(self, variable: str, what: str = "") -> AbstractContextManager[None]:
+        return nullcontext()  # names of variables are in the messages
 
     def values(self, variable: str, query: Query) -> tuple[Any, Any]:
         values = self.dataset[variable].values

@@ -25,8 +25,8 @@ from bayesdp.measurements.parts import refused
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, replacing, write_text
-from bayesdp.storage.budget import cell_limit
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
+from bayesdp.storage.guarded import cell_limit
 from bayesdp.storage.noise_json import (
     ANSWER,
     NOISE_SCHEMA,

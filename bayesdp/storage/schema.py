@@ -14,7 +14,7 @@ simulated        whether the noise came from a generator whose seed somebody may
 writer           the version of bayesdp that wrote it
 ===============  =====================================================================================
 
-`bayesdp.storage.netcdf` has it as attributes of a Dataset, `bayesdp.storage.folder` in ``release.json``.
+`bayesdp.storage.netcdf` has it as attributes of a Dataset; `bayesdp.storage.noise_csv` makes it of a ``noise.json``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from bayesdp._numba import nb
 from bayesdp._validate import shown
 from bayesdp.composition import CELLS
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.tree import Tree
+from bayesdp.hierarchies.structure import Tree
 from bayesdp.queries import MatrixPart, Query, SumPart
 
 type Floats = npt.NDArray[np.float64]

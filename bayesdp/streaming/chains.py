@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._heap import give_back
-from bayesdp._interrupts import handled, tell
+from bayesdp._interrupts import give_back, handled, tell
 from bayesdp.fibers import Target
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import ends_of
+from bayesdp.hierarchies.modes import ends_of
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.memory import available_memory

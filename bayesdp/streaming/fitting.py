@@ -21,13 +21,12 @@ from bayesdp.fibers import Target
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import Structure, structure_of
-from bayesdp.hierarchies.tree import NoStructure
+from bayesdp.hierarchies.structure import NoStructure, Structure, structure_of
 from bayesdp.inference.annotating import add_group_labels, add_releases_to
-from bayesdp.inference.carrying import carried, note_run
-from bayesdp.inference.keeping import tell_verdict
+from bayesdp.inference.interrupt import attach_draws, note_run
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.running import ProgressLines
+from bayesdp.inference.sampling import tell_verdict
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
@@ -154,7 +153,7 @@ class Run:
             tree = self._tree(longest_together(chains), attributes)
         note_run(tree, resumed=0 if journal is None else journal.resumed, interrupted=early)
         if writer is not None and not early:
-            with carried(tree):
+            with attach_draws(tree):
                 if isinstance(tables, KeptTables):
                     tables.give(self.structure.free.shape)
                 writer.finish()

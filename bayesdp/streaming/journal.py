@@ -28,10 +28,9 @@ import numpy.typing as npt
 from bayesdp import _text
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame, Label
-from bayesdp.hierarchies.ends import entries_of
+from bayesdp.hierarchies.modes import entries_of
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.structure import Structure
-from bayesdp.hierarchies.tree import Tree
+from bayesdp.hierarchies.structure import Structure, Tree
 from bayesdp.inference.runs.fingerprint import difference
 from bayesdp.inference.runs.journal import locked
 from bayesdp.storage.atomic import check_output, naming, replacing, sibling, write_text

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._caches import dispensable_caches
+from bayesdp._interrupts import dispensable_caches
 from bayesdp._validate import shown
 from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.hierarchies.ends import ends_of, paired, to_ends
+from bayesdp.hierarchies.modes import ends_of, paired, to_ends
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.start import start_table
@@ -52,7 +52,7 @@ class PartState:
     """One part of one chain."""
 
     counts: Ints  # shape (T, C)
-    donor_start: Ints  # with `donor_cell`, `visits`: see `bayesdp.hierarchies.kernel.state.State`; chosen while tuning
+    donor_start: Ints  # with `donor_cell`, `visits`: see `bayesdp.hierarchies.kernel.moves.State`; chosen while tuning
     donor_cell: Ints
     visits: Ints
     ends: Ints  # counts of the cells that can move in the first table, shape (F,)

@@ -15,6 +15,7 @@ import pymc as pm
 from bayesdp._random import seed_state
 from bayesdp.distributions.confidential_counts import ConfidentialCounts
 from bayesdp.fibers import NoiseTerm, Target
+from bayesdp.fibers.chain import LONGEST_START, price_at
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
@@ -22,8 +23,7 @@ from bayesdp.hierarchies.structure import Structure, structure_of, sum_parts
 from bayesdp.inference import observe
 from bayesdp.release import Release
 from bayesdp.steps.count_chains import LineChain
-from bayesdp.steps.movement import kernel_target
-from bayesdp.steps.terms import read_model
+from bayesdp.steps.reading import kernel_target, read_model
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesdp import _text
 from bayesdp._chains import chain_statistics
-from bayesdp._heap import give_back
+from bayesdp._interrupts import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
 from bayesdp.fibers import Target

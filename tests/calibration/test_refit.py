@@ -7,8 +7,7 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.calibration.refit import Refit
-from bayesdp.calibration.sampling import _GRADIENTS, SAMPLER, quiet_sample
+from bayesdp.calibration.fits import _GRADIENTS, SAMPLER, Refit, quiet_sample
 from bayesdp.steps.base import _COMPILED, compiled
 from benchmarks.calibration.cases import SHAPE, TABLE, Case
 

@@ -141,10 +141,10 @@ def observed(run: Callable[[], int], output: Path, limit: int) -> dict[str, Any]
 def without_sampling() -> None:
     """Let `fit` and `calibrate` write results that are made up: what they sample is tested elsewhere, and takes minutes."""
     import bayesdp as bdp
-    from bayesdp.calibration.journal import Journal
+    from bayesdp.calibration.runs import Journal
     from bayesdp.cli import calibrate, fit
-    from bayesdp.inference import keeping
-    from bayesdp.inference.keeping import Drawn
+    from bayesdp.inference import sampling
+    from bayesdp.inference.sampling import Drawn
     from bayesdp.report import page as pages
 
     release = bdp.Release.from_netcdf("release.nc")
@@ -168,7 +168,7 @@ def without_sampling() -> None:
     fit._add_prior_draws = lambda tree, model, seed, stop: True
     fit._model = lambda release, args: (nullcontext(), "made up")
     fit.journal_of = lambda model, args: nullcontext({})
-    keeping.diagnosed = lambda run, given, stop, told: run.tree
+    sampling.diagnosed = lambda run, given, stop, told: run.tree
     calibrate._calibrated = calibrated
     pages.calibration_page = lambda result, title: "page " * 20_000
 

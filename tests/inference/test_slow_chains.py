@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 
 from bayesdp._chains import chain_statistics, rhat_by_chance
 from bayesdp.inference import diagnose
-from bayesdp.inference._verdict import cell_limits
+from bayesdp.inference.diagnostics import cell_limits
 from bayesdp.streaming.cells import batch_diagnostics
 
 

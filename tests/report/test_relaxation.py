@@ -10,12 +10,12 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.inference.continuous.relaxation import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
+from bayesdp.inference.continuous import MEAN_COUNTS, MEAN_ERROR, SD_ERROR, declaration
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
 from bayesdp.report.context import Context
 from bayesdp.report.page import page
-from bayesdp.report.sections.errors import nearest, relaxation_table
+from bayesdp.report.reliability import nearest, relaxation_table
 from bayesdp.storage.draws import counts_name
 from tests.plots.trees import EDUCATION, tree
 

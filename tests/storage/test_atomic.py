@@ -20,8 +20,6 @@ from bayesdp.release import Release
 from bayesdp.storage import (
     atomic,
     draws,
-    exchange,
-    previous_of,
     write_draws,
     write_draws_somewhere,
     write_text,

@@ -304,7 +304,9 @@ def test_many_references_to_one_long_text_are_not_expanded(tmp_path):
         offset = file["labels"].id.get_offset()
     one = raw[offset : offset + 16]  # length, address and index of the text in the heap
     path.write_bytes(raw[:offset] + one * 10_000 + raw[offset + 160_000 :])
-    with pytest.raises(ValueError, match=r"bomb\.nc: reading it takes more than [0-9]* bytes, the most for a file of this size"):
+    with pytest.raises(
+        ValueError, match=r"bomb\.nc: reading it takes more than [0-9]* bytes, the most for a file of this size"
+    ):
         check_hdf5(path)
 
 

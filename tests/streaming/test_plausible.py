@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.hierarchies.tree import levels_of, tree_of
+from bayesdp.hierarchies.structure import levels_of, tree_of
 from bayesdp.streaming.journal import TableWriter, thinned
 from tests.streaming.cases import FRAME
 

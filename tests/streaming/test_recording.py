@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 import bayesdp as bdp
-from bayesdp.hierarchies.tree import levels_of, tree_of
+from bayesdp.hierarchies.structure import levels_of, tree_of
 from bayesdp.streaming.cells import Recorder, named_queries
 from tests.streaming.cases import FRAME
 

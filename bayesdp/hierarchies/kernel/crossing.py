@@ -6,7 +6,7 @@ differences along three axes. Where most cells are 0 nearly all of these are blo
 replaced by closed walks across two layers, which are sums of them, and whose falling cells are not 0. The layers are two labels of
 one axis, or the same cells of two leaves. With the labels a0, c0, a1, c1, .. of the two other axes in turn, the cells (a0, c0), (a1,
 c1), .. of the first layer and (a1, c0), (a2, c1), .., (a0, c_last) of the second fall, and the others of the walk rise.
-(`bayesdp.fibers.kernel.walks` has the same for tables in general.)
+(`bayesdp.fibers.kernel.occupied_moves` has the same for tables in general.)
 
 Effective draws of the worst cell a CPU second, of walks and of cubes that are drawn without looking at the table, by 300% of the cells
 of each: 290 and 330 with 5 x 4 x 3 cells of a leaf, a quarter of them not 0; 20 and 1.2 with 10 x 10 x 10, one in twelve not 0.

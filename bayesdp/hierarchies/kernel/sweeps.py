@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesdp._jit import compiled, inlined, inside
-from bayesdp._numba import nb
+from bayesdp._numba import compiled, inlined, inside, nb
 from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.moves import (
     ONE,

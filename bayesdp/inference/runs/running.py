@@ -21,10 +21,15 @@ import pytensor
 import xarray as xr
 from rich.console import Console
 
-from bayesdp._caches import dispensable_caches
-from bayesdp._interrupts import received, tell
-from bayesdp._terminals import dispensable_progress
-from bayesdp._workers import end_with_parent, helpers_outlive_hangup, leave_signals_to_the_main_process
+from bayesdp._interrupts import (
+    dispensable_caches,
+    dispensable_progress,
+    end_with_parent,
+    helpers_outlive_hangup,
+    leave_signals_to_the_main_process,
+    received,
+    tell,
+)
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.fingerprint import planned

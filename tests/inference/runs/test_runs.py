@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.inference import annotating, keeping
+from bayesdp.inference import annotating, sampling
 from bayesdp.inference.runs import running
 from bayesdp.inference.runs.running import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws

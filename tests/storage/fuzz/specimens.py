@@ -88,7 +88,7 @@ def posterior() -> xr.DataTree:
 
 
 def journal_lines(head: dict[str, object]) -> str:
-    """A journal as `bayesdp.calibration.sbc` writes it, with a failure and a dead process; `head` is what the run is."""
+    """A journal as `bayesdp.calibration.study` writes it, with a failure and a dead process; `head` is what the run is."""
     rng = np.random.default_rng(2)
     records: list[dict[str, object]] = []
     for number in range(JOURNAL_NUMBERS):
