@@ -15,7 +15,7 @@ from typing import Any
 import numba as nb
 from numba.core import caching
 
-__all__ = ["nb", "stamp_of"]
+__all__ = ["code_version", "nb", "stamp_of"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -33,6 +33,11 @@ def stamp_of(folder: Path) -> str:
 @cache
 def _own_stamp() -> str:
     return stamp_of(_FOLDER)
+
+
+def code_version() -> int:
+    """The stamp as a number, for PyTensor: it stores functions of its own, into which kernels of this package are compiled."""
+    return int(_own_stamp()[:15], 16)
 
 
 def _stamp_whole_package() -> None:
