@@ -26,7 +26,7 @@ import numba as nb
 from numba.core import caching
 from numba.core.options import DefaultOptions
 
-__all__ = ["nb", "stamp_of"]
+__all__ = ["code_version", "nb", "stamp_of"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -41,10 +41,19 @@ def stamp_of(folder: Path) -> str:
     return digest.hexdigest()
 
 
+@cache
+def _own_stamp() -> str:
+    return stamp_of(_FOLDER)
+
+
+def code_version() -> int:
+    """The stamp as a number, for PyTensor: it stores functions of its own, into which kernels of this package are compiled."""
+    return int(_own_stamp()[:15], 16)
+
+
 def _stamp_whole_package() -> None:
     # Numba has no public way to say what compiled code depends on. Where a version has no such class, it does as it always does, and a
     # test says so.
-    whole_stamp = cache(lambda: stamp_of(_FOLDER))
     locator: Any = getattr(caching, "_SourceFileBackedLocatorMixin", None)
     if locator is None:
         return
@@ -52,7 +61,7 @@ def _stamp_whole_package() -> None:
 
     def get_source_stamp(self: Any) -> Any:
         stamp = of_file(self)
-        return (stamp, whole_stamp()) if _FOLDER in Path(self._py_file).resolve().parents else stamp
+        return (stamp, _own_stamp()) if _FOLDER in Path(self._py_file).resolve().parents else stamp
 
     locator.get_source_stamp = get_source_stamp
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 import bayesdp
-from bayesdp._numba import stamp_of
+from bayesdp._numba import code_version, stamp_of
 
 pytestmark = pytest.mark.system
 
@@ -71,3 +73,16 @@ def test_kernels_have_the_stamp_of_the_package():
 
     stamp = sweep._cache._cache_file._source_stamp
     assert stamp[1] == stamp_of(Path(bayesdp.__file__).parent)
+
+
+def test_what_pytensor_stores_has_the_stamp_too():
+    # It keeps functions of its own, with kernels compiled into them: those of another version of the package must not be run.
+    from bayesdp.distributions import registry, tables
+    from bayesdp.distributions.independent import _core
+    from bayesdp.distributions.registry import distribution_of
+    from bayesdp.noise import DiscreteLaplace
+
+    assert registry._compiled(tables.BlocksDensity(), None)[1] == code_version()
+    drawn = distribution_of(DiscreteLaplace).dist(0, 1.0).owner.op
+    source = Path(inspect.getfile(inspect.unwrap(DiscreteLaplace.draw_one.py_func)))
+    assert _core(drawn, None)[1] == code_version() ^ zlib.crc32(source.read_bytes())

@@ -26,6 +26,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
+from bayesdp._numba import code_version
 from bayesdp.distributions.confidential_counts import floored
 from bayesdp.distributions.registry import (
     PROPS,
@@ -45,10 +46,8 @@ from bayesdp.distributions.registry import (
     rv_of,
     scale,
 )
-from bayesdp.noise import kernels
 from bayesdp.noise.arrays import checked_limit, draw_each, finite
 from bayesdp.noise.base import Floats, NoiseLaw
-from bayesdp.noise.bounded import kernels as bounded_kernels
 from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
 from bayesdp.noise.perturbed.censored import check_order
 from bayesdp.privacy import TradeOff
@@ -90,13 +89,9 @@ def _core(op: ScalarNoiseRV, node: Any) -> tuple[Any, int | None]:
     def random(rng, mu, *parameters):  # type: ignore[no-untyped-def]  # compiled for the types it meets
         return draw_one(rng, float(mu), *parameters)
 
-    return random, version_of(kernels, bounded_kernels, inspect.unwrap(draw_one.py_func))
-
-
-def version_of(*sources: Any) -> int:
-    """A number of the files of kernels, and this one: PyTensor keeps what was compiled from other kernels on disk."""
-    files = sorted({__file__, *map(inspect.getfile, sources)})
-    return zlib.crc32("".join(Path(file).read_text(encoding="utf-8") for file in files).encode())
+    # Laws from outside have their sampler in files of their own.
+    source = inspect.getfile(inspect.unwrap(draw_one.py_func))
+    return random, code_version() ^ zlib.crc32(Path(source).read_bytes())
 
 
 def scalar_distribution(law: type[NoiseLaw]) -> Callable[[type], Any]:

@@ -33,6 +33,7 @@ from pytensor.tensor.type import TensorType, discrete_dtypes
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp._docs import entries_of, joined, sections_of
+from bayesdp._numba import code_version
 from bayesdp._numba import nb as numba
 from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
@@ -297,12 +298,11 @@ class WithDerivatives(Op):
     """An Op whose first output is computed together with its derivatives, the next outputs, in the first of its inputs.
 
     `evaluate` gives all outputs from arrays, compiled by numba, and `types` what they are. Second derivatives are refused, not taken
-    for zero. The `version` must change whenever the compiled function does, or PyTensor uses a stored one.
+    for zero.
     """
 
     __props__: tuple[str, ...] = ()
     derivatives: ClassVar[int]
-    version: ClassVar[int]
     evaluate: Any
 
     def types(self, *inputs: Any) -> list[Any]:
@@ -337,7 +337,7 @@ class WithDerivatives(Op):
 
 @register_funcify_default_op_cache_key(WithDerivatives)
 def _compiled(op: WithDerivatives, node: Any, **_: Any) -> tuple[Any, int]:
-    return op.evaluate, op.version
+    return op.evaluate, code_version()
 
 
 @numba_core_rv_funcify.register(PythonRV)

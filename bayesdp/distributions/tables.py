@@ -156,7 +156,7 @@ class BlocksDensity(WithDerivatives):
     inputs and not parameters of the Op, so that all invariants share one compiled function.
     """
 
-    derivatives, version = 2, 3
+    derivatives = 2
     evaluate = staticmethod(_blocks)
 
     def types(self, *inputs: Any) -> list[Any]:
