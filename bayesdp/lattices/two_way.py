@@ -159,7 +159,7 @@ def _rows(state: Words, plan: TwoWay, table: Ints, sums: Ints, bits: Words) -> N
 @nb.njit(cache=True, error_model="numpy")
 def _size(values: Ints) -> int:
     total = 0
-    for value in values.flat:
+    for value in values:
         total += int(abs(value))
     return total
 
@@ -254,7 +254,10 @@ def _slices(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Float
     for i in range(len(table) - 1):
         _set_table(state, plan, table[i], sums, products, bits)
         last -= table[i]
-    return _size(last)
+    size = 0
+    for row in last:
+        size += _size(row)
+    return size
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
