@@ -255,8 +255,9 @@ def _slices(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Float
         _set_table(state, plan, table[i], sums, products, bits)
         last -= table[i]
     size = 0
-    for row in last:
-        size += _size(row)
+    for i in range(len(last)):
+        for j in range(last.shape[1]):
+            size += abs(last[i, j])
     return size
 
 
