@@ -159,7 +159,7 @@ def _rows(state: Words, plan: TwoWay, table: Ints, sums: Ints, bits: Words) -> N
 @nb.njit(cache=True, error_model="numpy")
 def _size(values: Ints) -> int:
     total = 0
-    for value in values.flat:
+    for value in values:
         total += int(abs(value))
     return total
 
@@ -254,7 +254,11 @@ def _slices(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Float
     for i in range(len(table) - 1):
         _set_table(state, plan, table[i], sums, products, bits)
         last -= table[i]
-    return _size(last)
+    size = 0
+    for i in range(len(last)):
+        for j in range(last.shape[1]):
+            size += abs(last[i, j])
+    return size
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
