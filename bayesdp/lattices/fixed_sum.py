@@ -111,8 +111,8 @@ def _fill_blocks(
 
 @nb.njit(cache=True, error_model="numpy")
 def scratch(cells: int) -> Words:
-    """The bit map of `compose` for as many cells, all zero, and left so: made once for many draws."""
-    return np.zeros((_SPARSE * cells >> 6) + 1, dtype=np.uint64)
+    """A bit map for `compose` of 64 places a cell, all zero, and left so: made once for many draws."""
+    return np.zeros(cells + 1, dtype=np.uint64)
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -138,6 +138,8 @@ def compose(state: Words, mass: int, cells: Ints, sign: int, row: Ints, bits: Wo
     # Mark whichever is fewer, bars or units: then at most half of the places are taken when one is tried.
     marked = min(bars, mass)
     spare = spare_bits(places)
+    if places >> 6 >= len(bits):
+        bits = np.zeros((places >> 6) + 1, dtype=np.uint64)
     for _ in range(marked):
         while True:
             place = uniform_below(state, places, spare)
