@@ -19,6 +19,7 @@ from pytensor.graph.traversal import ancestors
 from bayesdp._random import seed_state
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
+from bayesdp.fibers.chain import LEAST_MOVES
 from bayesdp.fibers.kernel.state import FLAT, set_counts
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.lattices.samplers import noise_state, set_law
@@ -26,7 +27,6 @@ from bayesdp.moves.moves import moves_for
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.noise.subspace import projected_laplace
 from bayesdp.steps.base import (
-    LEAST_MOVES,
     AssignedStep,
     KernelTable,
     Point,

@@ -88,9 +88,9 @@ class Budget:
         leaves, places = structure.free.shape
         size, free = leaves * places, int(structure.free.sum())
         answers = structure.nodes * int(structure.query_start[-1])
-        # Counts, two arrays of the prior, and sums while tuning in half of the room; lists of free cells and groups; residuals with
+        # Counts, two arrays of the prior, and means while tuning; lists of free cells and groups; residuals with
         # precisions, their starting values and where each answer is. And what working residuals out anew needs.
-        own = 4 * 7 * size + 8 * (3 * free + 4 * answers)
+        own = 4 * 8 * size + 8 * (3 * free + 4 * answers)
         own += 8 * min(_BLOCK, leaves) * (places + 2 * int(structure.query_start[-1]))
         running = min(plan.cores, plan.chains)
         kept = bytes_per_cell(plan.draws, plan.counts, plan.bins, plan.batches)
@@ -192,10 +192,6 @@ def check_driver(parts: Sequence[PartMemory], above: int, *, alone: bool) -> Non
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""
 
-_CHOOSING = (16, 8, 4, 2, 1)
-"""Donors are chosen anew after one part in so many of the tuning, by the means since the last time; why more than once is told at
-`bayesdp.steps.count_chains.SweepChain`."""
-
 
 @dataclass(eq=False)
 class OneChain:
@@ -234,7 +230,6 @@ class OneChain:
         kind = TreeChain if not tables else WalledTree if has_walls(self.target, structure) else LineTree
         chain = kind(self.target, structure, self.rng)
         self.missed, self.groups = chain.missed, chain.groups
-        typical, since = np.zeros(chain.table.shape, dtype=np.float32), 0  # sums are whole, and exact below 2**24
         if self.journal is None or saved is None:
             with _STARTING:
                 if kind is not TreeChain:
@@ -246,27 +241,18 @@ class OneChain:
         else:
             with journals.readable(self.journal.file):
                 hyper = self._restored(chain, saved)
-                if not self.draws:
-                    typical, since = saved["typical"], int(saved["since"])
-                    journals.check_like({"typical": typical}, {"typical": self.ends.astype(np.float32)})
-                    journals.require(0 <= since <= plan.tune and (typical >= 0.0).all(), "means are of no tables")
             del saved
         self._set(chain, hyper)
-        choosing = {max(plan.tune // part, 1) for part in _CHOOSING}
         for sweep in range(self.done + 1, plan.tune + 1):
             if stopped():
                 return
             hyper = self._sweep(chain, hyper)
             chain.learn()
-            typical += chain.table
-            since += 1
             self.done += 1
-            if sweep in choosing:
-                chain.choose_donors(typical / since)
-                typical[:], since = 0.0, 0
-            if self.journal is not None and self.journal.due and sweep < plan.tune:
-                self.journal.write(self._state(chain, hyper) | {"typical": typical, "since": np.array(since)})
-        del typical
+            if sweep == plan.tune:
+                chain.settle()
+            elif self.journal is not None and self.journal.due:
+                self.journal.write(self._state(chain, hyper))
         give_back()
         self._keep(chain, hyper, stopped)
 
@@ -296,7 +282,7 @@ class OneChain:
             tuning or (0 < draws <= plan.draws and done == plan.tune + draws), "no such draw is in the run"
         )
         state, live = journals.group(saved, "state:"), chain.saved()
-        chosen = ("donor_start", "donor_cell", "visits")  # while tuning, by the table
+        chosen = ("donor_start", "donor_cell", "visits", "mean")  # while tuning, by the table
         journals.check_like({**state, **{name: live[name] for name in chosen if name in live}}, live)
         journals.require(state["generator"].any(), "its generator stands still")
         flat = isinstance(chain, LineTree)
@@ -304,6 +290,12 @@ class OneChain:
         journals.check_counts(counts, self.target.fiber, structure)
         if isinstance(chain, TreeChain):
             journals.check_donors(state, structure)
+            mean = np.zeros(structure.free.shape if tuning else (0, 0))
+            journals.check_like({"mean": state["mean"]}, {"mean": mean})
+            journals.require(
+                state["seen"] == (done if tuning else 0) and bool((state["mean"] >= 0.0).all()),
+                "means are of no tables",
+            )
             same = all(np.array_equal(state[name], live[name]) for name in ("mix", "group_start", "group_cell"))
             journals.require(same, "its moves are others")
         hyper: dict[str, Floats] = journals.group(saved, "hyper:")
