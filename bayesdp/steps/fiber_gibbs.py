@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,7 @@ class FiberGibbs(TableGibbs):
     """
 
     name = "fiber_gibbs"
+    tables: Sequence[CountTable]
     kind = "ConfidentialCounts"
     operation = ConfidentialCountsRV
     stats_dtypes_shapes: dict[str, tuple[type, list[int]]] = {  # noqa: RUF012  # PyMC's, of class and instance
@@ -142,18 +143,19 @@ class FiberGibbs(TableGibbs):
         blocked: bool = True,
         rng: Any = None,
     ) -> None:
-        model = self._take(model, vars, rng, sweeps)
-        warn_slow_rates(model, self.vars)
-        options = compile_kwargs or {}
-        self.tables: list[CountTable] = [
-            CountTable(model, value, self.rng, options, initial_point) for value in self.vars
-        ]
+        super().__init__(
+            vars, sweeps=sweeps, model=model, initial_point=initial_point, compile_kwargs=compile_kwargs, rng=rng
+        )
+        warn_slow_rates(pm.modelcontext(model), self.vars)
         ends: dict[str, tuple[type, list[int]]] = {
             f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.tree is not None
         }
         if ends:
             self.stats_dtypes_shapes = {**type(self).stats_dtypes_shapes, **ends}  # PyMC looks at those of the instance
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
+
+    def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> CountTable:
+        return CountTable(model, value, self.rng, compile_kwargs, initial_point)
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Move every table; the point that is passed in is left as it is."""
