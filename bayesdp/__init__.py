@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from bayesdp.hierarchies import gls
     from bayesdp.inference import (
         ConfidentialCounts,
-        ContinuousCounts,
         FlatCounts,
         feasible_point,
         observe,
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "ContinuousCounts", "CorrelatedGaussian", "Exact",
+    "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "CorrelatedGaussian", "Exact",
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
     "LatticeLaplace", "LawCheck", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
     "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
@@ -93,7 +92,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "consistency": "LawCheck PostProcessedWarning",
     "frames": "Frame",
     "hierarchies": "gls",
-    "inference": "ConfidentialCounts ContinuousCounts FlatCounts feasible_point observe sample set_release",
+    "inference": "ConfidentialCounts FlatCounts feasible_point observe sample set_release",
     "invariants": "Invariants",
     "mechanisms": "BoundaryInflatedLaplace CorrelatedGaussian ExtendedGaussian ExtendedLaplace KNorm LatticeGaussian LatticeLaplace "
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
