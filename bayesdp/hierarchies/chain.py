@@ -68,7 +68,7 @@ _FEWEST = 50
 _FIXED = ("answer_of", "path", "free", "exact_class", "limited", "sum_class", "sum_lower", "sum_upper", "pair_class")
 """Arrays of `State` that are those of the structure."""
 
-_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
+_MOVING = ("generator", "counts", "donor_start", "donor_cell", "visits", "tried")
 """Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _NEVER = -1e6
@@ -229,12 +229,10 @@ class TreeChain:
 
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
-        return {"mix": self.mix, **{name: getattr(self.state, name) for name in _MOVING}}
+        return {name: getattr(self.state, name) for name in _MOVING}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
         """Put a chain where it was."""
-        self.mix = np.zeros_like(self.mix)  # a run of an earlier version goes on without the moves that it did not have
-        self.mix[: len(saved["mix"])] = saved["mix"]
         moving: dict[str, Any] = {name: saved[name] for name in _MOVING}
         self.state = self.state._replace(**moving)
 

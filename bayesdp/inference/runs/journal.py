@@ -6,7 +6,6 @@ follows are records (`bayesdp.storage.records`), each with some draws of one cha
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import secrets
@@ -25,14 +24,10 @@ from pymc.util import get_random_generator
 
 from bayesdp import _text
 from bayesdp.inference.runs import recorded
-from bayesdp.inference.runs.fingerprint import described_run, difference, planned
+from bayesdp.inference.runs.fingerprint import described_run, planned
 from bayesdp.inference.runs.recorded import RecordedStep, Stats, checked_state, state_bytes
+from bayesdp.storage.journal import difference, locked
 from bayesdp.storage.records import Record, Scanned, pack, record_bytes, scan, unpack
-
-try:
-    import fcntl
-except ImportError:  # Windows: two runs that write to one journal are not noticed there
-    fcntl = None  # type: ignore[assignment]
 
 type Array = npt.NDArray[Any]
 type Values = dict[str, Array]
@@ -48,24 +43,6 @@ _MOST = 2**28
 MAGIC = b"bayesdp-draws-1\n"
 _RUN, RESUMED, DRAWS = b"RUN ", b"GOON", b"DRAW"
 """Tags of records: what the run is, that it went on, and some draws of a chain."""
-
-
-def locked(path: Path) -> BinaryIO:
-    """Open a file, new or old, for this process alone."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist; create it first")
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b", buffering=0)
-    try:
-        if fcntl is not None:
-            # Of the process, and not inherited by those of the chains, which may outlive it for a moment.
-            fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:  # any other error: a file system without locks
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            file.close()
-            raise BlockingIOError(
-                f"{str(path)!r} is being written to by another process: wait for it, or end it"
-            ) from None
-    return file
 
 
 def holds_draws(path: str | os.PathLike[str]) -> bool:

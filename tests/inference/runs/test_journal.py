@@ -21,9 +21,10 @@ import bayesdp as bdp
 from bayesdp.inference import holds_draws, remove_journal
 from bayesdp.inference.runs import journal as journal_module
 from bayesdp.inference.runs import recorded
-from bayesdp.inference.runs.fingerprint import described_run, difference
+from bayesdp.inference.runs.fingerprint import described_run
 from bayesdp.inference.runs.journal import MAGIC, DrawJournal, chunk_bytes, read_chunk
 from bayesdp.inference.runs.recorded import checked_state, restore_state, state_bytes
+from bayesdp.storage.journal import difference, locked
 from bayesdp.storage.records import pack, scan, unpack
 
 pytestmark = pytest.mark.system
@@ -347,7 +348,7 @@ def test_a_folder_that_is_not_there(small, tmp_path):
 
 
 def _hold(path: str, ready, done) -> None:
-    with journal_module.locked(Path(path)):
+    with locked(Path(path)):
         ready.set()
         done.wait(60)
 
@@ -522,5 +523,5 @@ def test_the_file_is_closed_and_unlocked_after_the_run(small, path):
     assert os.path.exists(path)
     with DrawJournal(path, small, RUN, resume=True) as journal:
         assert journal.kept == journal.total == 2 * (DRAWS + TUNE)
-    with journal_module.locked(path):
+    with locked(path):
         pass
