@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
+import stat
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -38,6 +40,9 @@ _SHARE = 30.0
 _FORM = 3
 _HEAD = "run.json"
 _SHOWN, _NAMED = 120, 3
+
+_OURS = re.compile(r"lock|run\.json|[a-z0-9-]+\.npz|\..*\.tmp")
+"""Names of the files of a journal."""
 
 
 def locked(path: Path) -> BinaryIO:
@@ -102,6 +107,47 @@ def _short(value: Any, other: Any) -> str:
     return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
 
 
+def _foreign(folder: Path) -> list[str]:
+    """What is in a folder besides the files of a journal: others, and links, pipes or folders with their names."""
+    every = folder.iterdir()
+    return [own.name for own in every if not (_OURS.fullmatch(own.name) and stat.S_ISREG(own.lstat().st_mode))]
+
+
+def holds_draws(path: str | os.PathLike[str]) -> bool:
+    """Whether there is the folder of a run that has draws or states, sound or not.
+
+    Raises
+    ------
+    ValueError
+        If there is something else.
+    """
+    place = Path(path)
+    if not os.path.lexists(place):
+        return False
+    if not place.is_dir() or _foreign(place):
+        raise ValueError(f"{str(place)!r} is no journal of a run: name another folder, or move it away")
+    return any(place.glob("*.npz"))
+
+
+def remove_journal(path: str | os.PathLike[str]) -> bool:
+    """Remove the folder of a run; whether it had any draws or states.
+
+    Raises
+    ------
+    ValueError
+        If there is something else: nothing but a journal is removed.
+    BlockingIOError
+        If another process is writing to it.
+    """
+    held, place = holds_draws(path), Path(path)
+    if place.exists():
+        with locked(place / "lock"):
+            for own in place.iterdir():
+                own.unlink()
+        place.rmdir()
+    return held
+
+
 class RunJournal:
     """The folder of one run, which no other process may write to meanwhile.
 
@@ -115,7 +161,8 @@ class RunJournal:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"the folder {str(self.path.parent)!r} does not exist; create it first")
         head = self.path / _HEAD
-        if self.path.exists() and (not self.path.is_dir() or (self._others() and not head.exists())):
+        foreign = _foreign(self.path) if self.path.is_dir() else [""] * self.path.exists()
+        if foreign and (not head.exists() or any(map(_OURS.fullmatch, foreign))):
             raise FileExistsError(
                 f"{str(self.path)!r} is no journal of a run: name a folder that does not exist, or an empty one"
             )
@@ -137,9 +184,6 @@ class RunJournal:
             self.close()
             raise
 
-    def _others(self) -> list[str]:
-        return [own.name for own in self.path.iterdir() if own.name != "lock" and not own.name.startswith(f".{_HEAD}.")]
-
     def _read_head(self, file: Path) -> None:
         with readable(file):
             told = _text.loads(file.read_text(encoding="utf-8"), "it")
@@ -149,21 +193,25 @@ class RunJournal:
             require(self.entropy >= 0, "a seed must not be negative")
             self._form = told["version"]
 
-    def begin(self, run: Mapping[str, Any]) -> None:
-        """Note which run it is, by its `fingerprint`; an error if it is not the one whose states are there."""
+    def check(self, run: Mapping[str, Any]) -> None:
+        """Check that a run, by its `fingerprint`, is the one whose states are there, if there are any."""
         saved = run if self.saved is None else self.saved
         differs = difference(saved, run) or (
             "" if self._form == _FORM else f"it was written in the form {self._form!r}"
         )
         if differs:
             remedy = "Go on with the arguments of then, or remove the folder"
-            lengths = {name: run[name] for name in ("draws", "tune") if name in run}
-            if self._form == _FORM and not difference({**saved, **lengths}, run):
+            lengths = {name: run[name] for name in ("draws", "tune") if "draws" in run}
+            if lengths and self._form == _FORM and not difference({**saved, **lengths}, run):
                 remedy = (
                     "A run cannot be made longer or shorter, since what is kept of its cells is cut into batches by the number of "
                     "draws: go on with the numbers of then, or begin anew with these in another folder"
                 )
             raise ValueError(f"{str(self.path)!r} is of another run: {differs}. {remedy}")
+
+    def begin(self, run: Mapping[str, Any]) -> None:
+        """Note which run it is; see `check` for the error."""
+        self.check(run)
         told = {"version": _FORM, "run": run, "entropy": str(self.entropy), "resumed": self.resumed}
         write_text(self.path / _HEAD, json.dumps(told, indent=1), overwrite=True)
 

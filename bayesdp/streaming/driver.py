@@ -126,18 +126,14 @@ class Runner:
                     except Exception as error:  # its worker has died
                         tries[i] += 1
                         if tries[i] == _TRIES:
-                            label = printable(str(self._labels[tasks[i].part]))
-                            raise RuntimeError(
-                                f"the work for the part {label!r} was lost {_TRIES} times: its workers die (of memory, perhaps)"
-                            ) from error
+                            lost = f"the work for the part {self._label(tasks[i])} was lost {_TRIES} times"
+                            raise RuntimeError(f"{lost}: its workers die (of memory, perhaps)") from error
                         result = Lacking()
                     if isinstance(result, Lacking):
                         futures[self._submitted(tasks[i], anew=True)] = i
                     elif isinstance(result, Failed):
                         if self._labels:
-                            result.error.add_note(
-                                f"This is about the part {printable(str(self._labels[tasks[i].part]))!r}."
-                            )
+                            result.error.add_note(f"This is about the part {self._label(tasks[i])}.")
                         raise result.error
                     else:
                         results[i] = result
@@ -150,6 +146,9 @@ class Runner:
             for future in futures:
                 future.cancel()
         return results
+
+    def _label(self, task: Task) -> str:
+        return repr(printable(str(self._labels[task.part])))
 
     def _submitted(self, task: Task, *, anew: bool = False) -> Future[Any]:
         """Begin a task; to a worker that lacks the part it is sent along."""
@@ -206,9 +205,8 @@ class Driver:
     ends: list[int]  # of each round: the sweeps of the tuning and draws of a chain that are done then
     told: Told | None = None  # called with how many of these are done in all chains, and how many there are
     folder: Path | None = None  # where states are
-    tables: tuple[Path, list[Ints]] | None = (
-        None  # a folder for plausible tables, and which draws of each chain these are
-    )
+    # A folder for plausible tables, and which draws of each chain these are.
+    tables: tuple[Path, list[Ints]] | None = None
     noisy: list[NoisyAbove] = field(default_factory=list)
     parts_per_round: int = 1  # parts of a chain that move at a time
     entropy: int = 0  # the seed of what is drawn here

@@ -25,19 +25,10 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
-from bayesdp.streaming.above import (
-    KnownAbove,
-    NoisyAbove,
-    above,
-    cell_dims,
-    check_known,
-    coupling_of,
-    parts_axis,
-    parts_per_round,
-)
+from bayesdp.streaming.above import above, cell_dims, check_known, coupling_of, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
-from bayesdp.streaming.fitting import chains_of, check_prior, planned, said_of_run
+from bayesdp.streaming.fitting import chains_of, check_prior, generator_from, planned, said_of_run
 from bayesdp.streaming.part import PartInfo, PartSpec, check_driver, info
 from bayesdp.streaming.result import mixing_of, part_result, tree_of_parts
 
@@ -73,17 +64,6 @@ def parts_of(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[Cell
     for own in priors:
         check_prior(own)
     return labels, list(parts.values()), priors
-
-
-def top_of(top: Any, labels: list[Any]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
-    """The noisy and the exact sums above the parts."""
-    if top is None:
-        return [], []
-    if not isinstance(top, Release):
-        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
-    if top.about != "counts":
-        raise ValueError("top is about statistics, which are real numbers; a hierarchy has counts in its cells")
-    return above(top, labels)
 
 
 def draws_per_round(phase: int | None, draws: int, *, coupled: bool) -> int:
@@ -140,15 +120,6 @@ def check_dims(
                 f"{name}: its cells are not those of the parts; it needs the dimensions "
                 f"{shown([dim for dim, _ in first])} with the same labels in the same order"
             )
-
-
-def entropy_of(seed: Any) -> int:
-    """A seed as one number."""
-    if isinstance(seed, np.random.Generator):
-        return int.from_bytes(seed.bytes(16))
-    if seed is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    return int.from_bytes(np.random.default_rng(seed).bytes(16))
 
 
 def fit_parts(
@@ -300,7 +271,9 @@ def fit_parts(
     """
     labels, sources, priors = parts_of(parts, prior)
     plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles)
-    noisy, known = top_of(top, labels)
+    if top is not None and not isinstance(top, Release):
+        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
+    noisy, known = ([], []) if top is None else above(top, labels)
     size = draws_per_round(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
     if record_parts is not None and not callable(record_parts):
@@ -331,12 +304,12 @@ def fit_parts(
             warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:
             answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
-            above = 3 * 8 * plan.chains * (plan.draws // size) * answers
+            recorded = 3 * 8 * plan.chains * (plan.draws // size) * answers
             alone = plan.cores if client is None else 0
-            check_driver([own.memory for own in infos], above, cores=alone, held=folder is None)
+            check_driver([own.memory for own in infos], recorded, cores=alone, held=folder is None)
         errors = [own.errors for own in infos]
         used = parts_per_round(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
-        entropy = entropy_of(random_seed)
+        entropy = int.from_bytes(generator_from(random_seed).bytes(16))
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
         run = fingerprint(
