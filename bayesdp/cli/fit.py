@@ -315,6 +315,7 @@ def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, 
         yield {}
         return
     if ended:
+        remove_journal(own)  # an empty one
         partial(args, ENDED).replace(own)
     try:
         yield {"journal": own, "resume": args.resume}

@@ -271,8 +271,9 @@ class Saver:
                 write_arrays(place, arrays)
             except OSError as error:
                 self.trouble = error.strerror or str(error)
-        self._last = time.monotonic()
-        self._wait = max(SECONDS, _SHARE * (self._last - begun))
+        if file is None:
+            self._last = time.monotonic()
+            self._wait = max(SECONDS, _SHARE * (self._last - begun))
         return not self.trouble
 
 

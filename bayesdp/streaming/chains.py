@@ -87,16 +87,14 @@ class Chain:
     rng: np.random.Generator
     hyper: dict[str, Floats]  # hyperparameters
     kernel: dict[str, npt.NDArray[Any]]  # table, generator and choices of the kernel: `saved` of it
-    ends: npt.NDArray[
-        np.bool_
-    ]  # the cell of each tied group that had most of its counts in the first table, shape (T, C)
+    # The cell of each tied group that had most of its counts in the first table, shape (T, C).
+    ends: npt.NDArray[np.bool_]
     typical: npt.NDArray[np.float32]  # sum of the last `since` tables of the tuning: whole, and exact below 2**24
     since: int = 0
     done: int = 0  # sweeps of the tuning and draws
     draws: int = 0
-    kept: CellSummary | None = (
-        None  # with `answers` and `drawn` (of hyperparameters): room for all draws, from the first one on
-    )
+    # With `answers`, and `drawn` of hyperparameters: room for all draws, from the first one on.
+    kept: CellSummary | None = None
     answers: dict[str, Ints] = field(default_factory=dict)
     drawn: dict[str, Floats] = field(default_factory=dict)
 
@@ -235,10 +233,11 @@ def advance(context: PartContext, job: Job) -> Moved:
             chain.kernel = kernel.saved()
             saver.write(chain.arrays())
     chain.kernel = kernel.saved()
-    if chain.done < plan.tune + plan.draws and (job.until or not context.spec.above):
-        context.idle.append(kernel)
     written = known or (job.file is not None and saver.write(chain.arrays()))
-    return moved(job.file if written and job.file is not None else chain)
+    found = moved(job.file if written and job.file is not None else chain)
+    if chain.done < plan.tune + plan.draws and (job.until or not context.spec.above):
+        context.idle.append(kernel)  # from here on it may be another chain's
+    return found
 
 
 def _ready(context: PartContext, job: Job, source: Path | Chain | None) -> tuple[Chain, Kernel]:
