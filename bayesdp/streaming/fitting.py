@@ -47,7 +47,7 @@ a standard deviation of what they are later on). Large trees and hyperparameters
 
 def planned(
     draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
-    quantiles: Iterable[float],
+    quantiles: Iterable[float], parts: int = 1,
 ) -> Plan:  # fmt: skip
     """The numbers of a run, checked."""
     if positive_integer(draws, "draws") < FEWEST:
@@ -63,7 +63,7 @@ def planned(
         draws=draws,
         tune=max(draws // 5, _TUNE) if tune is None else positive_integer(tune, "tune"),
         chains=positive_integer(chains, "chains"),
-        cores=min(chains, processors or 1) if cores is None else positive_integer(cores, "cores"),
+        cores=min(chains * parts, processors or 1) if cores is None else positive_integer(cores, "cores"),
         thin=positive_integer(thin, "thin"),
         counts=positive_integer(counts, "counts"),
         bins=bins,

@@ -183,7 +183,7 @@ def fit_parts(
         Where the work is done: any executor (such as a ``ProcessPoolExecutor``, or that of MPI or Slurm), a Dask cluster, or the
         address of its scheduler. By default it is done in threads of this process. The draws are the same.
     cores : int, optional
-        How many threads that are; as many as processors, or as chains if these are fewer, if left out.
+        How many threads that are; as many as processors if left out.
     folder : path, optional
         Where the states of all parts are, each in a file that is whole at any moment; made if there is none, and else empty or that of
         the run. The run goes on from them, and workers read and write them there, so that workers on other machines need it under the
@@ -270,7 +270,7 @@ def fit_parts(
     ('county',)
     """
     labels, sources, priors = parts_of(parts, prior)
-    plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles)
+    plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles, len(labels))
     if top is not None and not isinstance(top, Release):
         raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
     noisy, known = ([], []) if top is None else above(top, labels)
@@ -281,7 +281,7 @@ def fit_parts(
     queries, axis = recorded_of(record, labels)
     cells = dims_of_cells(labels, top, queries, axis)
     sweeps = size * plan.thin  # of a phase of the tuning
-    whole = replace(plan, tune=-(-plan.tune // sweeps) * sweeps)
+    whole = replace(plan, tune=-(-plan.tune // sweeps) * sweeps, cores=1)  # a task is about one chain
     specs = [
         PartSpec(
             source, own, whole, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
