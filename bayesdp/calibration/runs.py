@@ -36,8 +36,7 @@ from bayesdp._interrupts import (
     leave_signals_to_the_main_process,
 )
 from bayesdp._validate import shown
-from bayesdp.inference.runs.fingerprint import difference
-from bayesdp.inference.runs.journal import locked
+from bayesdp.storage.journal import difference, locked
 
 type Task = Callable[[int], Mapping[str, Any]]
 type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]

@@ -39,7 +39,7 @@ once; before there are draws to keep, nothing is written. When the draws have be
 them, and it never breaks off the saving. SIGTERM, which batch schedulers send, and a closed terminal (SIGHUP, unless run by
 nohup) do what Ctrl-C does; the exit status is 130, 143 or 129.
 
-Draws are written to a file beside the output (.partial) as they come. Whatever ended the run, the same command with --resume
+Draws are written to a folder beside the output (.partial) as they come. Whatever ended the run, the same command with --resume
 goes on where it was, and with a --seed ends with the same draws as a run that was never stopped. When the posterior is
 saved in full the file gets another name (.chains). From it, a run that has ended goes on as well: the same command with a larger
 --draws and --resume, say where the verdict asks for more draws. Remove it when the posterior is what you want.
@@ -296,7 +296,7 @@ def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
 def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Arguments of `bayesdp.sample` that have draws written as they come.
 
-    Where draws are left when something ends the run, that is said; a file that has none is removed.
+    Where draws are left when something ends the run, that is said; a folder that has none is removed.
     """
     from bayesdp.inference import remove_journal, tells_of_draws
 
@@ -315,6 +315,7 @@ def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, 
         yield {}
         return
     if ended:
+        remove_journal(own)  # an empty one
         partial(args, ENDED).replace(own)
     try:
         yield {"journal": own, "resume": args.resume}

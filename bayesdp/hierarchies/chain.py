@@ -71,7 +71,7 @@ _BLOCK = 256
 _FIXED = ("answer_of", "path", "free", "exact_class", "limited", "sum_class", "sum_lower", "sum_upper", "pair_class")
 """Arrays of `State` that are those of the structure."""
 
-_MOVING = ("generator", "counts", "group_start", "group_cell", "donor_start", "donor_cell", "visits", "tried")
+_MOVING = ("generator", "counts", "donor_start", "donor_cell", "visits", "tried")
 """Arrays of `State` that say where a chain is; all others follow from the target, the hyperparameters or the counts."""
 
 _NEVER = -1e6
@@ -298,14 +298,13 @@ class TreeChain(CountChain):
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
         tuning = {"mean": self._mean, "seen": np.array(self._seen)}
-        return {"mix": self.mix, **tuning, **{name: getattr(self.state, name) for name in _MOVING}}
+        return tuning | {name: getattr(self.state, name) for name in _MOVING}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
         """Put a chain where it was."""
-        self.mix = np.zeros_like(self.mix)  # a run of an earlier version goes on without the moves that it did not have
-        self.mix[: len(saved["mix"])] = saved["mix"]
         moving: dict[str, Any] = {name: saved[name] for name in _MOVING}
         self.state = self.state._replace(**moving)
+        # A copy: it is changed in place, and what was saved may wait for its turn.
         self._mean, self._seen = saved["mean"].copy(), int(saved["seen"])
 
     def _held_by(self, precision: Floats) -> tuple[Floats, float]:

@@ -84,10 +84,10 @@ def sample(
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
     journal : path, optional
-        A file to which draws are written as they come, with the state of the sampler, every few seconds. Whatever ends the
-        process, the same call with ``resume=True`` goes on from there: with a seed, on the same machine, it gives the draws that it
-        would have given. The file stays until you remove it: do so when the result is saved. If the disk is full, sampling
-        goes on with a warning, and the file ends there. Not for nutpie, and not for `trace`.
+        A folder to which draws are written as they come, with the state of the sampler, every few seconds; made if there is none.
+        Whatever ends the process, the same call with ``resume=True`` goes on from there: with a seed, on the same machine, it gives
+        the draws that it would have given. The folder stays until you remove it: do so when the result is saved. If the disk is full,
+        sampling goes on with a warning, and the draws in it end there. Not for nutpie, and not for `trace`.
     resume : bool
         Go on with the draws in `journal`; begin where there are none. They must be of the same model, numbers, options, seed
         and versions; processes may be more or fewer. `draws` may be more than then: a run that has ended goes on, without tuning

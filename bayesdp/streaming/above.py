@@ -118,8 +118,9 @@ def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], 
 def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
     """The sums of a release of parts by cells."""
     # NotImplementedError if noise is not normal and independent, or a query is no sum of cells.
-    frame = release.frame
-    axis = parts_axis(frame, labels, "top")
+    if release.about != "counts":
+        raise ValueError("top is about statistics, which are real numbers; a hierarchy has counts in its cells")
+    axis = parts_axis(release.frame, labels, "top")
     noisy: list[NoisyAbove] = []
     known: list[KnownAbove] = []
     for number, measured in enumerate(release.measurements):
@@ -152,15 +153,10 @@ def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints]:
     name = part.levels[axis]
     keep = tuple(own for own in part.keep if own != name)
     rows = np.moveaxis(part.row_of_cell.reshape(part.frame.shape), axis, 0).reshape(part.frame.shape[axis], -1)
-    sum_of_cell = cell_rows(part.frame, axis, keep)
+    kept = SumPart(part.frame, keep).row_of_cell.reshape(part.frame.shape)
+    sum_of_cell = np.asarray(np.take(kept, 0, axis=axis).reshape(-1), dtype=np.int64)
     first = np.unique(sum_of_cell, return_index=True)[1]
     return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell
-
-
-def cell_rows(frame: Frame, axis: int, keep: tuple[str, ...]) -> Ints:
-    """The sum that each cell of a part counts in, shape (C,)."""
-    rows = SumPart(frame, keep).row_of_cell.reshape(frame.shape)
-    return np.asarray(np.take(rows, 0, axis=axis).reshape(-1), dtype=np.int64)
 
 
 def split_noise(
@@ -209,7 +205,7 @@ def known_sums(structure: Structure, keep: tuple[str, ...]) -> Mask:
     A sum is known if at one level the exact sums of nodes are cut so that it is made up of whole ones; cells that cannot move count
     as known.
     """
-    codes = cell_rows(structure.frame, structure.axis, keep)
+    codes = structure.cell_codes(SumPart(structure.frame, keep))
     free = structure.free.any(axis=0)
     known = np.zeros(int(codes.max()) + 1, dtype=np.bool_)
     for j in range(len(known)):

@@ -238,12 +238,9 @@ def _name_of(query: Query) -> str:
 
 
 class Recorder:
-    """Keeps the answers of a query for every draw."""
+    """Works out the answers of a query to tables, leaves by cells."""
 
-    # `answers`: shape (draws, rows).
-
-    def __init__(self, query: Query, tree: Tree, draws: int) -> None:
-        self.answers = np.zeros((draws, query.rows), dtype=np.int64)
+    def __init__(self, query: Query, tree: Tree) -> None:
         self._sums: list[tuple[slice, Ints, Ints]] = []
         self._rows: list[tuple[int, Ints, Ints, Ints]] = []
         for part, rows in query.placed_parts:
@@ -252,14 +249,12 @@ class Recorder:
             else:
                 self._rows.append((rows.start, *_entries(part, tree)))
 
-    def take(self, counts: Ints, draw: int, cells: Occupied | None = None) -> None:
-        """Keep the answers for a table, leaves by cells; `cells` is `occupied(counts)`, where several queries need it."""
-        if self._sums:
-            found = occupied(counts) if cells is None else cells
-            for part, of_leaf, of_cell in self._sums:
-                _add_sums(*found, of_leaf, of_cell, self.answers[draw, part])
+    def take(self, counts: Ints, answers: Ints, cells: Occupied) -> None:
+        """Add the answers for a table to zeros, shape (rows,); `cells` is `occupied(counts)`."""
+        for part, of_leaf, of_cell in self._sums:
+            _add_sums(*cells, of_leaf, of_cell, answers[part])
         for start, pointers, where, entries in self._rows:
-            _add_rows(counts, pointers, where, entries, self.answers[draw, start:])
+            _add_rows(counts, pointers, where, entries, answers[start:])
 
 
 def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:

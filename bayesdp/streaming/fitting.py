@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 import bayesdp
-from bayesdp._interrupts import deferred
+from bayesdp._interrupts import deferred, handled, tell
 from bayesdp._validate import generator_of, positive_integer, probability, shown
 from bayesdp.consistency import warn_of_law
-from bayesdp.fibers import Target
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import NoStructure, Structure, structure_of
+from bayesdp.hierarchies.structure import NoStructure
 from bayesdp.inference.annotating import add_group_labels, add_releases_to
 from bayesdp.inference.interrupt import attach_draws, note_run
 from bayesdp.inference.runs.fingerprint import fingerprint
@@ -30,12 +29,12 @@ from bayesdp.inference.sampling import tell_verdict
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.storage.atomic import check_output
-from bayesdp.streaming.cells import named_queries
-from bayesdp.streaming.chains import FEWEST, Budget, OneChain, Plan, longest_together, numbers_a_draw, run_all
-from bayesdp.streaming.journal import KeptTables, RunJournal, TableWriter, Writer, thinned
-from bayesdp.streaming.perturbed import is_perturbed, perturbed_target
-from bayesdp.streaming.result import cells_of, diagnostics_of, limits_of, posterior_of
+from bayesdp.storage.journal import RunJournal
+from bayesdp.streaming.chains import FEWEST
+from bayesdp.streaming.driver import Driver, Runner
+from bayesdp.streaming.part import Budget, PartContext, PartSpec, Plan, numbers_a_draw
+from bayesdp.streaming.result import part_result
+from bayesdp.streaming.tables import check_tables, thinned, write_tables
 
 _TUNE = 200
 """Fewest sweeps of the tuning by default.
@@ -48,7 +47,7 @@ a standard deviation of what they are later on). Large trees and hyperparameters
 
 def planned(
     draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
-    quantiles: Iterable[float],
+    quantiles: Iterable[float], parts: int = 1,
 ) -> Plan:  # fmt: skip
     """The numbers of a run, checked."""
     if positive_integer(draws, "draws") < FEWEST:
@@ -64,7 +63,7 @@ def planned(
         draws=draws,
         tune=max(draws // 5, _TUNE) if tune is None else positive_integer(tune, "tune"),
         chains=positive_integer(chains, "chains"),
-        cores=min(chains, processors or 1) if cores is None else positive_integer(cores, "cores"),
+        cores=min(chains * parts, processors or 1) if cores is None else positive_integer(cores, "cores"),
         thin=positive_integer(thin, "thin"),
         counts=positive_integer(counts, "counts"),
         bins=bins,
@@ -107,71 +106,6 @@ def said_of_run(seed: Any, formula: str) -> dict[str, str]:
         "prior": formula,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A run whose arguments are all valid."""
-
-    release: Release
-    target: Target
-    structure: Structure
-    prior: CellPrior
-    plan: Plan
-    queries: dict[str, Query]
-
-    def described(self, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
-        """What makes the draws what they are, for a journal."""
-        return fingerprint(
-            release=self.release,
-            prior=self.prior,
-            leaves=self.structure.frame.dims[self.structure.axis],
-            record=self.queries,
-            tables=tables,
-            seed=generator,
-            **self.plan.of_draws,
-        )
-
-    def sampled(
-        self,
-        generator: np.random.Generator,
-        writer: TableWriter | None,
-        told: Any,
-        attributes: dict[str, str],
-        journal: RunJournal | None = None,
-    ) -> xr.DataTree:
-        """Run the chains; the result."""
-        tables = writer if writer is None or journal is None else KeptTables(journal, writer)
-        where = np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
-        shared = self.target, self.structure, self.prior, self.plan, self.queries, where
-        chains = [
-            OneChain(i, *shared, rng, tables, None if journal is None else Writer(journal, i))
-            for i, rng in enumerate(generator.spawn(self.plan.chains))
-        ]
-        early = run_all(chains, self.plan.cores, told)
-        with deferred():
-            tree = self._tree(longest_together(chains), attributes)
-        note_run(tree, resumed=0 if journal is None else journal.resumed, interrupted=early)
-        if writer is not None and not early:
-            with attach_draws(tree):
-                if isinstance(tables, KeptTables):
-                    tables.give(self.structure.free.shape)
-                writer.finish()
-        return tree
-
-    def _tree(self, chains: list[OneChain], attributes: dict[str, str]) -> xr.DataTree:
-        posterior = posterior_of(chains, self.structure, self.release.frame)
-        cells, found = cells_of(chains, self.structure, self.plan)
-        diagnostics = diagnostics_of(posterior, chains, found, self.target, self.plan)
-        del found
-        tree = xr.DataTree.from_dict({"posterior": posterior, "cells": cells, "diagnostics": diagnostics})
-        tree.attrs.update(attributes)
-        tree.attrs["sampler"] = json.dumps(self.plan.of_sampler)
-        compress_draws(tree)
-        add_releases_to(tree, [self.release], "")
-        tree["fiber"] = xr.DataTree(limits_of(self.target, self.release, self.structure))
-        add_group_labels(tree, self.release.frame)
-        return tree
 
 
 _RESERVED = ("chain", "count", "draw", "share", "table", "value")
@@ -344,44 +278,103 @@ def fit_hierarchy(
     15.0
     """
     check_prior(prior)
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     plan = planned(draws, tune, chains_of(chains, [prior]), cores, thin, counts, bins, batches, quantiles)
-    target = None if is_perturbed(release) else target_of(release, prior.family)
+    context = PartContext(PartSpec(release, prior, plan, record=lambda _: record, leaves=leaves))
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
     if reserved:
         raise ValueError(f"release: its table has {shown(reserved)}, which name dimensions of the result; rename them")
-    if leaves is not None:
+    if leaves is not None and release.about == "counts":
         frame.labels_of(leaves)
-    queries = named_queries(record, frame, prior.names)
     try:
-        if target is None:
-            target, structure = perturbed_target(release, prior.family, leaves)
-        else:
-            structure = structure_of(target, leaves)
+        structure = context.structure
     except NoStructure as reason:
         raise NoStructure(
             f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"
         ) from reason
+    queries = context.queries
     warn_of_law(release.law_check)
-    run = Run(release, target, structure, prior, plan, queries)
     if memory_check:
         Budget.of(structure, plan, numbers_a_draw(structure, prior, queries)).check(plan)
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)
     attributes = {"numpy_version": np.__version__, **said_of_run(random_seed, prior.formula)}
-    number = 0
+    number, target = 0, None
     if tables_path is not None:
         number = min(positive_integer(tables, "tables"), plan.chains * plan.draws)
-        check_output(tables_path, overwrite=overwrite)
-    told = ProgressLines("sampling", "sweeps") if progressbar and not quiet else None
-    with nullcontext() if journal is None else closing(RunJournal(journal, resume=resume)) as kept:
-        if kept is not None:
-            kept.begin(run.described(None if random_seed is None else generator, number))
+        target = check_tables(tables_path, overwrite=overwrite)
+    numbers = thinned(number, plan.chains, plan.draws)
+    with ExitStack() as open_:
+        folder = None
+        if journal is not None:
+            kept = open_.enter_context(closing(RunJournal(journal, resume=resume)))
+            kept.begin(described(context, None if random_seed is None else generator, number))
             generator = np.random.default_rng(kept.entropy) if random_seed is None else generator
-        if tables_path is None:
-            return tell_verdict(run.sampled(generator, None, told, attributes, kept), quiet=quiet)
-        chosen = thinned(number, plan.chains, plan.draws)
-        about = {**attributes, "release": repr(release)}
-        with closing(TableWriter(tables_path, structure, chosen, about, overwrite=overwrite)) as writer:
-            return tell_verdict(run.sampled(generator, writer, told, attributes, kept), quiet=quiet)
+            folder = kept.path.absolute()
+        beside = folder
+        if target is not None and folder is None:
+            place = {"prefix": f".{target.name[:40]}.", "suffix": ".tmp", "dir": target.parent}
+            beside = Path(open_.enter_context(TemporaryDirectory(**place)))
+        runner = open_.enter_context(closing(Runner([context], (), None, plan.cores)))
+        driver = Driver(
+            runner, plan, [[rng] for rng in generator.spawn(plan.chains)], [plan.tune + plan.draws],
+            ProgressLines("sampling", "sweeps") if progressbar and not quiet else None, folder,
+            None if target is None or beside is None else (beside, numbers),
+        )  # fmt: skip
+        driver.resume()
+        early = _run(driver)
+        with deferred():
+            tree = _tree(driver.results(part_result)[0], context, attributes)
+        note_run(tree, resumed=0 if journal is None else kept.resumed, interrupted=early)
+        if target is not None and beside is not None and not early:
+            with attach_draws(tree):
+                write_tables(
+                    target, structure, numbers, beside, {**attributes, "release": repr(release)}, overwrite=overwrite
+                )
+        return tell_verdict(tree, quiet=quiet)
+
+
+def described(context: PartContext, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
+    """What makes the draws of a hierarchy what they are, for a journal."""
+    structure, spec = context.structure, context.spec
+    return fingerprint(
+        release=context.release,
+        prior=spec.prior,
+        leaves=structure.frame.dims[structure.axis],
+        record=context.queries,
+        tables=tables,
+        seed=generator,
+        **spec.plan.of_draws,
+    )
+
+
+def _run(driver: Driver) -> bool:
+    """Sample; Ctrl-C ends all chains between two sweeps. Whether that was so early, with draws to keep."""
+    watch = driver.runner.watch
+
+    def note(number: int) -> None:
+        if not watch.stopped:
+            tell("interrupted: stopping after this sweep, keeping what was drawn")
+        watch.stopped = True
+
+    with handled(note):
+        driver.run()
+    drawn = [own for [own] in driver.draws]
+    early = watch.stopped and min(drawn) < driver.plan.draws
+    if early and max(drawn) < FEWEST:
+        raise KeyboardInterrupt
+    return early
+
+
+def _tree(found: dict[str, xr.Dataset], context: PartContext, attributes: dict[str, str]) -> xr.DataTree:
+    tree = xr.DataTree.from_dict({name: found[name] for name in ("posterior", "cells", "diagnostics")})
+    tree.attrs.update(attributes)
+    tree.attrs["sampler"] = json.dumps(context.spec.plan.of_sampler)
+    compress_draws(tree)
+    add_releases_to(tree, [context.release], "")
+    tree["fiber"] = xr.DataTree(found["fiber"])
+    add_group_labels(tree, context.release.frame)
+    return tree

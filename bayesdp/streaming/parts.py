@@ -7,10 +7,10 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import xarray as xr
 
@@ -24,24 +24,13 @@ from bayesdp.inference.sampling import tell_verdict
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
-from bayesdp.streaming import part_tasks
-from bayesdp.streaming.above import (
-    KnownAbove,
-    NoisyAbove,
-    above,
-    cell_dims,
-    check_known,
-    coupling_of,
-    parts_axis,
-    parts_per_round,
-)
+from bayesdp.storage.journal import RunJournal
+from bayesdp.streaming.above import above, cell_dims, check_known, coupling_of, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
-from bayesdp.streaming.chains import check_driver
-from bayesdp.streaming.fitting import chains_of, check_prior, planned, said_of_run
-from bayesdp.streaming.journal import RunJournal
-from bayesdp.streaming.part_tasks import PartInfo, PartSpec
-from bayesdp.streaming.parts_driver import Driver, Task, running
-from bayesdp.streaming.result import mixing_of, tree_of_parts
+from bayesdp.streaming.driver import Driver, Task, running
+from bayesdp.streaming.fitting import chains_of, check_prior, generator_from, planned, said_of_run
+from bayesdp.streaming.part import PartInfo, PartSpec, check_driver, info
+from bayesdp.streaming.result import mixing_of, part_result, tree_of_parts
 
 type Source = Release | Callable[[], Release]
 
@@ -75,17 +64,6 @@ def parts_of(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[Cell
     for own in priors:
         check_prior(own)
     return labels, list(parts.values()), priors
-
-
-def top_of(top: Any, labels: list[Any]) -> tuple[list[NoisyAbove], list[KnownAbove]]:
-    """The noisy and the exact sums above the parts."""
-    if top is None:
-        return [], []
-    if not isinstance(top, Release):
-        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
-    if top.about != "counts":
-        raise ValueError("top is about statistics, which are real numbers; a hierarchy has counts in its cells")
-    return above(top, labels)
 
 
 def draws_per_round(phase: int | None, draws: int, *, coupled: bool) -> int:
@@ -144,15 +122,6 @@ def check_dims(
             )
 
 
-def entropy_of(seed: Any) -> int:
-    """A seed as one number."""
-    if isinstance(seed, np.random.Generator):
-        return int.from_bytes(seed.bytes(16))
-    if seed is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    return int.from_bytes(np.random.default_rng(seed).bytes(16))
-
-
 def fit_parts(
     parts: Mapping[Any, Source],
     prior: CellPrior | Mapping[Any, CellPrior],
@@ -167,9 +136,9 @@ def fit_parts(
     phase: int | None = None,
     together: int | None = None,
     client: Any = None,
+    cores: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    save_every: int = 10,
     quantiles: Iterable[float] = (0.025, 0.05, 0.5, 0.95, 0.975),
     counts: int = 15,
     bins: int = 64,
@@ -210,16 +179,19 @@ def fit_parts(
         Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more,
         the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little. It does not
         depend on the cluster, so that the draws do not.
-    client : distributed.Client or str, optional
-        A Dask cluster, or the address of its scheduler. By default everything is done in this process. The draws are the same.
+    client : concurrent.futures.Executor, distributed.Client or str, optional
+        Where the work is done: any executor (such as a ``ProcessPoolExecutor``, or that of MPI or Slurm), a Dask cluster, or the
+        address of its scheduler. By default it is done in threads of this process. The draws are the same.
+    cores : int, optional
+        How many threads that are; as many as processors if left out.
     folder : path, optional
-        Where the run is saved, by one file that is whole at any moment; made if there is none, and else empty or that of the run.
-        No other process writes to it meanwhile. If there is no room on the disk, the run goes on, and a warning says so.
+        Where the states of all parts are, each in a file that is whole at any moment; made if there is none, and else empty or that of
+        the run. The run goes on from them, and workers read and write them there, so that workers on other machines need it under the
+        same name. No other run writes to it meanwhile. Without it states are sent through this process, which holds them all. If there
+        is no room on the disk, the run goes on like that, and a warning says so.
     resume : bool
         Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
         may be left out). The result is that of a run that was not stopped.
-    save_every : int
-        Phases from one saving to the next.
     random_seed : int, sequence of int, numpy.random.Generator or None
     progressbar, quiet : bool
     memory_check : bool
@@ -248,12 +220,12 @@ def fit_parts(
     BlockingIOError
         If another process has a run in `folder`.
     RuntimeError
-        If the cluster loses the same work five times.
+        If the same work is lost ten times, since its workers died.
     MemoryError
         If a part needs more memory than a process that works on it has, or the result more than there is here; it says what for, and
         what to change.
     ImportError
-        If `client` is given and distributed (the extra ``cluster``) is not installed.
+        If `client` is a Dask cluster and distributed (the extra ``cluster``) is not installed.
 
     Notes
     -----
@@ -273,9 +245,10 @@ def fit_parts(
     Plausible tables are not written; `bdp.fit_hierarchy` does that. Whole tables of one joint draw exist at the ends of phases only,
     on the driver as states of parts, and no file of them is made yet.
 
-    The driver holds the state of every part of every chain, compressed (tables, donors, and what is kept of the cells, up to 328 bytes
-    for a cell that can move, many of which are 0); each phase sends it to a worker and back. A worker that dies costs the work that it
-    had at that time. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
+    What there is of a part of a chain (tables, donors, what is kept of the cells, up to 328 bytes for a cell that can move, and draws
+    of `record_parts`) is read and written by the worker that moves it, in each phase; with a `folder` this process holds the sums of
+    parts only. A worker that dies costs what it was working on, and a pool of processes one of which died is replaced by another one
+    like it. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
 
     Examples
     --------
@@ -297,21 +270,22 @@ def fit_parts(
     ('county',)
     """
     labels, sources, priors = parts_of(parts, prior)
-    plan = planned(draws, tune, chains_of(chains, priors), 1, thin, counts, bins, batches, quantiles)
-    noisy, known = top_of(top, labels)
+    plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles, len(labels))
+    if top is not None and not isinstance(top, Release):
+        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
+    noisy, known = ([], []) if top is None else above(top, labels)
     size = draws_per_round(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
-    positive_integer(save_every, "save_every")
     if record_parts is not None and not callable(record_parts):
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
     queries, axis = recorded_of(record, labels)
     cells = dims_of_cells(labels, top, queries, axis)
+    sweeps = size * plan.thin  # of a phase of the tuning
+    whole = replace(plan, tune=-(-plan.tune // sweeps) * sweeps, cores=1)  # a task is about one chain
     specs = [
-        cloudpickle.dumps(
-            PartSpec(
-                source, own, plan, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
-                record_parts, leaves, cells,
-            )
+        PartSpec(
+            source, own, whole, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
+            record_parts, leaves, cells,
         )
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
@@ -320,8 +294,8 @@ def fit_parts(
     if folder is not None:
         Path(folder).parent.mkdir(parents=True, exist_ok=True)
     saved = nullcontext() if folder is None else closing(RunJournal(folder, resume=resume))
-    with saved as journal, running(client, specs, labels) as runner:
-        infos: list[PartInfo] = runner.run([Task(k, part_tasks.info, (memory_check,)) for k in range(len(labels))])
+    with saved as journal, running(client, specs, labels, plan.cores) as runner:
+        infos: list[PartInfo] = runner.run([Task(k, info, (memory_check,)) for k in range(len(labels))])
         check_dims(infos, labels, top, queries, axis)
         if told := [
             f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
@@ -330,11 +304,12 @@ def fit_parts(
             warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:
             answers = sum(query.rows.size for query in noisy) + sum(query.rows for query in queries.values())
-            above = 3 * 8 * plan.chains * (plan.draws // size) * answers
-            check_driver([own.memory for own in infos], above, alone=client is None)
+            recorded = 3 * 8 * plan.chains * (plan.draws // size) * answers
+            alone = plan.cores if client is None else 0
+            check_driver([own.memory for own in infos], recorded, cores=alone, held=folder is None)
         errors = [own.errors for own in infos]
         used = parts_per_round(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
-        entropy = entropy_of(random_seed)
+        entropy = int.from_bytes(generator_from(random_seed).bytes(16))
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
         run = fingerprint(
@@ -356,18 +331,31 @@ def fit_parts(
         if journal is not None:
             journal.entropy = entropy
             journal.begin(run)
-        driver = Driver(runner, len(labels), noisy, plan, size, used, axis, queries, entropy, journal, save_every)
-        state = None if journal is None else driver.saved(journal)
-        if state is None:
-            state = driver.begun()
-            check_known(known, [own.known for own in infos], state.tables[0], labels)
-        driver.run(state, ProgressLines("sampling", "phases") if progressbar and not quiet else None)
-        results, determined = driver.ended(state), driver.determined()
-    ends = np.arange(size - 1, plan.draws, size)
+        ends = np.arange(size - 1, plan.draws, size)
+        seeds = [np.random.default_rng([entropy, k]).spawn(plan.chains) for k in range(len(labels))]
+        driver = Driver(
+            runner,
+            whole,
+            [[own[c] for own in seeds] for c in range(plan.chains)],
+            [0, *range(sweeps, whole.tune + 1, sweeps), *(whole.tune + ends + 1).tolist()],
+            ProgressLines("sampling", "sweeps") if progressbar and not quiet else None,
+            None if journal is None else journal.path.absolute(),
+            noisy=noisy,
+            parts_per_round=used,
+            entropy=entropy,
+            axis=axis,
+            queries=queries,
+        )
+        driver.resume()
+        if driver.round == 0:
+            driver.run(1)
+            check_known(known, [own.known for own in infos], driver.sums[0], labels)
+        driver.run()
+        results, determined = driver.results(part_result), driver.determined()
     coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
     names = [str(label) for label in labels]
-    mixing = mixing_of(noisy, state.tops, [own.fixed for own in infos], names)
-    tree = tree_of_parts(state.tops, queries, list(ends), names, results, coupling, mixing, determined)
+    mixing = mixing_of(noisy, driver.tops, [own.fixed for own in infos], names)
+    tree = tree_of_parts(driver.tops, queries, list(ends), names, results, coupling, mixing, determined)
     formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
     sampler = json.dumps({**plan.of_sampler, "phase": size, "together": used})
     tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler)

@@ -310,7 +310,12 @@ class LineTree(_Perturbed):
         """What a chain goes on from."""
         lines = self.lines
         swept = np.array(self._swept)
-        return {"counts": lines.counts.copy(), "generator": lines.generator, "memory": lines.memory, "swept": swept}
+        return {
+            "counts": lines.counts.copy(),
+            "generator": lines.generator.copy(),
+            "memory": lines.memory,
+            "swept": swept,
+        }
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
         """Put a chain where it was, with sums that are those of its table but for rounding."""

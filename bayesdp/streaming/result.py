@@ -6,6 +6,7 @@ Of these, whether their sums moved enough, which noisy answers above the parts t
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
 from bayesdp._text import printable
 from bayesdp.composition import CELLS
+from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
@@ -34,7 +36,8 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.above import SUMS, NoisyAbove
 from bayesdp.streaming.cells import Pooled, batching, pooled
-from bayesdp.streaming.chains import OneChain, Plan
+from bayesdp.streaming.chains import Chain, longest_together
+from bayesdp.streaming.part import PartContext
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -56,19 +59,42 @@ _MEANING = {
 }
 
 
-def posterior_of(chains: Sequence[OneChain], structure: Structure, frame: Frame) -> xr.Dataset:
-    """The draws of queries of `frame` and of hyperparameters, cut to the shortest chain."""
+def part_result(context: PartContext, states: Sequence[Path | Chain]) -> dict[str, xr.Dataset]:
+    """The result of a part from the states of all of its chains: draws, cells, diagnostics, and what was published."""
+    chains = longest_together(
+        [own if isinstance(own, Chain) else Chain.read(own, context, number) for number, own in enumerate(states)]
+    )
+    if context.groups is None:  # no chain has begun in this process
+        context.new_kernel(np.random.default_rng(0))
+    posterior = _posterior(context, chains)
+    cells, found = _cells(context, chains)
+    diagnostics = _diagnostics_of(posterior, context, chains, found)
+    limits, release = limits_of(context.target, context.release, context.structure), context.release.to_dataset()
+    return {"posterior": posterior, "cells": cells, "diagnostics": diagnostics, "release": release, "fiber": limits}
+
+
+def unseen(context: PartContext) -> Floats:
+    """The sums over the leaves, shape (3, C), of random tables that what is exact of a part does not see."""
+    release, structure = context.release, context.structure
+    known = limits_of(context.target, release, structure)["determined"].values
+    tables = unseen_tables(release.frame, release.exact, known)[0].reshape(3, *release.frame.shape)
+    return np.asarray(tables.sum(axis=1 + structure.axis).reshape(3, -1))
+
+
+def _posterior(context: PartContext, chains: Sequence[Chain]) -> xr.Dataset:
+    """The draws of queries of the table and of hyperparameters, cut to the shortest chain."""
+    frame = context.release.frame
     draws = min(chain.draws for chain in chains)
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
     arrays: dict[str, Any] = {}
-    for name, query in chains[0].queries.items():
+    for name, query in context.queries.items():
         dims, shape = _placed(name, query, coords)
         # Taken out of the chains one by one: never are all answers in memory twice.
-        answers = np.stack([chain.recorders.pop(name).answers[:draws].reshape(draws, *shape) for chain in chains])
+        answers = np.stack([chain.answers.pop(name)[:draws].reshape(draws, *shape) for chain in chains])
         arrays[name] = (("chain", "draw", *dims), answers, _described(query, frame))
-    for name, given in chains[0].prior.names.items():
-        stacked = np.stack([chain.hyper.pop(name)[:draws] for chain in chains])
-        dims, values, labels = _in_frame(stacked, given, structure)
+    for name, given in context.spec.prior.names.items():
+        stacked = np.stack([chain.drawn.pop(name)[:draws] for chain in chains])
+        dims, values, labels = _in_frame(stacked, given, context.structure)
         coords |= {dim: own for dim, own in labels.items() if dim not in coords}
         arrays[name] = (("chain", "draw", *dims), values)
     return xr.Dataset(arrays, coords=coords)
@@ -140,9 +166,9 @@ def _in_frame(
     return tuple(dims), values, labels
 
 
-def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tuple[xr.Dataset, Pooled]:
+def _cells(context: PartContext, chains: Sequence[Chain]) -> tuple[xr.Dataset, Pooled]:
     """Summaries of every cell, with the dimensions of the table."""
-    frame = structure.frame
+    plan, frame = context.spec.plan, context.structure.frame
     length, _ = batching(plan.draws, plan.batches)
     kept = [chain.kept for chain in chains if chain.kept is not None]
     found = pooled(kept, [chain.draws for chain in chains], length, plan.quantiles)
@@ -150,9 +176,8 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
     for chain in chains:
         chain.kept = None  # most of the memory of a run, and not needed any more
     give_back()
-    fixed = np.asarray(chains[0].target.fiber.system.lower)  # of cells that cannot move, the counts
-    spread = _Spread(structure, chains[0].where)
-    numbers = len(chains)
+    fixed = np.asarray(context.target.fiber.system.lower)  # of cells that cannot move, the counts
+    spread = _Spread(context.structure, context.where)
     known: dict[str, tuple[npt.NDArray[Any], Any]] = {
         "mean": (found.mean, fixed),
         "sd": (found.sd, 0.0),
@@ -183,10 +208,10 @@ def cells_of(chains: Sequence[OneChain], structure: Structure, plan: Plan) -> tu
     cells.attrs = {
         "meaning": "the posterior of every cell of the table, from all draws, none of which was kept",
         "draws": [chain.draws for chain in chains],
-        "chains": numbers,
+        "chains": len(chains),
         "batch_length": length,
         "bins": plan.bins,
-        "moving_cells": len(chains[0].where),
+        "moving_cells": len(context.where),
     }
     return cells, found
 
@@ -216,27 +241,26 @@ class _Spread:
         return table.reshape(*values.shape[:-1], *self._structure.frame.shape)
 
 
-def diagnostics_of(
-    posterior: xr.Dataset, chains: Sequence[OneChain], found: Pooled, target: Target, plan: Plan
-) -> xr.Dataset:
+def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequence[Chain], found: Pooled) -> xr.Dataset:
     """Effective sample sizes and R-hat of what was recorded, and a verdict over that and all cells.
 
     A cell that could move and never did counts as not converged, unless it was 0 in every draw of every chain: of millions of
     cells that are nearly always 0, many will be. How many is in the attribute ``cells_always_zero``. Answers that never change are
     left to their cells.
     """
+    plan, structure = context.spec.plan, context.structure
     number, draws = len(chains), posterior.sizes["draw"]
     shortest = min(chain.draws for chain in chains)
     free = _moving(posterior)
     moved = (found.chain_sd > 0.0).any(axis=0) | (np.ptp(found.chain_mean, axis=0) > 0.0)
     groups = sum(bool(own.any()) for own in free.values()) + bool(moved.any())
-    arrays, seen = _diagnosed(posterior, free, groups, chains[0].prior.names)
+    arrays, seen = _diagnosed(posterior, free, groups, context.spec.prior.names)
     still = ~moved & (found.mean > 0.0)
     if still.any():
-        determined = chains[0].structure.leaves_by_cells(target.fiber.determined().reshape(-1)).reshape(-1)
-        still &= ~np.asarray(determined, dtype=np.bool_)[chains[0].where]
+        determined = structure.leaves_by_cells(context.target.fiber.determined().reshape(-1)).reshape(-1)
+        still &= ~np.asarray(determined, dtype=np.bool_)[context.where]
     known = np.flatnonzero(np.isfinite(found.ess))
-    place, frame = _Spread(chains[0].structure, chains[0].where).place[known], chains[0].structure.frame
+    place, frame = _Spread(structure, context.where).place[known], structure.frame
     length = batching(plan.draws, plan.batches)[0]
     limits = cell_limits(found.rhat[known], found.times[known], number, shortest, length, groups)
     stuck = bool(still.any() or np.isinf(found.rhat).any())
@@ -251,9 +275,9 @@ def diagnostics_of(
             f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
         ).attrs
         attributes["verdict_counts"] = "not judged"
-    told = with_modes(attributes, {"cells": _modes(chains, found)})
-    if chains[0].missed:
-        told["message"] += f" {_missed(chains[0].missed)}"
+    told = with_modes(attributes, {"cells": _modes(context, chains, found)})
+    if context.missed:
+        told["message"] += f" {_missed(context.missed)}"
     return xr.Dataset(arrays, attrs=told)
 
 
@@ -287,15 +311,16 @@ def _missed(queries: Sequence[str]) -> str:
     )
 
 
-def _modes(chains: Sequence[OneChain], found: Pooled) -> MissedModes:
+def _modes(context: PartContext, chains: Sequence[Chain], found: Pooled) -> MissedModes:
     """Whether chains that started far apart agree."""
-    first = chains[0]
+    structure, groups = context.structure, context.groups
+    assert groups is not None
     ends = np.stack([chain.ends for chain in chains])
-    leaf, cell, _ = entries_of(first.groups)
-    place = np.searchsorted(first.where, leaf * first.structure.free.shape[1] + cell)  # cells of groups are free
+    leaf, cell, _ = entries_of(groups)
+    place = np.searchsorted(context.where, leaf * structure.free.shape[1] + cell)  # cells of groups are free
     means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
-    apart, several = (ends != ends[0]).any(axis=0), several_modes(first.prior)
-    return compare_entries(first.structure, first.groups, means, sds, ess, apart, several=several)
+    apart, several = (ends != ends[0]).any(axis=0), several_modes(context.spec.prior)
+    return compare_entries(structure, groups, means, sds, ess, apart, several=several)
 
 
 _ENOUGH = 40.0

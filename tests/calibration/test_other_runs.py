@@ -16,7 +16,7 @@ from bayesdp.calibration.fits import _Fit
 from bayesdp.calibration.joint import _Chain
 from bayesdp.calibration.runs import Journal
 from bayesdp.calibration.study import Study
-from bayesdp.inference.runs.journal import locked
+from bayesdp.storage.journal import locked
 
 LABELS = {"county": ["Alpha", "Beta"]}
 

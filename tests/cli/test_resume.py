@@ -15,8 +15,10 @@ import pytest
 import xarray as xr
 
 import bayesdp.inference
+from bayesdp.inference import remove_journal
 from bayesdp.inference.runs import recorded
 from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.storage.journal import RunJournal
 
 pytestmark = pytest.mark.system
 
@@ -66,6 +68,10 @@ def ctrl_c(after: int, times: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DrawJournal, "keep", keep)
         yield
+
+
+def content(path: Path = PARTIAL) -> dict[str, bytes]:
+    return {own.name: own.read_bytes() for own in path.iterdir()}
 
 
 def posterior(path: str = "posterior.nc") -> xr.DataTree:
@@ -158,10 +164,10 @@ def test_draws_without_what_is_computed_from_them_are_no_end(released, monkeypat
 
 
 def test_no_room_for_the_first_bytes_of_the_draws(released, monkeypatch):
-    def full(self):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(DrawJournal, "_start", full)
+    monkeypatch.setattr(RunJournal, "begin", full)
     result = released(*FIT, *OUT)
     assert result.status == 2
     told = "bayesdp fit: error: [Errno 28] No space left on device: there is no room for draws as they come: 'posterior.nc.partial'"
@@ -172,13 +178,13 @@ def test_no_room_for_the_first_bytes_of_the_draws(released, monkeypatch):
 def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
     with ctrl_c(150):
         assert released(*FIT, *OUT).status == 130
-    before = PARTIAL.read_bytes(), Path("posterior.nc").read_bytes()
+    before = content(), Path("posterior.nc").read_bytes()
 
     def refused(*arguments: str) -> str:
         result = released(*arguments)
         assert result.status == 2
         assert len(result.err.splitlines()) == 1, result.err
-        assert (PARTIAL.read_bytes(), Path("posterior.nc").read_bytes()) == before
+        assert (content(), Path("posterior.nc").read_bytes()) == before
         return result.err
 
     words = refused(*FIT, *OUT)
@@ -188,7 +194,7 @@ def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
     )
     assert "give one of them" in refused(*FIT, *OUT, "--resume", "--force")
     words = refused(*FIT, *OUT, "--resume", "--hyper", "shape=2")
-    assert "has draws of another run: its" in words
+    assert "is of another run: its" in words
     assert "here it is" in words
     words = refused("fit", "release.nc", "--chains", "2", "--draws", "4", *FIT[6:], *OUT, "--resume")
     assert "draws=4 are asked for: ask for as many or more" in words
@@ -211,7 +217,7 @@ def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complet
         "of a run that ended, with 400 draws of each chain: --resume goes on with more, and --draws is 400"
         in result.err
     )
-    CHAINS.unlink()
+    remove_journal(CHAINS)
     assert "exists already, with no draws to go on from" in released(*MORE, *OUT, "--resume").err
     # Draws beside a complete posterior: it was killed between the two, or they are of another run.
     with_draws = released(*FIT, "-o", "other.nc")
@@ -219,7 +225,7 @@ def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complet
     PARTIAL.write_text("my notes")
     result = released(*FIT, *OUT, "--force")
     assert result.status == 2
-    assert "is not a file of draws: name another one, or move it away" in result.err
+    assert "is no journal of a run: name another folder, or move it away" in result.err
     assert PARTIAL.read_text() == "my notes"
     assert Path("posterior.nc").read_bytes() == before
 
@@ -227,11 +233,11 @@ def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complet
 def test_a_run_that_has_ended_goes_on_with_more_draws(released):
     """With what was drawn, as one run of that length; not with another seed, which leaves all as it is."""
     assert released(*FIT, *OUT).status == 0
-    before, kept = Path("posterior.nc").read_bytes(), CHAINS.read_bytes()
+    before, kept = Path("posterior.nc").read_bytes(), content(CHAINS)
     result = released(*MORE, *OUT, "--resume", "--seed", "2")
     assert result.status == 2
     assert "its seed is 1, here it is 2" in result.err
-    assert (Path("posterior.nc").read_bytes(), CHAINS.read_bytes(), PARTIAL.exists()) == (before, kept, False)
+    assert (Path("posterior.nc").read_bytes(), content(CHAINS), PARTIAL.exists()) == (before, kept, False)
     result = released(*MORE, *OUT, "--resume")
     assert result.status == 0, result.err
     assert "it has 1,000 of 1,400 draws" in result.err
@@ -284,13 +290,13 @@ def test_a_run_that_is_killed_loses_nothing(released, cores):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
         try:
             end = time.monotonic() + 300  # seconds on a machine that does nothing else
-            while (PARTIAL.stat().st_size if PARTIAL.exists() else 0) <= size + 30_000:
+            while len(list(PARTIAL.glob("chain-*.npz"))) <= size + 15:
                 assert process.poll() is None, "it ended before it was killed"
                 assert time.monotonic() < end
                 time.sleep(0.005)
         finally:
             process.kill()
             process.wait()
-        size = PARTIAL.stat().st_size
+        size = len(list(PARTIAL.glob("chain-*.npz")))
         assert not Path("posterior.nc").exists()
     assert assert_ends_as_if_never_stopped(released).attrs["resumed"] == 2

@@ -417,7 +417,7 @@ def test_a_wrong_sigma_is_said_by_fit_hierarchy(monkeypatch):
     def stop(*_):
         raise Stopped
 
-    monkeypatch.setattr(fitting, "Run", stop)  # it is said before anything is compiled
+    monkeypatch.setattr(fitting, "numbers_a_draw", stop)  # it is said before anything is compiled
     prior = bdp.hierarchies.priors.FixedNegativeBinomial(mean=60.0, shape=5.0)
     with pytest.warns(bdp.PostProcessedWarning, match="not compatible with the stated law"), pytest.raises(Stopped):
         bdp.fit_hierarchy(noisy_release(N.DiscreteGaussian(1.5)), prior)

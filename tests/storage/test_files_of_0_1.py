@@ -12,7 +12,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp.cli.files import read_posterior
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.streaming.fitting import Run
+from bayesdp.streaming import fitting
 from tests.storage.examples import EXAMPLES, lattice
 from tests.storage.written_by_0_1 import FOLDER, STATISTICS, fitted, name_of, summarised
 from tests.streaming.cases import small_release
@@ -75,7 +75,7 @@ def run(tmp_path):
 
 def test_a_run_folder_in_the_form_of_then_is_refused(run, monkeypatch):
     """With what a run says of itself as it was then: states were kept in another form, which was never released."""
-    monkeypatch.setattr(Run, "described", lambda *_: OF_RUN)
+    monkeypatch.setattr(fitting, "described", lambda *_: OF_RUN)
     with pytest.raises(ValueError, match="is of another run: it was written in the form 1"):
         fitted(run, resume=True)
 

@@ -225,7 +225,7 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels(release)
 
 @pytest.mark.system
 def test_chains_that_stay_where_they_start_have_not_converged(release, monkeypatch):
-    monkeypatch.setattr(chains.OneChain, "_sweep", lambda self, chain, hyper: hyper)
+    monkeypatch.setattr(chains.Chain, "sweep", lambda *_: None)
     tree = bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, **{**QUICK, "draws": 400})
     attributes = tree["diagnostics"].attrs
     assert attributes["verdict"] == "not converged"
@@ -415,7 +415,7 @@ def test_arguments(release, given, error, message):
 
 @pytest.mark.system
 def test_more_than_memory_is_refused_before_sampling(release, monkeypatch):
-    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 10_000)
+    monkeypatch.setattr("bayesdp.streaming.part.available_memory", lambda: 10_000)
     message = (
         r"needs about .* MB of memory, and 0\.0 MB are available.*fewer `cores`.*fewer `chains`, `bins`.*larger `thin`"
     )
@@ -426,16 +426,16 @@ def test_more_than_memory_is_refused_before_sampling(release, monkeypatch):
 
 def _interrupting(monkeypatch, when):
     """Press Ctrl-C when the second chain makes a draw or a sweep."""
-    own = chains.OneChain._sweep
+    own = chains.Chain.sweep
     seen = threading.Event()
 
-    def sweep(self, chain, hyper):
+    def sweep(self, kernel, prior):
         if when(self) and not seen.is_set():
             seen.set()
             os.kill(os.getpid(), signal.SIGINT)
-        return own(self, chain, hyper)
+        own(self, kernel, prior)
 
-    monkeypatch.setattr(chains.OneChain, "_sweep", sweep)
+    monkeypatch.setattr(chains.Chain, "sweep", sweep)
 
 
 @pytest.fixture
@@ -471,14 +471,14 @@ def test_an_interrupt_before_the_draws_is_one(release, monkeypatch, own_interrup
 @pytest.mark.system
 def test_an_error_in_one_chain_ends_the_others(release, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
-    own = chains.OneChain._sweep
+    own = chains.Chain.sweep
 
-    def sweep(self, chain, hyper):
+    def sweep(self, kernel, prior):
         if self.number == 1 and self.done == 30:
             raise ZeroDivisionError("in a chain")
-        return own(self, chain, hyper)
+        own(self, kernel, prior)
 
-    monkeypatch.setattr(chains.OneChain, "_sweep", sweep)
+    monkeypatch.setattr(chains.Chain, "sweep", sweep)
     with pytest.raises(ZeroDivisionError, match="in a chain"):
         bdp.fit_hierarchy(release, PRIOR, tables_path=tmp_path / "t.parquet", **{**QUICK, "draws": 10**6, "cores": 2})
     assert list(tmp_path.iterdir()) == []
@@ -488,10 +488,10 @@ def test_an_error_in_one_chain_ends_the_others(release, monkeypatch, tmp_path):
 def test_tables_that_cannot_be_written_do_not_lose_the_draws(release, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
 
-    def full(self):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(fitting.TableWriter, "finish", full)
+    monkeypatch.setattr(fitting, "write_tables", full)
     with pytest.raises(OSError, match="No space left") as caught:
         bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, tables_path=tmp_path / "t.parquet", **QUICK)
     assert caught.value.draws["posterior"].sizes["draw"] == 60

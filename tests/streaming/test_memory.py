@@ -9,7 +9,7 @@ import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
-from bayesdp.streaming.chains import Budget, Plan
+from bayesdp.streaming.part import Budget, Plan
 from benchmarks.census_like import census_like
 
 pytestmark = pytest.mark.system

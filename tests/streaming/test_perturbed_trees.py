@@ -81,7 +81,7 @@ def test_a_journal_goes_on_from_where_it_was(tmp_path):
 
 _KILLED = """
 import sys
-from bayesdp.streaming import journal
+from bayesdp.storage import journal
 from tests.streaming.test_perturbed_trees import areas_at_work
 journal.SECONDS = 0.2
 areas_at_work(sys.argv[1])
@@ -104,14 +104,14 @@ def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path):
     folder = tmp_path / "journal"
     run = subprocess.Popen([sys.executable, "-c", _KILLED, str(folder)], cwd=Path(__file__).parents[2])
     try:
-        while run.poll() is None and not all((folder / f"chain-{i}.npz").exists() for i in range(2)):
+        while run.poll() is None and not all((folder / f"chain-{i}-part-0-0.npz").exists() for i in range(2)):
             time.sleep(0.05)
         killed = run.poll() is None
     finally:
         run.kill()
         run.wait()
     assert killed, "the run ended before it could be killed"
-    begun = [int(np.load(folder / f"chain-{i}.npz")["done"]) for i in range(2)]
+    begun = [int(np.load(folder / f"chain-{i}-part-0-0.npz")["done"]) for i in range(2)]
     assert all(0 < done < 500 for done in begun)
     again, whole = areas_at_work(folder), areas_at_work(None)
     for name in ("posterior", "cells"):

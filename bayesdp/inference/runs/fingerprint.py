@@ -6,7 +6,6 @@ What is short is noted as it is, so that a refusal can show it; of everything el
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +51,7 @@ _OF_THE_RUN = {"chains", "draws", "tune", "random_seed", "model"}
 _WITHOUT_EFFECT = {"callback", "progressbar", "progressbar_theme", "quiet", "cores", "blas_cores", "mp_ctx",
                    "compute_convergence_checks", "nuts_sampler"}  # fmt: skip
 """Arguments of ``pm.sample`` that do not change a draw, and the sampler, which is always PyMC's."""
-_SHOWN, _WORDS, _NAMED = 120, 80, 3
+_WORDS = 80
 
 
 def fingerprint(**parts: Any) -> dict[str, Any]:
@@ -83,50 +82,6 @@ def described_run(model: pm.Model, plan: tuple[int, int, int], given: Mapping[st
     }
     numbers = {"chains": chains, "tune": tune, "seed": given.get("random_seed")}
     return fingerprint(**numbers, **described_model(model), options=options)
-
-
-def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """In what two runs differ, in words; empty if they do not."""
-    if theirs == ours:
-        return ""
-    if theirs.get("form") != ours.get("form"):
-        versions = theirs.get("versions")
-        then = versions.get("bayesdp") if isinstance(versions, dict) else None
-        then = then or theirs.get("bayesdp", theirs.get("version", "which is not stated"))
-        return (
-            f"it was begun by another version of bayesdp ({then}), whose notes of a run do not say all that those of this one "
-            f"({bayesdp.__version__}) do"
-        )
-    return "; ".join(
-        text
-        for name in dict.fromkeys([*ours, *theirs])
-        if (text := _differing(f"its {name}", theirs.get(name), ours.get(name)))
-    )
-
-
-def _differing(name: str, one: Any, other: Any) -> str:
-    if one == other:
-        return ""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = [
-            own for own in dict.fromkeys([*other, *one]) if (own in one, one.get(own)) != (own in other, other.get(own))
-        ]
-        more = f", and so on for {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-        return "; ".join(_differing(f"{name}: {key!r}", one.get(key), other.get(key)) for key in keys[:_NAMED]) + more
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return next(text for pair in zip(one, other, strict=True) if (text := _differing(name, *pair)))
-    return f"{name} is {_short(one, other)}, here it is {_short(other, one)}"
-
-
-def _short(value: Any, other: Any) -> str:
-    """A value in one line; of a text of several lines, the first line that the other text does not have."""
-    if value is None:
-        return "not stated"
-    if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=True)[:_SHOWN]
-    if isinstance(other, str):
-        value = next((line.strip() for line in value.splitlines() if line not in other.splitlines()), value)
-    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
 
 
 def _told(thing: Any) -> Any:

@@ -1,22 +1,19 @@
 """The draws of one run on disk as they come, so that a run that was stopped goes on where it was (`bayesdp fit --resume`).
 
-The file is locked for one process and grows at its end. It begins with `MAGIC` and a record that says which run it is of; all that
-follows are records (`bayesdp.storage.records`), each with some draws of one chain and the state after them.
+They are in the folder of a `RunJournal`, in files that each hold some draws of one chain, and the state of the sampler after them.
 """
 
 from __future__ import annotations
 
-import errno
+import json
 import logging
 import os
-import secrets
+import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,116 +22,19 @@ from pymc.util import get_random_generator
 
 from bayesdp import _text
 from bayesdp.inference.runs import recorded
-from bayesdp.inference.runs.fingerprint import described_run, difference, planned
-from bayesdp.inference.runs.recorded import RecordedStep, Stats, checked_state, state_bytes
-from bayesdp.storage.records import Record, Scanned, pack, record_bytes, scan, unpack
-
-try:
-    import fcntl
-except ImportError:  # Windows: two runs that write to one journal are not noticed there
-    fcntl = None  # type: ignore[assignment]
+from bayesdp.inference.runs.fingerprint import described_run, planned
+from bayesdp.inference.runs.recorded import RecordedStep, Stats, checked_state, state_arrays
+from bayesdp.storage.journal import RunJournal, group, read_arrays, readable, require, write_arrays
 
 type Array = npt.NDArray[Any]
 type Values = dict[str, Array]
 type Layout = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
 """Type and shape of every value variable."""
 
-_WHAT = "a record of draws"
+_NAME = re.compile(r"chain-(\d{1,9})-(\d{1,15})-(\d{1,15})\.npz")
+"""Of a file: the chain, its first draw, and the one after its last."""
+
 _log = logging.getLogger(__name__)
-
-_MOST = 2**28
-"""Longest content of a record, in bytes, beside 64 times a draw: the state of a full mass matrix, say."""
-
-MAGIC = b"bayesdp-draws-1\n"
-_RUN, RESUMED, DRAWS = b"RUN ", b"GOON", b"DRAW"
-"""Tags of records: what the run is, that it went on, and some draws of a chain."""
-
-
-def locked(path: Path) -> BinaryIO:
-    """Open a file, new or old, for this process alone."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist; create it first")
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b", buffering=0)
-    try:
-        if fcntl is not None:
-            # Of the process, and not inherited by those of the chains, which may outlive it for a moment.
-            fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:  # any other error: a file system without locks
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            file.close()
-            raise BlockingIOError(
-                f"{str(path)!r} is being written to by another process: wait for it, or end it"
-            ) from None
-    return file
-
-
-def holds_draws(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a file of draws that is more than its beginning, sound or not.
-
-    Raises
-    ------
-    ValueError
-        If there is a file of another kind.
-    """
-    place = Path(path)
-    if not os.path.lexists(place):
-        return False
-    with place.open("rb") as file:
-        try:
-            head, found = _read(file, place, 2**62, limit=2)  # draws come right after the beginning
-        except _DamagedError:
-            return True
-    return head is not None and any(record.tag == DRAWS for record in found.records)
-
-
-def remove_journal(path: str | os.PathLike[str]) -> bool:
-    """Remove a file of draws; whether it had any.
-
-    Raises
-    ------
-    ValueError
-        If the file is of another kind: no file but a journal is removed.
-    BlockingIOError
-        If another process is writing to it.
-    """
-    if not os.path.lexists(path):
-        return False
-    held = holds_draws(path)
-    with locked(Path(path)):
-        Path(path).unlink()
-    return held
-
-
-class _DamagedError(ValueError):
-    """The beginning of a file of draws cannot be read."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{str(path)!r} is damaged at its beginning: nothing can go on from it (--force begins anew)")
-
-
-def _read(file: BinaryIO, path: Path, most: int, limit: int | None = None) -> tuple[dict[str, Any] | None, Scanned]:
-    """What the run is, and the records; ValueError for another kind of file."""
-    file.seek(0)
-    begins = file.read(len(MAGIC))
-    if begins != MAGIC[: len(begins)]:
-        raise ValueError(f"{str(path)!r} is not a file of draws: name another one, or move it away")
-    found = scan(file, len(MAGIC), most, limit)
-    if not found.records:
-        if found.trouble and not found.torn:
-            raise _DamagedError(path)
-        return None, found
-    first = found.records[0]
-    if first.tag != _RUN or not first.sound or first.length > 2**24:
-        raise _DamagedError(path)
-    file.seek(first.offset)
-    try:
-        plain, _ = unpack(file.read(first.length), "it")
-    except ValueError:
-        raise _DamagedError(path) from None
-    entropy = plain.get("entropy") if isinstance(plain, dict) else None
-    if not isinstance(entropy, int) or entropy < 0 or not isinstance(plain.get("run"), dict):
-        raise _DamagedError(path)
-    return plain, found
 
 
 @dataclass(frozen=True)
@@ -144,24 +44,23 @@ class Chunk:
     values: dict[str, Array]  # shape ``(draws, *variable)``
     stats: list[dict[str, Array]]  # the statistics of each step method, shape (draws,)
     objects: list[list[str]]  # of each, the names of statistics that are not numbers; their values are not written
-    rows: int  # draws in the record; of those of the tuning, which are thrown away in the end, the last one
-    state: bytes  # of the step methods after the last draw
+    rows: int  # draws in the file; of those of the tuning, which are thrown away in the end, the last one
+    state: dict[str, Array]  # of the step methods after the last draw
 
 
-def chunk_bytes(points: Sequence[Values], stats: Sequence[Sequence[dict[str, Any]]], state: bytes) -> bytes:
-    """Encode draws as the content of a record; whole numbers are stored in the smallest integer type that holds them."""
-    names = list(points[0])
-    arrays = [_narrow(np.stack([np.asarray(point[name]) for point in points])) for name in names]
-    names_of_stats: list[list[str]] = []
+def chunk_arrays(
+    points: Sequence[Values], stats: Sequence[Sequence[dict[str, Any]]], state: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Draws as the arrays of a file; whole numbers are stored in the smallest integer type that holds them."""
+    found = {f"value:{name}": _narrow(np.stack([np.asarray(point[name]) for point in points])) for name in points[0]}
     objects: list[list[str]] = []
-    for method, found in enumerate(stats[0]):
-        columns = {name: np.asarray([each[method].get(name) for each in stats]) for name in found}
-        numbers = {name: column for name, column in columns.items() if column.dtype.kind in "biuf" and column.ndim == 1}
-        arrays += numbers.values()
-        names_of_stats.append(list(numbers))
+    for method, names in enumerate(stats[0]):
+        columns = {name: np.asarray([each[method].get(name) for each in stats]) for name in names}
+        numbers = {name: own for name, own in columns.items() if own.dtype.kind in "biuf" and own.ndim == 1}
+        found |= {f"stats {method}:{name}": own for name, own in numbers.items()}
         objects.append([name for name in columns if name not in numbers])  # a warning, which was logged
-    arrays.append(np.frombuffer(state, dtype=np.uint8))
-    return pack({"rows": len(points), "variables": names, "stats": names_of_stats, "objects": objects}, arrays)
+    found["objects"] = np.array(json.dumps(objects))
+    return found | {f"state:{name}": own for name, own in state.items()}
 
 
 def _narrow(values: Array) -> Array:
@@ -171,65 +70,49 @@ def _narrow(values: Array) -> Array:
     return values.astype(least) if least.itemsize < values.dtype.itemsize else values
 
 
-def read_chunk(content: bytes, layout: Layout) -> Chunk:
-    """Draws from the content of a record."""
-    plain, arrays = unpack(content, _WHAT)
-    _text.expect(plain, dict, _WHAT, {"rows", "variables", "stats", "objects"})
-    rows = _text.expect(plain["rows"], int, f"rows of {_WHAT}")
-    if not isinstance(plain["variables"], list) or plain["variables"] != list(layout) or rows < 1:
-        raise ValueError(f"{_WHAT} is of other variables")
-    stat_names, objects = _names(plain["stats"]), _names(plain["objects"])
-    if len(stat_names) != len(objects):
-        raise ValueError(f"{_WHAT} has statistics of different step methods")
-    if len(arrays) != len(layout) + sum(map(len, stat_names)) + 1:
-        raise ValueError(f"{_WHAT} has arrays that belong to nothing")
-    left = iter(arrays)
-    values = {}
-    for name, (dtype, shape) in layout.items():
-        array = next(left)
-        fits = array.dtype == dtype if dtype.kind not in "iu" else array.dtype.kind in "iu"
-        if not fits or array.shape != (rows, *shape):
-            raise ValueError(f"{_WHAT} has {name} of another shape or type")
-        values[name] = array
-    stats = [{name: next(left) for name in names} for names in stat_names]
-    if any(column.shape != (rows,) for columns in stats for column in columns.values()):
-        raise ValueError(f"{_WHAT} has statistics of another number of draws")
-    return Chunk(values, stats, objects, rows, next(left).tobytes())
-
-
-def _names(listed: Any) -> list[list[str]]:
-    lists: list[Any] = _text.expect(listed, list, f"statistics of {_WHAT}")
-    if any(not isinstance(names, list) or any(not isinstance(name, str) for name in names) for names in lists):
-        raise ValueError(f"statistics of {_WHAT} are no names")
-    return lists
+def read_chunk(file: Path, layout: Layout, rows: int) -> Chunk:
+    """So many draws from a file; ValueError, which names it, if it has something else."""
+    arrays = read_arrays(file)
+    with readable(file):
+        listed: Any = _text.expect(_text.loads(str(arrays["objects"]), "it"), list, "statistics")
+        named = all(isinstance(own, list) and all(isinstance(name, str) for name in own) for own in listed)
+        require(named, "statistics are no names")
+        values, stats = group(arrays, "value:"), [group(arrays, f"stats {method}:") for method in range(len(listed))]
+        require(list(values) == list(layout), "it is of other variables")
+        for name, (dtype, shape) in layout.items():
+            array = values[name]
+            fits = array.dtype == dtype if dtype.kind not in "iu" else array.dtype.kind in "iu"
+            require(fits and array.shape == (rows, *shape), f"{name} is of another shape or type")
+        columns = [column for own in stats for column in own.values()]
+        require(
+            all(own.shape == (rows,) and own.dtype.kind in "biuf" for own in columns), "statistics are of other draws"
+        )
+        state = group(arrays, "state:")
+        require(len(arrays) == 1 + len(values) + len(columns) + len(state), "it has arrays that belong to nothing")
+    return Chunk(values, stats, listed, rows, state)
 
 
 @dataclass(frozen=True)
 class KeptDraws:
     """The draws of one chain in a journal, which `RecordedStep` returns again when the chain goes on."""
 
-    # `descriptor`, `process`: the open file, and the process that opened it. There it must be read through this descriptor: closing
-    # another one of the same file would give up the lock. `records` follow one another, from the first draw of the tuning on.
-
-    path: Path
-    descriptor: int
-    process: int
-    records: tuple[Record, ...]
+    files: tuple[
+        tuple[Path, int, int], ...
+    ]  # with their first draws, and those after their last; they follow one another
     tune: int
     layout: Layout
 
     @property
     def end(self) -> int:
         """Number of draws, tuning included."""
-        return self.records[-1].last
+        return self.files[-1][2]
 
     def rows(self) -> Iterator[tuple[Values, list[dict[str, Any]]]]:
-        """Each draw and its statistics; a record of tuning draws, which holds the last of them only, repeats that one."""
-        for record in self.records:
-            chunk = self._read(record)
-            count = record.last - record.first
-            for row in range(count):
-                at = row if chunk.rows == count else chunk.rows - 1
+        """Each draw and its statistics; a file of tuning draws, which holds the last of them only, repeats that one."""
+        for number, (_, first, last) in enumerate(self.files):
+            chunk = self.chunk(number)
+            for row in range(last - first):
+                at = min(row, chunk.rows - 1)
                 values = {name: np.array(array[at], dtype=self.layout[name][0]) for name, array in chunk.values.items()}
                 stats: list[dict[str, Any]] = [
                     {name: column[at] for name, column in columns.items()} | dict.fromkeys(objects)
@@ -237,50 +120,21 @@ class KeptDraws:
                 ]
                 yield values, stats
 
-    def state(self) -> bytes:
+    def state(self) -> dict[str, Array]:
         """The state of the step methods after the last draw."""
-        return self._read(self.records[-1]).state
+        return self.chunk(-1).state
 
-    def check(self, record: Record) -> None:
-        """Read a record; ValueError if its content is not what its head says."""
-        chunk = self._read(record)
-        tuning = record.last <= self.tune
-        if chunk.rows != (1 if tuning else record.last - record.first):
-            raise ValueError(f"{str(self.path)!r}: {_WHAT} has another number of draws than its head says")
-
-    def _read(self, record: Record) -> Chunk:
-        if os.getpid() == self.process and hasattr(os, "pread"):
-            content = _read_at(self.descriptor, record.length, record.offset)
-        else:
-            with self.path.open("rb") as file:
-                file.seek(record.offset)
-                content = file.read(record.length)
-        try:
-            return read_chunk(content, self.layout)
-        except ValueError as error:
-            raise ValueError(f"{str(self.path)!r}: {error}") from None
-
-
-def _read_at(descriptor: int, length: int, offset: int) -> bytes:
-    """Bytes of a file; one call gives 2 GB at most."""
-    parts, at = [], 0
-    while at < length and (part := os.pread(descriptor, min(length - at, 2**30), offset + at)):
-        parts.append(part)
-        at += len(part)
-    return b"".join(parts)
-
-
-def point_bytes(layout: Layout) -> int:
-    """Size of one draw of all variables in bytes."""
-    return sum(dtype.itemsize * prod(shape) for dtype, shape in layout.values())
+    def chunk(self, number: int) -> Chunk:
+        """The content of a file."""
+        file, first, last = self.files[number]
+        return read_chunk(file, self.layout, 1 if last <= self.tune else last - first)
 
 
 class DrawJournal:
-    """The draws of one run, and the states of its step methods, in a file.
+    """The draws of one run, and the states of its step methods, in the folder of a `RunJournal`.
 
-    A record holds some draws of a chain, and the state of its step methods after them. One is written when some seconds
-    have passed, at the end of the tuning, and at the end. A record that is cut off was not finished when the process died: it
-    is dropped, and its draws are drawn again, the same ones. Without `resume`, a file that has draws is an error.
+    A file is written when some seconds have passed, at the end of the tuning, and at the end. Without `resume`, a folder that has
+    draws is an error.
     """
 
     # `given`: arguments of `pm.sample`. `resumed`: how often the run was stopped and went on. `seed`: for `pm.sample`.
@@ -288,26 +142,29 @@ class DrawJournal:
     def __init__(
         self, path: str | os.PathLike[str], model: pm.Model, given: Mapping[str, Any], *, resume: bool
     ) -> None:
-        self.path = Path(path)
         _check_options(given)
         self._chains, self._draws, self._tune = planned((), given)
         self._layout: Layout = {name: (value.dtype, value.shape) for name, value in model.initial_point().items()}
-        self._most = _MOST + 64 * point_bytes(self._layout)
-        self._run = described_run(model, (self._chains, self._draws, self._tune), given)
-        self.resumed = 0
-        self.seed: Any = given.get("random_seed")
-        self._ends = [0] * self._chains
-        self._records: list[list[Record]] = [[] for _ in range(self._chains)]
+        run = described_run(model, (self._chains, self._draws, self._tune), given)
+        self._files: list[list[tuple[Path, int, int]]] = [[] for _ in range(self._chains)]
         self._points: list[list[Any]] = [[] for _ in range(self._chains)]
         self._stats: list[list[Any]] = [[] for _ in range(self._chains)]
-        self._attached = False
-        self._file: BinaryIO = locked(self.path)
-        self._end, self._synced = 0, time.monotonic()
+        self._attached, self._full = False, False
+        self._journal = RunJournal(path, resume=resume)
+        self.path = self._journal.path
+        self.resumed = self._journal.resumed
+        self.seed: Any = given.get("random_seed")
+        if self.seed is None:
+            self.seed = (
+                self._journal.entropy
+            )  # recorded, so that chains which have not begun can begin as they would have
         try:
-            self._begin(resume)
+            self._journal.check(run)
+            self._take()
+            self._journal.begin(run)
         except BaseException as error:
             self.close()
-            if isinstance(error, OSError) and error.filename is None and error.strerror:
+            if isinstance(error, OSError) and error.strerror:
                 what = f"{error.strerror}: there is no room for draws as they come"
                 raise OSError(error.errno, what, str(self.path)) from error
             raise
@@ -320,104 +177,57 @@ class DrawJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _end(self, chain: int) -> int:
+        return self._files[chain][-1][2] if self._files[chain] else 0
+
     @property
     def kept(self) -> int:
-        """How many draws the file has, with those of the tuning."""
-        return sum(self._ends)
+        """How many draws the folder has, with those of the tuning."""
+        return sum(map(self._end, range(self._chains)))
 
     @property
     def total(self) -> int:
         """How many the run has, with those of the tuning."""
         return self._chains * (self._draws + self._tune)
 
-    def _begin(self, resume: bool) -> None:
-        head, found = _read(self._file, self.path, self._most)
-        if head is None or not any(record.tag == DRAWS for record in found.records):
-            self._start()
-            return
-        if not resume:
-            raise FileExistsError(
-                f"{str(self.path)!r} has draws of a run that did not end: resume=True (--resume) goes on with them; to "
-                "begin anew, remove the file (--force)"
-            )
-        differs = difference(head["run"], self._run)
-        if differs:
+    def _take(self) -> None:
+        """Take the files of each chain that follow one another; a chain ends where one is damaged, and what follows is removed."""
+        named = [(file, _NAME.fullmatch(file.name)) for file in self.path.glob("chain-*.npz")]
+        found = sorted((*map(int, match.groups()), file) for file, match in named if match)
+        longest = max(((last - self._tune, chain) for chain, _, last, _ in found), default=(0, 0))
+        if longest[0] > self._draws:
             raise ValueError(
-                f"{str(self.path)!r} has draws of another run: {differs}. Go on with the arguments of then, or remove the file "
-                "(--force) to begin anew"
+                f"{str(self.path)!r} has {longest[0]:,} draws of chain {longest[1]}, and draws={self._draws:,} are asked for: ask for "
+                "as many or more"
             )
-        if self.seed is None:
-            self.seed = head["entropy"]
-        self._take(found.records)
-        if found.trouble:
-            _log.warning("%s: %s; what is before it is used", self.path, found.trouble)
-        self._cut(found.end)
-        self.resumed = 1 + sum(record.tag == RESUMED for record in found.records)
-        self._append(record_bytes(RESUMED, 0, 0, 0, b""))
-
-    def _start(self) -> None:
-        """Empty the file, and write the beginning, on disk at once."""
-        entropy = secrets.randbits(128)
-        if self.seed is None:
-            self.seed = entropy  # recorded, so that chains which have not begun can begin as they would have
-        self._cut(0)
-        self._append(MAGIC + record_bytes(_RUN, 0, 0, 0, pack({"run": self._run, "entropy": entropy}, [])))
-        os.fsync(self._file.fileno())
-
-    def _cut(self, end: int) -> None:
-        """Take away what follows a position."""
-        self._file.truncate(end)
-        self._end = end
-
-    def _append(self, content: bytes) -> None:
-        """Write at the end; what was written of a record that could not be finished is taken away again."""
-        view = memoryview(content)
-        self._file.seek(self._end)
-        try:
-            while view:
-                view = view[self._file.write(view) :]
-        except BaseException:
-            self._file.truncate(self._end)
-            raise
-        self._end += len(content)
-
-    def _take(self, records: list[Record]) -> None:
-        """Take the records of each chain that follow one another; a chain ends where one is damaged."""
-        broken: set[int] = set()
-        for record in records:
-            chain = record.chain
-            if record.tag != DRAWS or chain >= self._chains or record.first != self._ends[chain]:
-                continue
-            if record.sound and record.last > self._tune + self._draws:
-                raise ValueError(
-                    f"{str(self.path)!r} has {record.last - self._tune:,} draws of chain {chain}, and draws={self._draws:,} are asked "
-                    "for: ask for as many or more"
-                )
-            spans = record.first < self._tune < record.last
-            if not record.sound or spans or not record.first < record.last <= self._tune + self._draws:
-                if chain not in broken:
+        for chain, files in enumerate(self._files):
+            ours = [(file, first, last) for own, first, last, file in found if own == chain]
+            for number, (file, first, last) in enumerate(ours):
+                try:
+                    follows = first == self._end(chain) and first < last and not first < self._tune < last
+                    require(follows, "does not follow the one before")
+                    self._kept([(file, first, last)]).chunk(0)
+                except ValueError:
                     _log.warning(
                         "%s: draws of chain %d are damaged; it goes on from its draw %s",
-                        self.path, chain, f"{record.first:,}",
+                        self.path, chain, f"{self._end(chain):,}",
                     )  # fmt: skip
-                broken.add(chain)
-                continue
-            self._kept([record]).check(record)
-            broken.discard(chain)
-            self._records[chain].append(record)
-            self._ends[chain] = record.last
+                    for other, _, _ in ours[number:]:
+                        other.unlink()
+                    break
+                files.append((file, first, last))
 
-    def _kept(self, records: list[Record]) -> KeptDraws:
-        return KeptDraws(self.path, self._file.fileno(), os.getpid(), tuple(records), self._tune, self._layout)
+    def _kept(self, files: Sequence[tuple[Path, int, int]]) -> KeptDraws:
+        return KeptDraws(tuple(files), self._tune, self._layout)
 
     def attach(self, step: Any) -> RecordedStep:
         """Wrap the step method that PyMC has made; it gives the draws that are there, and then goes on."""
         try:
-            state_bytes(step)
+            state_arrays(step)
         except TypeError as error:
             name = getattr(step, "name", type(step).__name__)
             raise ValueError(f"draws cannot be kept for {name}: {error}; leave out journal=") from None
-        replays = {self._keys[chain]: self._kept(records) for chain, records in enumerate(self._records) if records}
+        replays = {self._keys[chain]: self._kept(files) for chain, files in enumerate(self._files) if files}
         for replay in replays.values():
             checked_state(step, replay.state())
         self._attached = True
@@ -429,8 +239,8 @@ class DrawJournal:
             raise RuntimeError(
                 "this version of PyMC samples in another way, in which draws cannot be kept; leave out journal="
             )
-        chain = draw.chain
-        if self._file.closed or draw.draw_idx < self._ends[chain]:
+        chain, first = draw.chain, self._end(draw.chain)
+        if self._full or draw.draw_idx < first:
             return
         if draw.tuning and not isinstance(draw.stats, Stats):
             return  # thrown away in the end; the last one before a state is where the chain goes on from
@@ -438,27 +248,25 @@ class DrawJournal:
         points.append({name: np.array(draw.point[name]) for name in self._layout})
         stats.append(draw.stats)
         if isinstance(draw.stats, Stats):
-            first, last = self._ends[chain], draw.draw_idx + 1
-            content = chunk_bytes(points, stats, draw.stats.state)
-            points.clear()
-            stats.clear()
+            last = draw.draw_idx + 1
+            file = self.path / f"chain-{chain}-{first}-{last}.npz"
             try:
-                self._append(record_bytes(DRAWS, chain, first, last, content))
-                self._ends[chain] = last
-                if time.monotonic() - self._synced >= recorded.SECONDS:
-                    os.fsync(self._file.fileno())
-                    self._synced = time.monotonic()
+                write_arrays(file, chunk_arrays(points, stats, draw.stats.state))
+                self._files[chain].append((file, first, last))
             except OSError as error:
                 _log.warning(
                     "%s: %s. Sampling goes on; draws from here on are not kept while sampling",
                     self.path,
                     error.strerror,
                 )
-                self.close()
+                self._full = True
+            points.clear()
+            stats.clear()
 
     def close(self) -> None:
-        """Close the file; further draws are not kept."""
-        self._file.close()
+        """Let other processes write to the folder; further draws are not kept."""
+        self._full = True
+        self._journal.close()
 
     def say(self) -> None:
         """Say on standard error how many draws the file has, if the run goes on."""

@@ -29,7 +29,7 @@ from pymc.step_methods.compound import flatten_steps
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGeneratorState, random_generator_from_state
 
-from bayesdp.storage.records import pack, unpack
+from bayesdp import _text
 
 if TYPE_CHECKING:
     from bayesdp.inference.runs.journal import KeptDraws
@@ -43,18 +43,20 @@ _WHAT = "the state of the step methods"
 _DEEPEST = 40
 
 
-def state_bytes(step: Any) -> bytes:
-    """The state of a step method."""
+def state_arrays(step: Any) -> dict[str, Array]:
+    """The state of a step method: text, and numbered arrays."""
     arrays: list[Array] = []
     counters = [
         {name: getattr(part, name) for name in _NOT_IN_PYMCS_STATE if hasattr(part, name)} for part in _parts(step)
     ]
-    return pack({"state": _written(step.sampling_state, arrays), "counters": counters}, arrays)
+    plain = {"state": _written(step.sampling_state, arrays), "counters": counters}
+    text = np.frombuffer(_text.dumps(plain, _WHAT).encode(), dtype=np.uint8)
+    return {"plain": text, **{str(number): own for number, own in enumerate(arrays)}}
 
 
-def restore_state(step: Any, content: bytes) -> None:
+def restore_state(step: Any, found: Mapping[str, Array]) -> None:
     """Put a state back into a step method."""
-    state, counters = checked_state(step, content)
+    state, counters = checked_state(step, found)
     step.sampling_state = state
     for part, kept in zip(_parts(step), counters, strict=True):
         for name in _NOT_IN_PYMCS_STATE:
@@ -62,9 +64,19 @@ def restore_state(step: Any, content: bytes) -> None:
                 setattr(part, name, kept[name])
 
 
-def checked_state(step: Any, content: bytes) -> tuple[Any, list[Any]]:
+def checked_state(step: Any, found: Mapping[str, Array]) -> tuple[Any, list[Any]]:
     """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method."""
-    plain, arrays = unpack(content, _WHAT)
+    names = [str(number) for number in range(len(found) - 1)]
+    if set(found) != {"plain", *names}:
+        raise ValueError(f"{_WHAT} is of another form")
+    arrays = [found[name] for name in names]
+    if any(own.dtype.kind not in "biuf" for own in arrays):
+        raise ValueError(f"{_WHAT} has arrays that are no numbers")
+    try:
+        text = found["plain"].tobytes().decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{_WHAT} has text that is not UTF-8") from None
+    plain = _text.loads(text, _WHAT)
     if not isinstance(plain, dict) or set(plain) != {"state", "counters"}:
         raise ValueError(f"{_WHAT} is of another form")
     counters = plain["counters"]
@@ -91,7 +103,9 @@ def _written(value: Any, arrays: list[Array]) -> Any:
     if isinstance(value, RandomGeneratorState):
         return {"generator": [_written(dict(item), arrays) for item in value]}
     if isinstance(value, np.ndarray | np.generic | float):
-        arrays.append(np.asarray(value))
+        if np.asarray(value).dtype.kind not in "biuf":
+            raise TypeError(f"an array of dtype {np.asarray(value).dtype} cannot be kept: only numbers can")
+        arrays.append(np.array(value))
         return {"array" if isinstance(value, np.ndarray) else "number": len(arrays) - 1, "float": type(value) is float}
     if isinstance(value, Mapping):
         return {"dict": {str(key): _written(item, arrays) for key, item in value.items()}}
@@ -198,7 +212,8 @@ def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) ->
 
 
 SECONDS = 5.0
-"""Time between two states of a chain, in seconds."""
+"""Time between two states of a chain, in seconds, at first; after `_LONG` it grows with the time that has passed."""
+_LONG = 500.0
 _BYTES = 2**24
 """Draws between two states at most, in bytes: the parent holds them until they are written."""
 
@@ -206,7 +221,7 @@ _BYTES = 2**24
 class Stats(list[dict[str, Any]]):
     """Statistics of a draw, one mapping a step method, and the state after it."""
 
-    state: bytes
+    state: dict[str, Array]
 
 
 class RecordedStep:
@@ -232,6 +247,7 @@ class RecordedStep:
         if self._replay is not None:
             self._rows = self._replay.rows()
         self._bytes, self._time = 0, time.monotonic()
+        self._begun = self._time
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Return a recorded draw, or make one."""
@@ -249,14 +265,18 @@ class RecordedStep:
         if not self._due():
             return new, stats
         kept = Stats(stats)
-        kept.state = state_bytes(self.inner)
+        kept.state = state_arrays(self.inner)
         self._bytes, self._time = 0, time.monotonic()
         return new, kept
 
     def _due(self) -> bool:
         """Whether a state is due. One is at the end of the tuning, so that no record has draws of both phases."""
-        at_an_end = self._done in (self._tune, self._total)
-        return at_an_end or self._bytes >= _BYTES or time.monotonic() - self._time >= self.seconds
+        if self._done in (self._tune, self._total) or self._bytes >= _BYTES:
+            return True
+        now = (
+            time.monotonic()
+        )  # a hundredth of what was drawn may be lost: a long run has no more than some hundred files a chain
+        return now - self._time >= self.seconds * max(1.0, (now - self._begun) / _LONG)
 
     def _go_on(self, replay: KeptDraws) -> None:
         restore_state(self.inner, replay.state())

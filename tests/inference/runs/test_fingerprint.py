@@ -17,7 +17,8 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
-from bayesdp.inference.runs.fingerprint import described_run, difference, digest, fingerprint
+from bayesdp.inference.runs.fingerprint import described_run, digest, fingerprint
+from bayesdp.storage.journal import difference
 
 FRAME = bdp.Frame.of({"county": ["Alpha", "Beta"], "education": ["Low", "High"]})
 

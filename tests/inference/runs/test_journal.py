@@ -5,6 +5,7 @@ The oracle is the run without a journal and without a stop: same seed, same draw
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
@@ -21,10 +22,10 @@ import bayesdp as bdp
 from bayesdp.inference import holds_draws, remove_journal
 from bayesdp.inference.runs import journal as journal_module
 from bayesdp.inference.runs import recorded
-from bayesdp.inference.runs.fingerprint import described_run, difference
-from bayesdp.inference.runs.journal import MAGIC, DrawJournal, chunk_bytes, read_chunk
-from bayesdp.inference.runs.recorded import checked_state, restore_state, state_bytes
-from bayesdp.storage.records import pack, scan, unpack
+from bayesdp.inference.runs.fingerprint import described_run
+from bayesdp.inference.runs.journal import DrawJournal, chunk_arrays, read_chunk
+from bayesdp.inference.runs.recorded import checked_state, restore_state, state_arrays
+from bayesdp.storage.journal import difference, locked, write_arrays
 
 pytestmark = pytest.mark.system
 
@@ -129,9 +130,14 @@ def assert_same(one: xr.DataTree, other: xr.DataTree) -> None:
     assert dict(one["diagnostics"].attrs) == dict(other["diagnostics"].attrs)
 
 
-def records(path: Path) -> list:
-    with path.open("rb") as file:
-        return [own for own in scan(file, len(MAGIC), 2**28).records if own.tag == b"DRAW"]
+def chunks(path: Path) -> list[tuple[int, int, int]]:
+    """Chain, first draw, and the one after the last, of every file of draws."""
+    names = (own.stem.removeprefix("chain-").split("-") for own in path.glob("chain-*.npz"))
+    return sorted((int(chain), int(first), int(last)) for chain, first, last in names)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {own.name: own.read_bytes() for own in path.iterdir()}
 
 
 @pytest.mark.usefixtures("at_once")
@@ -156,7 +162,7 @@ def test_a_run_that_was_not_stopped_has_the_same_draws_and_few_records(case, pat
     assert_same(tree, without)
     assert "resumed" not in tree.attrs
     # One at the end of the tuning and one at the end of each chain, unless it takes longer than some seconds.
-    assert len(records(path)) >= 4
+    assert len(chunks(path)) >= 4
     # The draws are all there: giving them again needs no sampling, and other processes than then.
     assert_same(sample(model, path, resume=True), without)
 
@@ -171,71 +177,53 @@ def test_chains_in_processes_go_on_as_well(case, path):
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_torn_end_is_dropped_wherever_it_was_torn(small, path, monkeypatch, caplog):
-    """All bytes of the last record, and some of the beginning; at some of them the run goes on to the end."""
+def test_a_run_goes_on_from_any_file_that_was_the_last(small, path):
+    """As after a kill at any moment: files are there as a whole, or not at all."""
     with small:
         without = bdp.sample(**RUN)
     with pytest.raises(Killed):
         sample(small, path, stop=TUNE + 5)
-    whole, ends = path.read_bytes(), [own.offset + own.length for own in records(path)]
-    lasts = [own.last for own in records(path)]
-    about = described_run(small, (2, DRAWS, TUNE), RUN)
-    monkeypatch.setattr(journal_module, "described_run", lambda *_: about)
-    point = small.initial_point()
-    monkeypatch.setattr(type(small), "initial_point", lambda *_: point)
-    for cut in [*range(ends[-3], len(whole) + 1), *range(0, records(path)[0].offset, 9)]:
-        path.write_bytes(whole[:cut])
-        before = max([0, *(last for end, last in zip(ends, lasts, strict=True) if end <= cut)])
-        caplog.clear()
+    for left in (TUNE + 4, TUNE, 7, 0):
+        for chain, first, last in chunks(path):
+            if last > left:
+                (path / f"chain-{chain}-{first}-{last}.npz").unlink()
+        (path / ".chain-0-9-10.npz.0123456789abcdef.tmp").write_bytes(b"PK")
         with DrawJournal(path, small, RUN, resume=True) as journal:
-            assert journal.kept == before
-            assert journal.resumed == (before > 0)
-        told = [own.getMessage() for own in caplog.records]
-        assert len(told) == (before > 0 and cut not in ends)
-        assert all("half-written; what is before it is used" in own for own in told)
-    monkeypatch.undo()
-    for cut in (0, 5, records_end(whole) - 1, ends[-2] + 1, len(whole) - 1):
-        path.write_bytes(whole[:cut])
-        assert_same(sample(small, path, resume=True), without)
-
-
-def records_end(whole: bytes) -> int:
-    """Where the first record ends, which says what the run is."""
-    return len(MAGIC) + 44 + int.from_bytes(whole[len(MAGIC) + 24 : len(MAGIC) + 32], "little")
+            assert journal.kept == left
+        assert not list(path.glob(".*.tmp"))
+    assert_same(sample(small, path, resume=True), without)
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_damaged_record_ends_its_chain_there_and_no_other(small, path, caplog):
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_damaged_file_ends_its_chain_there_and_no_other(small, path, caplog, cut):
     with small:
         without = bdp.sample(**RUN)
     sample(small, path)
-    found = records(path)
-    hit = next(own for own in found if own.chain == 0 and own.last == TUNE + 20)
-    content = bytearray(path.read_bytes())
-    content[hit.offset + hit.length // 2] ^= 1
-    path.write_bytes(content)
+    hit = path / f"chain-0-{TUNE + 19}-{TUNE + 20}.npz"
+    damaged = bytearray(hit.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    hit.write_bytes(damaged[: len(damaged) // 2] if cut else damaged)
     caplog.set_level(logging.WARNING)
     with DrawJournal(path, small, RUN, resume=True) as journal:
         assert journal.kept == (TUNE + 19) + (TUNE + DRAWS)
     assert [own.getMessage() for own in caplog.records] == [
         f"{path}: draws of chain 0 are damaged; it goes on from its draw {TUNE + 19}"
     ]
-    tree = sample(small, path, resume=True)
-    assert_same(tree, without)
     caplog.clear()
-    assert_same(sample(small, path, resume=True), without)  # what was damaged is passed over from now on
+    assert_same(sample(small, path, resume=True), without)
+    assert not caplog.records  # what was damaged is gone
 
 
 def test_a_damaged_beginning_is_refused_and_kept(small, path):
     sample(small, path)
-    content = bytearray(path.read_bytes())
-    content[len(MAGIC) + 60] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="damaged at its beginning"):
+    (path / "run.json").write_text("{")
+    before = content(path)
+    with pytest.raises(ValueError, match=r"run\.json' is damaged"):
         sample(small, path, resume=True)
-    with pytest.raises(ValueError, match="damaged at its beginning"):
+    with pytest.raises(FileExistsError, match="resume=True goes on"):
         sample(small, path)
-    assert path.read_bytes() == bytes(content)
+    assert content(path) == before
     assert holds_draws(path)
 
 
@@ -257,10 +245,10 @@ def stopped(small, path, at_once) -> Path:
     ],
 )
 def test_other_arguments_are_refused_with_both_sides(small, stopped, given, words):
-    before = stopped.read_bytes()
+    before = content(stopped)
     with pytest.raises(ValueError, match=words):
         sample(small, stopped, resume=True, **given)
-    assert stopped.read_bytes() == before
+    assert content(stopped) == before
 
 
 @pytest.mark.parametrize("name", ["independent", pytest.param("counts and a rate", marks=pytest.mark.slow)])
@@ -306,22 +294,27 @@ def test_what_is_the_same_run():
 
 
 def test_draws_are_not_lost_without_saying_what_becomes_of_them(small, stopped):
-    before = stopped.read_bytes()
-    with pytest.raises(FileExistsError, match=r"resume=True .--resume. goes on with them"):
+    before = content(stopped)
+    with pytest.raises(FileExistsError, match="resume=True goes on with it"):
         sample(small, stopped)
-    assert stopped.read_bytes() == before
+    assert content(stopped) == before
     assert holds_draws(stopped)
     assert remove_journal(stopped)
     assert not holds_draws(stopped)
     assert not remove_journal(stopped)
 
 
-def test_a_file_of_another_kind_is_neither_used_nor_removed(small, path):
-    path.write_text("my notes")
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_no_journal_is_neither_used_nor_removed(small, path, kind):
+    notes = path
+    if kind == "folder":
+        path.mkdir()
+        notes = path / "notes.txt"
+    notes.write_text("my notes")
     for own in (lambda: sample(small, path), lambda: sample(small, path, resume=True), lambda: remove_journal(path)):
-        with pytest.raises(ValueError, match="is not a file of draws"):
+        with pytest.raises((ValueError, FileExistsError), match="is no journal of a run"):
             own()
-    assert path.read_text() == "my notes"
+    assert notes.read_text() == "my notes"
 
 
 @pytest.mark.parametrize(
@@ -349,7 +342,7 @@ def test_a_folder_that_is_not_there(small, tmp_path):
 
 
 def _hold(path: str, ready, done) -> None:
-    with journal_module.locked(Path(path)):
+    with locked(Path(path)):
         ready.set()
         done.wait(60)
 
@@ -357,7 +350,7 @@ def _hold(path: str, ready, done) -> None:
 def test_two_processes_do_not_write_to_one_file(small, stopped):
     context = multiprocessing.get_context("fork")
     ready, done = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(str(stopped), ready, done))
+    other = context.Process(target=_hold, args=(str(stopped / "lock"), ready, done))
     other.start()
     try:
         assert ready.wait(60)
@@ -369,44 +362,26 @@ def test_two_processes_do_not_write_to_one_file(small, stopped):
         other.join()
 
 
-class FullDisk:
-    """A file that takes some bytes, and then has no room; the rest of it is the real one."""
-
-    def __init__(self, file, room: int) -> None:
-        self._file, self._room = file, room
-
-    def __getattr__(self, name):
-        return getattr(self._file, name)
-
-    def write(self, view) -> int:
-        if self._room <= 0:
-            raise OSError(28, "No space left on device")
-        written = self._file.write(view[: self._room])
-        self._room -= written
-        return int(written)
-
-
 @pytest.mark.usefixtures("at_once")
-def test_a_full_disk_ends_the_file_and_not_the_run(small, path, monkeypatch, caplog):
+def test_a_full_disk_ends_the_journal_and_not_the_run(small, path, monkeypatch, caplog):
     with small:
         without = bdp.sample(**RUN)
-    whole = DrawJournal.attach
+    made = []
 
-    def attach(self, step):
-        self._file = FullDisk(self._file, 20_000)
-        return whole(self, step)
+    def full(file, arrays):
+        made.append(file)
+        if len(made) > 20:
+            raise OSError(28, "No space left on device")
+        write_arrays(file, arrays)
 
-    monkeypatch.setattr(DrawJournal, "attach", attach)
-    assert_same(sample(small, path), without)
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module, "write_arrays", full)
+        assert_same(sample(small, path), without)
     told = [own.getMessage() for own in caplog.records if "not kept" in own.getMessage()]
     assert told == [
         f"{path}: No space left on device. Sampling goes on; draws from here on are not kept while sampling"
     ]
-    monkeypatch.undo()
-    assert path.stat().st_size < 25_000
-    assert len(records(path)) > 10  # whole ones, and nothing after them
-    with path.open("rb") as file:
-        assert scan(file, len(MAGIC), 2**28).trouble == ""
+    assert len(chunks(path)) == 20
     assert_same(sample(small, path, resume=True), without)
 
 
@@ -441,7 +416,7 @@ def test_counts_that_are_added_up_by_differences_go_on_to_the_last_digit():
     steps[0].setup_chain(np.random.default_rng(1), 0, 100)
     for _ in range(50):
         point, _ = steps[0].step(point)
-    kept = state_bytes(steps[0])
+    kept = state_arrays(steps[0])
     steps[1].setup_chain(np.random.default_rng(2), 0, 100)
     restore_state(steps[1], kept)
     ours = theirs = point
@@ -455,8 +430,13 @@ def test_counts_that_are_added_up_by_differences_go_on_to_the_last_digit():
 def test_a_state_is_taken_only_in_the_place_of_one_of_its_form(small):
     with small:
         step = bdp.inference.FiberGibbs()
-    plain, arrays = unpack(state_bytes(step), "it")
-    own = plain["state"]["state"]
+    arrays = state_arrays(step)
+    own = json.loads(arrays["plain"].tobytes())["state"]["state"]
+
+    def packed(state):
+        text = json.dumps({"state": {"state": state}, "counters": [{}]}).encode()
+        return {**arrays, "plain": np.frombuffer(text, dtype=np.uint8)}
+
     generator = own["rng"]["generator"][0]["dict"]
     hostile = [
         (
@@ -472,43 +452,54 @@ def test_a_state_is_taken_only_in_the_place_of_one_of_its_form(small):
     ]
     for state, words in hostile:
         with pytest.raises(ValueError, match=words):
-            checked_state(step, pack({"state": {"state": state}, "counters": [{}]}, arrays))
+            checked_state(step, packed(state))
     nested: dict = {"list": []}
     for _ in range(60):
         nested = {"list": [nested]}
     with pytest.raises(ValueError, match="nested too deeply"):
-        checked_state(step, pack({"state": {"state": own | {"generators": nested}}, "counters": [{}]}, arrays))
-    with pytest.raises(ValueError, match=r"too short|too long|UTF-8|not valid JSON"):
-        checked_state(step, pickle.dumps(step.sampling_state))
+        checked_state(step, packed(own | {"generators": nested}))
+    foreign = np.frombuffer(pickle.dumps(step.sampling_state), dtype=np.uint8)
+    with pytest.raises(ValueError, match=r"UTF-8|not valid JSON"):
+        checked_state(step, {**arrays, "plain": foreign})
+    for name, array in (("0", np.array(["text"])), ("99", np.zeros(3))):
+        with pytest.raises(ValueError, match=r"no numbers|another form"):
+            checked_state(step, {**arrays, name: array})
 
 
-def test_draws_of_other_variables_are_refused():
+def test_draws_of_other_variables_are_refused(tmp_path):
     layout = {"x": (np.dtype(np.int64), (2,)), "mu": (np.dtype(np.float64), ())}
     points = [{"x": np.array([1, 2**40]), "mu": np.array(0.5)}, {"x": np.array([-1, 3]), "mu": np.array(1.5)}]
     stats = [[{"accept": 0.5, "warning": None}], [{"accept": 1.0, "warning": "divergence"}]]
-    content = chunk_bytes(points, stats, b"state")
-    chunk = read_chunk(content, layout)
-    assert chunk.state == b"state"
+    file = tmp_path / "chunk.npz"
+    write_arrays(file, chunk_arrays(points, stats, {"plain": np.arange(3)}))
+    chunk = read_chunk(file, layout, 2)
+    assert chunk.state["plain"].tolist() == [0, 1, 2]
     assert chunk.values["x"].tolist() == [[1, 2**40], [-1, 3]]
     assert chunk.objects == [["warning"]]
-    for other in (
-        {"x": layout["x"]},
-        {"mu": layout["mu"], "x": layout["x"]},
-        {"x": (np.dtype(np.int64), (3,)), "mu": layout["mu"]},
-        {"x": (np.dtype(np.float64), (2,)), "mu": layout["mu"]},
-        {"x": layout["x"], "mu": (np.dtype(np.float32), ())},
+    assert chunk.stats[0]["accept"].tolist() == [0.5, 1.0]
+    for other, rows in (
+        ({"x": layout["x"]}, 2),
+        ({"mu": layout["mu"], "x": layout["x"]}, 2),
+        ({"x": (np.dtype(np.int64), (3,)), "mu": layout["mu"]}, 2),
+        ({"x": (np.dtype(np.float64), (2,)), "mu": layout["mu"]}, 2),
+        ({"x": layout["x"], "mu": (np.dtype(np.float32), ())}, 2),
+        (layout, 1),
     ):
-        with pytest.raises(ValueError, match=r"other variables|another shape or type|belong to nothing"):
-            read_chunk(content, other)
+        with pytest.raises(ValueError, match=r"chunk\.npz' is damaged .*(other variables|another shape or type)"):
+            read_chunk(file, other, rows)
+    write_arrays(file, {**chunk_arrays(points, stats, {}), "more": np.zeros(3)})
+    with pytest.raises(ValueError, match="belong to nothing"):
+        read_chunk(file, layout, 2)
 
 
-def test_whole_numbers_take_no_more_room_than_they_need():
+def test_whole_numbers_take_no_more_room_than_they_need(tmp_path):
     points = [{"x": np.full(1000, 7)} for _ in range(50)]
-    assert len(chunk_bytes(points, [[{}]] * 50, b"")) < 51_000
+    assert chunk_arrays(points, [[{}]] * 50, {})["value:x"].nbytes == 50_000
+    file = tmp_path / "chunk.npz"
     for extreme in (-(2**63), 2**63 - 1, -129, 128, 2**40):
         layout = {"x": (np.dtype(np.int64), (2,))}
-        chunk = read_chunk(chunk_bytes([{"x": np.array([extreme, -1])}], [[{}]], b""), layout)
-        assert chunk.values["x"].tolist() == [[extreme, -1]]
+        write_arrays(file, chunk_arrays([{"x": np.array([extreme, -1])}], [[{}]], {}))
+        assert read_chunk(file, layout, 1).values["x"].tolist() == [[extreme, -1]]
 
 
 def test_step_methods_that_sample_all_chains_together_are_refused(path):
@@ -524,5 +515,5 @@ def test_the_file_is_closed_and_unlocked_after_the_run(small, path):
     assert os.path.exists(path)
     with DrawJournal(path, small, RUN, resume=True) as journal:
         assert journal.kept == journal.total == 2 * (DRAWS + TUNE)
-    with journal_module.locked(path):
+    with locked(path / "lock"):
         pass

@@ -11,7 +11,7 @@ import numpy as np
 import pymc as pm
 
 from bayesdp.inference.runs.journal import DrawJournal
-from bayesdp.inference.runs.recorded import Stats, state_bytes
+from bayesdp.inference.runs.recorded import Stats, state_arrays
 from bayesdp.priors import build_model
 from bayesdp.steps import FiberGibbs
 from tests.storage.examples import lattice
@@ -38,7 +38,7 @@ def write_draw_journal(path: Path) -> None:
             for at in range(max(ends)):
                 stats = Stats([{"moved": np.float64(0.5), "tune": at < 4}])
                 if at + 1 in ends:
-                    stats.state = state_bytes(step)
+                    stats.state = state_arrays(step)
                 told: Any = stats if at + 1 in ends else list(stats)
                 journal.keep(SimpleNamespace(chain=chain, draw_idx=at, tuning=at < 4, point=point, stats=told))
 
@@ -48,4 +48,4 @@ def read_draws(path: Path) -> list[str]:
     model, step = _run()
     with DrawJournal(path, model, _GIVEN, resume=True) as journal:
         journal.attach(step)
-        return [repr(list(journal._kept(own).rows())) for own in journal._records if own]
+        return [repr(list(journal._kept(own).rows())) for own in journal._files if own]

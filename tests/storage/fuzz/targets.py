@@ -75,7 +75,7 @@ TARGETS = (
     Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
     Target("perturbation table", ("ptable.csv",), "csv", read_ptable, readers.check_law, 3),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
-    Target("journal of draws", ("draws.partial",), "bytes", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
+    Target("journal of draws", ("draws.partial",), "folder", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
     Target("folder of fits", ("fits",), "folder", journals.go_on_with_fits, journals.check_journal, 3, goes_on=True),
     Target("bayesdp summary", ("posterior.nc",), "hdf5", readers.command("summary", "FILE"), readers.check_output, 6),
     # An unknown hyperparameter ends the command after the release was read: nothing is drawn.

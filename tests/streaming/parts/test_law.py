@@ -7,7 +7,7 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.hierarchies import split
-from bayesdp.streaming import parts_driver as driver
+from bayesdp.streaming import driver
 from bayesdp.streaming.above import above, split_noise
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation

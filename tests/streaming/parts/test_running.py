@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
-import cloudpickle
 import numpy as np
 import pytest
 import xarray as xr
@@ -18,13 +16,17 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
-from bayesdp.streaming import parts_driver as driver
-from bayesdp.streaming.parts_driver import NAME
+from bayesdp.streaming import driver
+from bayesdp.streaming.driver import ABOVE
 from tests.streaming.parts.cases import PRIOR, country
 
 pytestmark = pytest.mark.system
 
 SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "quiet": True}
+ROUNDS = 11
+"""The start, two phases of the tuning, and eight of draws."""
+
+LAST = f"chain-1-part-2-{ROUNDS - 1}.npz"
 
 
 @pytest.fixture(scope="module")
@@ -77,64 +79,57 @@ class _KilledError(Exception):
     pass
 
 
-def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
-    saved = []
+def _counted(patch):
+    """How many rounds are made."""
+    moved, real = [], driver.Driver._round
+    patch.setattr(driver.Driver, "_round", lambda self: (moved.append(1), real(self)))
+    return moved
 
-    def killed(*given):
-        saved.append(original(*given))
-        if len(saved) == 3:
+
+def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
+    save = driver.Driver._save
+
+    def killed(self):
+        save(self)
+        if self.round == 4:
             raise _KilledError
 
-    original = driver.RunJournal.write
     with monkeypatch.context() as patch:
-        patch.setattr(driver.RunJournal, "write", killed)
+        patch.setattr(driver.Driver, "_save", killed)
         with pytest.raises(_KilledError):
-            _fit(cut, folder=tmp_path, save_every=2)
+            _fit(cut, folder=tmp_path)
     with pytest.raises(FileExistsError, match="resume=True"):
         _fit(cut, folder=tmp_path)
     with pytest.raises(ValueError, match="is of another run: its seed is"):
         _fit(cut, folder=tmp_path, resume=True, random_seed=9)
     with pytest.raises(ValueError, match="is of another run: its prior: 'S' is"):
         _fit(cut, folder=tmp_path, resume=True, prior=FixedNegativeBinomial(1.0, 1.0))
-    moved = []
     with monkeypatch.context() as patch:
-        patch.setattr(
-            driver.Driver, "_phase", lambda self, own, real=driver.Driver._phase: (moved.append(1), real(self, own))
-        )
-        _same(_fit(cut, folder=tmp_path, resume=True, save_every=2), alone)
-    assert len(moved) == 10 - 6
-    _same(
-        _fit(cut, folder=tmp_path, resume=True, random_seed=None), alone
-    )  # a run that has ended gives its result again
-    damaged = (tmp_path / NAME).read_bytes()[:-30]
-    (tmp_path / NAME).write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"chains\.npz' is damaged"):
+        moved = _counted(patch)
+        _same(_fit(cut, folder=tmp_path, resume=True), alone)
+    assert len(moved) == ROUNDS - 4
+    # A run that has ended gives its result again; states of earlier rounds are gone.
+    _same(_fit(cut, folder=tmp_path, resume=True, random_seed=None), alone)
+    states = {f"chain-{c}-part-{k}-{ROUNDS - 1}.npz" for c in range(4) for k in range(3)}
+    assert {own.name for own in tmp_path.iterdir()} == {"run.json", "lock", ABOVE, *states}
+    (tmp_path / LAST).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{LAST}' is missing"):
+        _fit(cut, folder=tmp_path, resume=True)
+    (tmp_path / ABOVE).write_bytes((tmp_path / ABOVE).read_bytes()[:-30])
+    with pytest.raises(ValueError, match=r"above\.npz' is damaged"):
         _fit(cut, folder=tmp_path, resume=True)
 
 
-def _state_with(**changed):
-    def packed(own):
-        state = driver.part_tasks.PartState.unpacked(own.tobytes())
-        for name, change in changed.items():
-            setattr(state, name, change(getattr(state, name)))
-        return np.frombuffer(state.packed(), dtype=np.uint8)
-
-    return packed
-
-
 IMPOSSIBLE = {
-    "a donor that is no cell": ("state 1 2", _state_with(donor_cell=lambda own: own * 0 + 2**40)),
-    "donors cut short": ("state 1 2", _state_with(donor_cell=lambda own: own[:-1])),
-    "negative counts": ("state 0 0", _state_with(counts=lambda own: own - 1)),
-    "counts beside the exact total": ("state 0 0", _state_with(counts=lambda own: own + 1)),
-    "cells that are not kept": ("state 0 1", _state_with(kept=lambda own: {**own, "first": own["first"][:-1]})),
-    "a state that grows": ("state 0 1", lambda _: np.frombuffer(zlib.compress(bytes(10**8)), dtype=np.uint8)),
-    "a state cut short": ("state 0 1", lambda own: own[:-9]),
-    "sums of other tables": ("tables", lambda own: own + 1),
-    "fewer parts": ("tables", lambda own: own[:, :-1]),
-    "a phase after the last": ("phase", lambda own: own + 1),
-    "draws cut short": ("record 1 2 answers:by_county", lambda own: own[:-1]),
-    "joint draws cut short": ("top 0 by_race_state", lambda own: own[:-1]),
+    "a donor that is no cell": ("LAST", "state:donor_cell", lambda own: own * 0 + 2**40),
+    "donors cut short": ("LAST", "state:donor_cell", lambda own: own[:-1]),
+    "negative counts": ("LAST", "state:counts", lambda own: own - 1),
+    "counts beside the exact total": ("LAST", "state:counts", lambda own: own + 1),
+    "cells that are not kept": ("LAST", "kept:first", lambda own: own[:-1]),
+    "draws cut short": ("LAST", "answers:by_county", lambda own: own[:-1]),
+    "a draw after the last": ("LAST", "done", lambda own: own + 1),
+    "a round after the last": ("ABOVE", "round", lambda own: own + 1),
+    "joint draws cut short": ("ABOVE", "0 by_race_state", lambda own: own[:-1]),
 }
 
 
@@ -142,107 +137,62 @@ IMPOSSIBLE = {
 def states(cut, tmp_path_factory):
     folder = tmp_path_factory.mktemp("states")
     _fit(cut, folder=folder)
-    with np.load(folder / NAME) as arrays:
-        return folder, dict(arrays)
+    return folder, {"LAST": (folder / LAST).read_bytes(), "ABOVE": (folder / ABOVE).read_bytes()}
 
 
 @pytest.mark.parametrize("wrong", IMPOSSIBLE)
 def test_states_that_no_chain_had_are_refused(cut, states, wrong):
-    folder, arrays = states
-    name, change = IMPOSSIBLE[wrong]
-    np.savez(folder / NAME, **arrays | {name: change(arrays[name])})
-    with pytest.raises(ValueError, match=r"chains\.npz' is damaged \("):
+    folder, whole = states
+    kind, name, change = IMPOSSIBLE[wrong]
+    file = folder / {"LAST": LAST, "ABOVE": ABOVE}[kind]
+    with np.load(file) as arrays:
+        changed = {**arrays, name: change(arrays[name])}
+    np.savez(file, **changed)
+    with pytest.raises(ValueError, match=rf"{file.name}' is damaged \("):
         _fit(cut, folder=folder, resume=True)
+    file.write_bytes(whole[kind])
 
 
 def test_a_full_disk_costs_the_saving_and_not_the_run(cut, alone, tmp_path, monkeypatch, caplog):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bayesdp.streaming.journal.replacing", full)
-    _same(_fit(cut, folder=tmp_path, save_every=1), alone)
+    monkeypatch.setattr("bayesdp.storage.journal.replacing", full)
+    _same(_fit(cut, folder=tmp_path), alone)
     assert [own.getMessage().count("No space left on device") for own in caplog.records] == [1]
-
-
-def test_a_worker_that_dies_while_it_is_sent_a_part_costs_no_run(cut):
-    """A cluster of one that loses everything at the first sending, and at the first asking."""
-
-    class Future:
-        status = "finished"
-
-        def __init__(self, value):
-            self.value = value
-
-        def result(self):
-            client.fail("asked")
-            return self.value
-
-        def release(self):
-            pass
-
-    class Client:
-        def __init__(self):
-            self.left = {"sent": 1, "asked": 1}
-
-        def fail(self, what):
-            self.left[what] -= 1
-            if self.left[what] >= 0:
-                raise OSError("a worker has died")
-
-        def wait_for_workers(self, *_, **__):
-            pass
-
-        def scatter(self, value, **_):
-            self.fail("sent")
-            return Future(value)
-
-        def submit(self, function, sent, *arguments, **_):
-            return Future(function(sent.value, *arguments))
-
-    client = Client()
-    parts, _ = cut
-    spec = driver.part_tasks.PartSpec(parts["S"], PRIOR, None, (), (), None, None, None)
-    runner = driver.OnDask([cloudpickle.dumps(spec)], ["S"], client)
-    [found] = runner.run([driver.Task(0, driver.part_tasks.unseen)])
-    assert found.shape[0] == 3
-    assert client.left["sent"] < 0
-    assert client.left["asked"] < 0
 
 
 _SCRIPT = """
 import os, signal, sys
 from bayesdp.hierarchies import split
-from bayesdp.streaming import parts_driver as driver
+from bayesdp.streaming import driver
 from tests.streaming.parts.cases import country
 from tests.streaming.parts.test_running import _fit
-real = driver.Driver._phase
-def phase(self, standing):
-    real(self, standing)
-    if standing.phase == int(sys.argv[2]):
+real = driver.Driver._take
+def take(self, *given):
+    real(self, *given)
+    if self.round == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
-driver.Driver._phase = phase
-_fit(split(country(), "state"), folder=sys.argv[1], save_every=2)
+driver.Driver._take = take
+_fit(split(country(), "state"), folder=sys.argv[1], resume=True)
 """
 
 
 @pytest.mark.slow  # two processes that import everything
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_driver_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
-    """Killed in the tuning, then among the draws, each time in the middle of two savings."""
+    """Killed in the tuning, then among the draws, each time when some parts have moved in a round, and others have not."""
     root = Path(__file__).resolve().parents[3]
-    script = _SCRIPT
-    for phase in ("1", "7"):
-        done = subprocess.run([sys.executable, "-c", script, str(tmp_path), phase], cwd=root, timeout=300, check=False)
-        assert done.returncode == -signal.SIGKILL
-        assert (tmp_path / NAME).exists() == (phase == "7")
-        script = _SCRIPT.replace("save_every=2)", "save_every=2, resume=True)")
-    moved = []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            driver.Driver, "_phase", lambda self, own, real=driver.Driver._phase: (moved.append(1), real(self, own))
+    for number in ("1", "7"):
+        done = subprocess.run(
+            [sys.executable, "-c", _SCRIPT, str(tmp_path), number], cwd=root, timeout=300, check=False
         )
-        _same(_fit(cut, folder=tmp_path, resume=True, save_every=2), alone)
-    assert len(moved) == 10 - 6
+        assert done.returncode == -signal.SIGKILL
+        with np.load(tmp_path / ABOVE) as arrays:
+            assert arrays["round"] == int(number)
+    moved = _counted(monkeypatch)
+    _same(_fit(cut, folder=tmp_path, resume=True), alone)
+    assert len(moved) == ROUNDS - 7
 
 
 def test_on_a_cluster_the_draws_are_the_same(cut, alone):
@@ -264,15 +214,17 @@ def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monke
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        real = driver.Driver._round
 
-        def write(_, name, arrays):
-            if int(arrays["phase"]) in (3, 5):
+        def killing(self):
+            if self.round in (3, 5):
                 process = next(iter(client.run(os.getpid).values()))
                 os.kill(process, signal.SIGKILL)
                 killed.append(process)
+            real(self)
 
-        monkeypatch.setattr(driver.RunJournal, "write", write)
-        _same(_fit(cut, client=client, folder=tmp_path, save_every=1), alone)
+        monkeypatch.setattr(driver.Driver, "_round", killing)
+        _same(_fit(cut, client=client, folder=tmp_path), alone)
     assert len(set(killed)) == 2
 
 
@@ -338,6 +290,7 @@ def test_errors_name_the_part(cut):
     [
         ({"phase": 7}, ValueError, "draws must be a multiple of phase, got 40 and 7"),
         ({"resume": True}, ValueError, "resume needs the folder"),
+        ({"client": 3}, TypeError, "client must be an executor, a Dask client, or the address"),
         ({"together": 0}, ValueError, "together must be"),
         ({"record_parts": 3}, TypeError, "record_parts must be a function"),
         ({"prior": {"S": PRIOR}}, ValueError, "prior: there is none for the parts 'T', 'U'"),
@@ -365,13 +318,13 @@ def test_parts_that_are_not_valid(cut):
 
 def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
     seen = []
-    monkeypatch.setattr(driver.Driver, "_phase", lambda *_: seen.append(1))
-    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 1_000)
+    monkeypatch.setattr(driver.Driver, "_round", lambda *_: seen.append(1))
+    monkeypatch.setattr("bayesdp.streaming.part.available_memory", lambda: 1_000)
     message = r"works on this part needs about .* MB of memory, and 0\.0 MB are available.*smaller parts.*`bins`"
     with pytest.raises(MemoryError, match=message) as raised:
         _fit(cut)
     assert raised.value.__notes__ == ["This is about the part 'S'."]
-    monkeypatch.setattr("bayesdp.streaming.part_tasks.check_worker", lambda _: None)
+    monkeypatch.setattr("bayesdp.streaming.part.check_worker", lambda _: None)
     message = r"in the process that drives it, and 0\.0 MB .* cells of 3 parts .*`record_parts`.* work on the parts .*`client`"
     with pytest.raises(MemoryError, match=message):
         _fit(cut)
@@ -379,5 +332,5 @@ def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
 
 
 def test_the_memory_check_can_be_left_out(cut, alone, monkeypatch):
-    monkeypatch.setattr("bayesdp.streaming.chains.available_memory", lambda: 1_000)
+    monkeypatch.setattr("bayesdp.streaming.part.available_memory", lambda: 1_000)
     _same(_fit(cut, memory_check=False), alone)

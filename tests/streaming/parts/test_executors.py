@@ -1,0 +1,99 @@
+"""`bdp.fit_parts` in threads, in processes and wherever else an executor has them: the same draws, and a dead worker costs no run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.hierarchies import split
+from bayesdp.streaming import driver
+from tests.streaming.parts.cases import PRIOR, country
+
+
+@pytest.fixture(scope="module")
+def cut():
+    return split(country(), "state")
+
+
+def _fit(cut, **more):
+    parts, top = cut
+    sizes = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "chains": 2, "random_seed": 3, "quiet": True}
+    record = {
+        "record": bdp.Margins(top.frame, ["state", "race"]),
+        "record_parts": lambda frame: bdp.Totals(frame, by="county"),
+    }
+    return bdp.fit_parts(parts, PRIOR, top=top, **record, **sizes, **more)
+
+
+@pytest.fixture(scope="module")
+def alone(cut):
+    return _fit(cut, cores=1)
+
+
+def _same(one, other):
+    assert list(one.groups) == list(other.groups)
+    for group in one.groups:
+        xr.testing.assert_equal(one[group].to_dataset(), other[group].to_dataset())
+
+
+class Flaky(ThreadPoolExecutor):
+    """Loses some tasks when they are begun, and others when they have ended."""
+
+    begun = 0
+
+    def submit(self, function, *arguments):
+        self.begun += 1
+        if self.begun % 5 == 1:
+            raise OSError("a worker has died")
+        if self.begun % 5 == 3:
+            function(*arguments)
+            future = Future()
+            future.set_exception(BrokenProcessPool("a worker has died"))
+            return future
+        return super().submit(function, *arguments)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_workers_that_die_cost_no_run_and_no_draw(cut, alone, folder, tmp_path):
+    with Flaky(2) as executor:
+        _same(_fit(cut, client=executor, folder=tmp_path if folder else None), alone)
+    assert executor.begun > 60
+
+
+def test_work_that_is_always_lost_is_given_up(cut):
+    class Gone(Executor):
+        def submit(self, *_):
+            raise OSError("a worker has died")
+
+    with pytest.raises(RuntimeError, match="work for the part 'S' was lost 10 times"):
+        _fit(cut, client=Gone())
+
+
+@pytest.mark.system
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.parametrize("folder", [False, True])
+def test_processes_that_are_killed_ten_times_cost_no_run_and_no_draw(cut, alone, folder, tmp_path, monkeypatch):
+    killed, real = set(), driver.Runner.run
+
+    def killing(self, *given):
+        processes = self._pool._processes
+        if processes and len(killed) < 10:
+            killed.add(next(iter(processes)))
+            os.kill(next(iter(processes)), signal.SIGKILL)
+        return real(self, *given)
+
+    monkeypatch.setattr(driver.Runner, "run", killing)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bayesdp.streaming.driver"])
+    with ProcessPoolExecutor(2, context) as executor:
+        _same(_fit(cut, client=executor, folder=tmp_path if folder else None), alone)
+    assert len(killed) == 10
+    assert not list(tmp_path.glob(".*.tmp"))
