@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL"),
 ]
 
-KILLS = 25
+KILLS = 15
 RELEASE = small_release()
 PARTS, TOP = split(cases.country(), "state")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -54,7 +55,7 @@ class Flaky(ThreadPoolExecutor):
         if self.begun % 5 == 1:
             raise OSError("a worker has died")
         if self.begun % 5 == 3:
-            function(*arguments)
+            function(*pickle.loads(pickle.dumps(arguments)))  # in another process
             future = Future()
             future.set_exception(BrokenProcessPool("a worker has died"))
             return future
