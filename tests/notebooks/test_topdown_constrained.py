@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bayesdp.hierarchies import topdown
-from bayesdp.hierarchies.topdown import Constraints, NoTable, nonnegative_least_squares, round_within
+from notebooks import topdown
+from notebooks.topdown import Constraints, NoTable, nonnegative_least_squares, round_within
 
 
 def no_sums(n):
