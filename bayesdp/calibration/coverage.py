@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytensor
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp.calibration.fits import SAMPLER, Build, Refit, Update, described_task, quiet_sample
+from bayesdp.calibration.fits import SAMPLER, Build, Refit, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import (
     Quantities,
     Simulate,
@@ -23,15 +24,16 @@ from bayesdp.calibration.quantities import (
     checked_quantities,
     evaluate,
     scalars,
-    simulated,
 )
-from bayesdp.calibration.runs import Journal, by_name, numbers, run_all
+from bayesdp.calibration.runs import by_name, numbers
 from bayesdp.calibration.verdict import share_limits
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.measurements import Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity
 from bayesdp.release import Release
+
+type Floats = npt.NDArray[np.float64]
 
 NAIVE: Mapping[str, str] = {
     "noise ignored": "published counts are taken for the confidential ones, those below zero as zero, and rounded",
@@ -134,37 +136,61 @@ def _nearest(release: Any) -> npt.NDArray[np.int64]:
     return np.asarray(np.rint(found.x[:size]).astype(np.int64).reshape(release.frame.shape))
 
 
-POSTERIOR = "posterior"
-"""Name of the analysis by the explicit likelihood."""
+def row_of(true: float, draws: Floats, probabilities: Sequence[float]) -> Floats:
+    """Truth, posterior mean, and the ends of each equal-tailed interval; all NaN where truth or draws are not finite."""
+    # An end is a draw: of whole numbers an interval so has whole ends, and may hold more than its probability.
+    tails = np.array([[(1.0 - p) / 2.0, (1.0 + p) / 2.0] for p in probabilities]).reshape(-1)
+    if not (np.isfinite(true) and np.all(np.isfinite(draws))):
+        return np.full(2 + tails.size, np.nan)
+    return np.array([true, draws.mean(), *np.quantile(draws, tails, method="inverted_cdf")])
 
 
-@dataclass
-class _Repeat:
+def summary_of(rows: Floats, probabilities: Sequence[float], names: Sequence[str], limits: float = 0.95) -> xr.Dataset:
+    """Mean widths, coverage with its Clopper-Pearson limits, bias and error over many releases."""
+    # `rows`, shape (release, name, 2 + 2 * probabilities): of `row_of`.
+    n = np.sum(~np.isnan(rows[:, :, 0]), axis=0)
+    error = rows[:, :, 1] - rows[:, :, 0]
+    low, high, true = rows[:, :, 2::2], rows[:, :, 3::2], rows[:, :, :1]
+    hits = np.sum((low <= true) & (true <= high), axis=0)  # no comparison with NaN is true
+    lowest, highest = share_limits(hits, n[:, None], limits)
+    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # where no release, or only one, has a number
+        by_probability = {
+            "width": np.nanmean(high - low, axis=0),
+            "width_error": np.nanstd(high - low, axis=0, ddof=1) / np.sqrt(n[:, None]),
+            "coverage": hits / n[:, None],
+            "coverage_low": lowest,
+            "coverage_high": highest,
+        }
+        by_question = {
+            "bias": np.nanmean(error, axis=0),
+            "bias_error": np.nanstd(error, axis=0, ddof=1) / np.sqrt(n),
+            "rmse": np.sqrt(np.nanmean(error**2, axis=0)),
+            "used": n,
+        }
+    return xr.Dataset(
+        {key: (("question", "probability"), value) for key, value in by_probability.items()}
+        | {key: (("question",), value) for key, value in by_question.items()},
+        coords={"question": list(names), "probability": list(probabilities)},
+    )
+
+
+@dataclass(kw_only=True)
+class _Repeat(Simulations):
     """A task of a number: simulate one release, and compute the intervals of each analysis of it."""
 
-    simulate: Simulate
-    build_model: Build
-    quantities: Quantities
     naive: list[str]
     probability: float
-    seed: int
-    update: Update | None = None
-    sampler: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._refits: dict[str, Refit] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_refits": {}}
-
-    def _analyses(self) -> list[Analysis]:
-        return [
-            Analysis(POSTERIOR, self.build_model, self.update),
-            *(_naive_analysis(name, self.build_model) for name in self.naive),
-        ]
-
-    def _seeds(self, number: int) -> list[np.random.SeedSequence]:
-        return np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(2)
+    @property
+    def analyses(self) -> list[tuple[Analysis, Refit]]:
+        """The analysis by the explicit likelihood and the naive ones, each with its model."""
+        if self._refit is None:
+            right = Analysis("posterior", self.build_model, self.update)
+            listed = [right, *(_naive_analysis(name, self.build_model) for name in self.naive)]
+            first = self.first
+            self._refit = [(own, Refit(own.build_model, own.read(first), own.update)) for own in listed]
+        return self._refit
 
     def _sampled(self, model: pm.Model, seed: int) -> xr.Dataset:
         """Draws of the posterior; a single point without variables where a naive analysis leaves nothing unknown."""
@@ -173,24 +199,18 @@ class _Repeat:
         return quiet_sample(model, SAMPLER | self.sampler, seed)["posterior"].to_dataset()
 
     def __call__(self, number: int) -> dict[str, Any]:
-        if not self._refits:
-            first = simulated(self.simulate, np.random.default_rng(self._seeds(0)[0])).release
-            self._refits = {a.name: Refit(a.build_model, a.read(first), a.update) for a in self._analyses()}
-        draw, fit = self._seeds(number)
-        truth = simulated(self.simulate, np.random.default_rng(draw))
-        tail = (1.0 - self.probability) / 2.0
+        truth, seed = self.draw(number), int(self.streams(number)[1].generate_state(1)[0])
         found: dict[str, dict[str, list[float]]] = {}
-        for analysis in self._analyses():
-            name = analysis.name
-            model = self._refits[name].model(analysis.read(truth.release))
-            posterior = _with_fixed(self._sampled(model, int(fit.generate_state(1)[0])), model, truth.truth)
+        for analysis, refit in self.analyses:
+            model = refit.model(analysis.read(truth.release))
+            posterior = _with_fixed(self._sampled(model, seed), model, truth.truth)
             points = as_points(truth, posterior)
             known = [str(variable) for variable in points.data_vars]
             for quantity, function in checked_quantities(self.quantities or known, known).items():
                 true, draws = (evaluate(quantity, function, data, truth.release) for data in (points, posterior))
                 for (label, one), (_, many) in zip(scalars(quantity, true), scalars(quantity, draws), strict=True):
-                    low, high = np.quantile(many, [tail, 1.0 - tail], method="inverted_cdf")
-                    found.setdefault(label, {})[name] = [float(one[0, 0]), float(many.mean()), float(low), float(high)]
+                    row = row_of(float(one[0, 0]), many, [self.probability])
+                    found.setdefault(label, {})[analysis.name] = row.tolist()
         return {"number": number, "found": found}
 
 
@@ -256,33 +276,20 @@ def coverage(
         _naive_analysis(name, build_model)
     level = _validate.probability(probability, "probability")
     count = _validate.positive_integer(n, "n")
-    task = _Repeat(simulate, build_model, quantities, names, level, seed, update, dict(sampler))
-    about = described_task(task, simulated(simulate, np.random.default_rng(task._seeds(0)[0])), what="coverage")
-    journal = Journal(path, about, {"found": by_name(by_name(numbers(4)))})
-    good, bad = run_all(task, count, journal, client, workers, "releases", progressbar)
-    errors = [f"{record['number']}: {record['error']}" for record in bad]
-    if not good:
-        raise ValueError(f"all {len(errors)} releases failed; the first one: {errors[0]}")
-    return _summary([record["found"] for record in good], errors, level)
-
-
-def _summary(good: list[dict[str, dict[str, list[float]]]], errors: list[str], level: float) -> xr.Dataset:
-    labels, analyses = list(good[0]), list(next(iter(good[0].values())))
-    values = np.array([[[found[q][a] for q in labels] for a in analyses] for found in good])
-    true, mean, low, high = np.moveaxis(values, -1, 0)
-    n = len(good)
-    hits = np.sum((low <= true) & (true <= high), axis=0)
-    lowest, highest = share_limits(hits, n, 0.99)
-    table = {
-        "coverage": hits / n,
-        "coverage_low": lowest,
-        "coverage_high": highest,
-        "bias": np.mean(mean - true, axis=0),
-        "rmse": np.sqrt(np.mean((mean - true) ** 2, axis=0)),
-        "width": np.mean(high - low, axis=0),
+    task = _Repeat(simulate, build_model, quantities, seed, update, dict(sampler), naive=names, probability=level)
+    where: Any = {"path": path, "client": client, "workers": workers, "progressbar": progressbar}
+    good, bad, _ = task.run(count, "releases", {"found": by_name(by_name(numbers(4)))}, **where, what="coverage")
+    labels, analyses = list(good[0]["found"]), list(next(iter(good[0]["found"].values())))
+    parts = []
+    for analysis in analyses:
+        rows = np.array([[record["found"][label][analysis] for label in labels] for record in good])
+        part = summary_of(rows, [level], labels, 0.99).isel(probability=0, drop=True)
+        parts.append(part.where(part["used"] == len(good)))
+    found = xr.concat(parts, xr.DataArray(analyses, dims="analysis", name="analysis")).rename(question="quantity")
+    found.attrs = {
+        "n": len(good),
+        "failed": len(bad),
+        "errors": "; ".join(f"{record['number']}: {record['error']}" for record in bad),
+        "probability": level,
     }
-    return xr.Dataset(
-        {key: (("analysis", "quantity"), value) for key, value in table.items()},
-        coords={"analysis": analyses, "quantity": labels},
-        attrs={"n": n, "failed": len(errors), "errors": "; ".join(errors), "probability": level},
-    )
+    return found[["coverage", "coverage_low", "coverage_high", "bias", "rmse", "width"]]

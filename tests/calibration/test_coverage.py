@@ -11,7 +11,6 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.calibration import NAIVE, coverage
 from bayesdp.calibration.coverage import _Repeat
-from bayesdp.calibration.quantities import simulated
 from tests.calibration import models
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.system]
@@ -32,9 +31,10 @@ def exact_posterior(release):
 
 def exact_summary(simulate, n, seed):
     """Interval, mean and truth of each release that `coverage` makes from a seed."""
-    task, rows = _Repeat(simulate, models.build_pair, None, [], PROBABILITY, seed), []
+    task = _Repeat(simulate, models.build_pair, None, seed, naive=[], probability=PROBABILITY)
+    rows = []
     for number in range(n):
-        truth = simulated(simulate, np.random.default_rng(task._seeds(number)[0]))
+        truth = task.draw(number)
         x, p = exact_posterior(truth.release)
         below = np.cumsum(p)
         low, high = (x[np.searchsorted(below, q)] for q in ((1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2))
@@ -91,10 +91,11 @@ def test_naive_analyses_cover_too_little_or_are_worse(compared):
 
 
 def test_naive_models_are_compiled_once():
-    task = _Repeat(models.simulate, models.build, None, list(NAIVE), 0.95, 2, None, {"draws": 20, "tune": 5})
+    settings = {"draws": 20, "tune": 5}
+    task = _Repeat(models.simulate, models.build, None, 2, None, settings, naive=list(NAIVE), probability=0.95)
     for number in range(2):
         task(number)
-    assert {name: refit.reused for name, refit in task._refits.items()} == dict.fromkeys(["posterior", *NAIVE], True)
+    assert {own.name: refit.reused for own, refit in task.analyses} == dict.fromkeys(["posterior", *NAIVE], True)
 
 
 def test_an_analysis_with_parameters_and_a_fixed_table():
@@ -113,10 +114,10 @@ def test_an_analysis_with_parameters_and_a_fixed_table():
     assert widths[0] > 0.0
     assert widths[1] == widths[2] == 0.0
     # Gamma(4, 0.2) prior and two Poisson counts: Gamma(4 + total, 2.2).
-    task = _Repeat(models.simulate_rates, models.build_rates, None, [], 0.95, 2)
+    task = _Repeat(models.simulate_rates, models.build_rates, None, 2, naive=[], probability=0.95)
     exact, biases = [], []
     for number in range(6):
-        truth = simulated(models.simulate_rates, np.random.default_rng(task._seeds(number)[0]))
+        truth = task.draw(number)
         total = np.maximum(truth.release.measurements[0].values, 0).sum()
         exact.append(np.diff(stats.gamma.ppf([0.025, 0.975], 4.0 + total, scale=1 / 2.2))[0])
         biases.append((4.0 + total) / 2.2 - truth.truth["rate"])
@@ -151,7 +152,7 @@ def test_failures_are_counted():
     assert 0 < found.attrs["failed"] < 8
     assert found.attrs["n"] + found.attrs["failed"] == 8
     assert found.attrs["errors"].count("RuntimeError: odd total") == found.attrs["failed"]
-    with pytest.raises(ValueError, match="all 2 releases failed; the first one: 0: "):
+    with pytest.raises(ValueError, match="all 2 releases failed; the first one: "):
         coverage(models.simulate_pair, models.build_pair, n=2, step="none", **settings)
 
 

@@ -12,8 +12,6 @@ from scipy import stats
 from bayesdp.calibration.verdict import (
     band,
     crossing_probability,
-    detection_probability,
-    dispersion_power,
     dispersion_pvalue,
     dispersion_ratio,
     holm,
@@ -121,12 +119,13 @@ def test_dispersion_in_closed_form():
     assert dispersion_ratio(u) == pytest.approx(np.sqrt(squares.mean()))
     total = squares.sum()
     assert dispersion_pvalue(u) == pytest.approx(2 * min(stats.chi2.cdf(total, 3), stats.chi2.sf(total, 3)))
-    assert dispersion_power(50, 1.0, 0.05) == pytest.approx(0.05)
+    assert power(50, "scale", 1.0, 0.05).dispersion == pytest.approx(0.05)
 
 
 def test_detection_at_the_null_is_the_false_alarm():
     points, lower, upper = band(80, 0.05)
-    assert detection_probability(80, lambda z: z, 0.05) == crossing_probability(80, lower, upper, points)
+    found = crossing_probability(80, lower, upper, points)
+    assert power(80, "scale", 1.0, 0.05).ranks == pytest.approx(found, rel=1e-9)
 
 
 def test_holm_against_the_textbook():
