@@ -22,7 +22,7 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.linalg import splu
 
 from bayesdp._text import printable
-from bayesdp.hierarchies.released import NoisySums, by_part, level_data, noisy_answers
+from bayesdp.hierarchies.released import Sums, level_data, noisy_answers
 from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree, best_axis, tree_of
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.queries import SumPart
@@ -199,18 +199,14 @@ class _Published:
 
 def _published(release: Release, leaves: str | None) -> _Published:
     """Sort what is published by the levels of a tree."""
-    noisy = [
-        NoisySums(*own)
-        for measured in release.measurements
-        for own in by_part(*noisy_answers(measured, "topdown_like"))
-    ]
+    noisy = [own for measured in release.measurements for own in Sums.of(*noisy_answers(measured, "topdown_like"))]
     stated, zero = _exact_parts(release)
     parts = [*(own.part for own in noisy), *(part for part, _, _ in stated)]
     tree = tree_of(release.frame, *best_axis(release.frame, parts, leaves))
     depth = len(tree.levels)
     answers = [
         [_Answers(codes, values, weights) for (codes,), weights, values in level.queries]  # type: ignore[arg-type]
-        for level in level_data(tree, noisy, [], product=False)
+        for level in level_data(tree, noisy, product=False)
     ]
     limits: list[list[_Limits]] = [[] for _ in range(depth)]
     for part, sign, bounds in stated:
