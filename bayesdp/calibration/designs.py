@@ -123,27 +123,20 @@ class Design:
             f"{about['difference']}. Of the pairs that only some candidates protect, and of what exact answers reveal by "
             "themselves, it says nothing.",
         ]
-        weak = [name for name, sure in zip(self.candidates, self.data["certified"].values, strict=True) if not sure]
+        weak, bad, lost = [], [], []
+        for name in self.candidates:
+            own = self.data.sel(candidate=name)
+            failed, slow = int(own["failed"]), int(own["not_converged"])
+            if not own["certified"]:
+                weak.append(name)
+            if failed or slow:
+                bad.append(f"{name} {failed} failed, {slow} not converged")
+            missing = zip(self.questions, (about["n"] - failed - own["used"]).values, strict=True)
+            lost += [f"{question} of {name} ({int(k)})" for question, k in missing if k]
         if weak:
             said.append(f"Noise that is not drawn exactly, so that the loss is not certified: {', '.join(weak)}.")
-        bad = [
-            f"{name} {failed} failed, {slow} not converged"
-            for name, failed, slow in zip(
-                self.candidates, self.data["failed"].values, self.data["not_converged"].values, strict=True
-            )
-            if failed or slow
-        ]
         if bad:
             said.append(f"Of {about['n']} fits each: {'; '.join(bad)}. Failed ones are left out, the others are not.")
-        fits = about["n"] - self.data["failed"]
-        lost = [
-            f"{question} of {name} ({int(k)})"
-            for name, row in zip(
-                self.candidates, (fits - self.data["used"]).transpose("candidate", ...).values, strict=True
-            )
-            for question, k in zip(self.questions, row, strict=True)
-            if k
-        ]
         if lost:
             said.append(
                 f"No finite answer, in the truth or in a draw, and so left out, which may flatter the rest: {'; '.join(lost)}."
@@ -289,7 +282,8 @@ def design(
     if frame is None:  # all candidates are functions
         frame = Frame.of(prior_or_table) if prior is None else frame_of_prior(prior)
     for own in listed:
-        own.check(frame)
+        for mechanism in own.mechanisms:
+            own.check(mechanism.frame, frame)
     asked = checked_questions(questions, frame)
     if prior is None:
         tables = np.broadcast_to(confidential_counts(prior_or_table, frame).reshape(frame.shape), (count, *frame.shape))

@@ -129,7 +129,7 @@ class Refitting:
 
     build_model: Build
     update: Update | None
-    _refit: Any = None
+    _refit: Refit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_refit": None}
@@ -144,8 +144,7 @@ class Refitting:
         """The model of the first release, and of all others."""
         if self._refit is None:
             self._refit = Refit(self.build_model, self.first, self.update)
-        found: Refit = self._refit
-        return found
+        return self._refit
 
 
 @dataclass
