@@ -23,7 +23,7 @@ from scipy.sparse.linalg import splu
 
 from bayesdp._text import printable
 from bayesdp.hierarchies.released import Sums, level_data, noisy_answers
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree, best_axis, tree_of
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree, leaf_axes, tree_of
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.queries import SumPart
 from bayesdp.release import Release
@@ -202,7 +202,7 @@ def _published(release: Release, leaves: str | None) -> _Published:
     noisy = [own for measured in release.measurements for own in Sums.of(*noisy_answers(measured, "topdown_like"))]
     stated, zero = _exact_parts(release)
     parts = [*(own.part for own in noisy), *(part for part, _, _ in stated)]
-    tree = tree_of(release.frame, *best_axis(release.frame, parts, leaves))
+    tree = tree_of(release.frame, *leaf_axes(release.frame, parts, leaves)[0])
     depth = len(tree.levels)
     answers = [
         [_Answers(codes, values, weights) for (codes,), weights, values in level.queries]  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from bayesdp.hierarchies.structure import (
     Ints,
     NoStructure,
     Tree,
-    best_axis,
+    leaf_axes,
     levels_of,
     same_partition,
     sum_parts,
@@ -397,7 +397,7 @@ def _says_zero(exact: Exact) -> bool:
 
 def _tree(frame: Frame, parts: list[SumPart], leaves: str | None) -> Tree:
     """The tree of what is published, and of groups of the leaves that nest with it."""
-    axis, levels = best_axis(frame, parts, leaves)
+    axis, levels = leaf_axes(frame, parts, leaves)[0]
     once = list({part.levels[axis]: part for part in parts}.values())
     for name, dim, _ in frame.groups:
         group = SumPart(frame, (name,))

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm, Target
@@ -355,21 +356,18 @@ class _Cut:
     def _weighted(self, part: MatrixPart) -> Iterator[tuple[Label, Piece]]:
         shape = [-1 if axis == self.axis else 1 for axis in range(len(self.frame.dims))]
         of_cell = np.broadcast_to(self.part_of_leaf.reshape(shape), self.frame.shape).reshape(-1)
-        matrix = part.matrix.tocsr()
-        row = np.repeat(np.arange(part.rows), np.diff(matrix.indptr))
-        own = of_cell[matrix.indices]
-        least, most = np.full(part.rows, len(self.labels)), np.full(part.rows, -1)
-        np.minimum.at(least, row, own)
-        np.maximum.at(most, row, own)
-        across = np.flatnonzero(least < most)
+        matrix, size = part.matrix.tocsr(), self.frame.size
+        member = sp.csr_array((np.ones(size), (np.arange(size), of_cell)), shape=(size, len(self.labels)))
+        touched = sp.csr_array(abs(matrix) @ member)  # of each row, the parts that its cells are in
+        across = np.flatnonzero(np.diff(touched.indptr) > 1)
         if across.size:
             raise NotImplementedError(
                 f"release: the answer {part.names[int(across[0])]!r} has weights and cells of several parts; state it as a sum "
                 "that keeps labels, or fit all in one with bdp.fit_hierarchy or bdp.sample"
             )
-        cells = np.arange(self.frame.size).reshape(self.frame.shape)
+        cells = np.arange(size).reshape(self.frame.shape)
         for k, (label, frame, leaves) in enumerate(zip(self.labels, self.frames, self.leaves, strict=True)):
-            rows = np.flatnonzero(most == k)
+            rows = touched[:, [k]].nonzero()[0]
             if rows.size:
                 here = np.take(cells, leaves, axis=self.axis).reshape(-1)
                 yield label, (LinearQuery(frame, matrix[rows][:, here], [part.names[int(i)] for i in rows]), rows)

@@ -266,7 +266,7 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     limits = _limit_parts(target)
     parts = [*noisy, *exact, *(part for part, _, _ in limits)]
     reasons = []
-    for axis, levels in _axes(frame, parts, leaves):
+    for axis, levels in leaf_axes(frame, parts, leaves):
         try:
             return _build(target, tree_of(frame, axis, levels), noisy, exact, limits)
         except NoStructure as reason:
@@ -274,13 +274,8 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     raise reasons[0]
 
 
-def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tuple[int, Levels]:
-    """The dimension of the leaves, and its levels: see `structure_of`."""
-    return _axes(frame, parts, leaves)[0]
-
-
-def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
-    """The dimensions that may be that of the leaves, the best first, with their levels; `NoStructure` if there is none."""
+def leaf_axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
+    """The dimensions that may be that of the leaves, the best first (`structure_of`), with their levels; or `NoStructure`."""
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
     found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []
@@ -309,19 +304,14 @@ def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
     found = []
     for queries, above in ((fiber.bounds_below, False), (fiber.bounds_above, True)):
         for query, values in queries:
-            if _cell_by_cell(query):
+            # A list of single cells: zeros, and limits that the prior gives. `System` has them.
+            sums = any(isinstance(part, SumPart) for part in query.parts)
+            if not sums and np.all(np.diff(query.matrix.indptr) <= 1):
                 continue
             flat = np.asarray(values).reshape(-1).astype(np.int64)
             for part, (_, rows) in zip(sum_parts([query]), query.placed_parts, strict=True):
                 found.append((part, flat[rows], above))
     return found
-
-
-def _cell_by_cell(query: Query) -> bool:
-    """Whether a query is a list of single cells: zeros, and limits that the prior gives. `System` has them."""
-    return not any(isinstance(part, SumPart) for part in query.parts) and bool(
-        np.all(np.diff(query.matrix.indptr) <= 1)
-    )
 
 
 def _build(
