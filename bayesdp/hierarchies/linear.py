@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -152,13 +152,6 @@ type Answers = list[tuple[Query, Floats, Floats]]
 """Queries with their noisy answers and the inverse variances of the noise, flat."""
 
 
-class _Form(Protocol):
-    @property
-    def words(self) -> str: ...
-    def answers(self, query: Query) -> tuple[Floats, Floats]: ...
-    def covariance(self, query: Query, node: object = None) -> Floats: ...
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearEstimate:
     """Best linear unbiased estimates of sums of a table, with their standard errors.
@@ -181,7 +174,7 @@ class LinearEstimate:
     frame: Frame
     levels: tuple[str, ...]
     ignored: tuple[str, ...]
-    form: _Form
+    form: TreeForm | WholeForm
     exact: tuple[Exact, ...] = ()
 
     def __repr__(self) -> str:
@@ -326,7 +319,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     used = [own for own in equal if not _says_zero(own)]
     free = _without(noisy, used)
     levels: tuple[str, ...] = ()
-    found: _Form
+    found: TreeForm | WholeForm
     try:
         known = [own for exact in used for own in Sums.of(exact.query, _flat(exact))]
         sums, fewer = ([own for one in answers for own in Sums.of(*one)] for answers in (noisy, free))
