@@ -81,15 +81,6 @@ EVERY = [
     *(("tract", "kind", "age"), ("tract",), ("county", "age"), ("group", "age"), ("tract", "group"), ("locked", "age")),
     *(("kind",), ()),
 ]
-    ("tract", "kind", "age"),
-    ("tract",),
-    ("county", "age"),
-    ("group", "age"),
-    ("tract", "group"),
-    ("locked", "age"),
-    ("kind",),
-    (),
-]
 
 
 def test_every_answer_is_that_of_dense_least_squares(release):
