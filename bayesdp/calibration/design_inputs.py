@@ -260,7 +260,6 @@ def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[n
         drawn = np.asarray(pm.draw(model[name], draws=n, random_seed=seed))
     except NotImplementedError as error:
         raise ValueError(f"prior_or_table must be a distribution that can be drawn from: {error}") from error
-    drawn = drawn.reshape((n, *drawn.shape[drawn.ndim - len(frame.shape) :])) if n == 1 else drawn
     if drawn.shape[1:] != frame.shape:
         raise ValueError(
             f"prior_or_table draws tables of shape {drawn.shape[1:]}, but the candidates' have {frame.shape}"

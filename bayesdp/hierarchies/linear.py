@@ -516,7 +516,8 @@ def tree_form(tree: Tree, sums: Sequence[Sums]) -> TreeForm:
     axes = axes_of(tree, sums) if product else [Axis(np.arange(tree.cells))]
     near = np.zeros(tree.frame.shape, dtype=np.int64)
     found = tree_estimate(axes, level_data(tree, sums, product))
-    if max((np.abs(own.values) * np.sqrt(precision)).max(initial=0.0) for own, precision in noisy) > _LARGE:
+    sizes = [(np.abs(own.values) * np.sqrt(precision)).max(initial=0.0) for own, precision in noisy]
+    if max(sizes, default=0.0) > _LARGE:
         near = np.asarray(tree.in_frame(np.rint(found[0].cells)), dtype=np.int64).reshape(tree.frame.shape)
         sums = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in sums]
         found = tree_estimate(axes, level_data(tree, sums, product))

@@ -144,11 +144,8 @@ def level_data(tree: Tree, sums: Sequence[Sums], product: bool) -> list[LevelDat
     queries: list[list[tuple[Codes, Floats, Floats]]] = [[] for _ in tree.levels]
     exact: list[list[tuple[Codes, Floats]]] = [[] for _ in tree.levels]
     for own in sums:
-        level, codes, answers = (
-            tree.level_of(own.part),
-            codes_of(tree, own.part, product),
-            tree.by_node(own.part, own.values),
-        )
+        level, codes = tree.level_of(own.part), codes_of(tree, own.part, product)
+        answers = tree.by_node(own.part, own.values)
         answers = answers if product else answers.reshape(len(answers), -1)
         if own.precision is None:
             exact[level].append((codes, answers))
