@@ -145,10 +145,9 @@ class Study(Simulations):
         The record has plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of
         all its squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
         """
-        start, settings = time.perf_counter(), SAMPLER | self.sampler
-        _, ranks, sampler = self.streams(number)
+        settings, (_, ranks, sampler) = SAMPLER | self.sampler, self.streams(number)
         with _LOCK:
-            truth, seed = self.draw(number), int(sampler.generate_state(1)[0])
+            start, truth, seed = time.perf_counter(), self.draw(number), int(sampler.generate_state(1)[0])
             for longer in _LONGER:
                 chain = settings | {"draws": longer * settings["draws"]}
                 tree = quiet_sample(self.refit.model(truth.release), chain, seed)
