@@ -58,12 +58,15 @@ def _record(task: Task, number: int) -> dict[str, Any]:
 
 def _run_packed(key: str, packed: bytes | None, number: int) -> dict[str, Any] | None:
     """In a worker: run a task, which is unpacked once; None where it has not come to this worker yet."""
-    if key not in _TASKS:
-        if packed is None:
-            return None
-        with dispensable_caches():
+    if packed is None and key not in _TASKS:
+        return None
+
+    def task(number: int) -> Mapping[str, Any]:
+        if packed is not None and key not in _TASKS:
             _TASKS[key] = cloudpickle.loads(packed)
-    return _record(_TASKS[key], number)
+        return _TASKS[key](number)
+
+    return _record(task, number)
 
 
 def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
