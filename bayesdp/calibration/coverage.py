@@ -68,9 +68,8 @@ class _Repeat(Simulations):
 
     def __call__(self, number: int) -> dict[str, Any]:
         truth, seed = self.draw(number), int(self.streams(number)[1].generate_state(1)[0])
-        posterior = quiet_sample(self.refit.model(truth.release), SAMPLER | self.sampler, seed)[
-            "posterior"
-        ].to_dataset()
+        tree = quiet_sample(self.refit.model(truth.release), SAMPLER | self.sampler, seed)
+        posterior = tree["posterior"].to_dataset()
         points = as_points(truth, posterior)
         known = [str(variable) for variable in points.data_vars]
         found: dict[str, list[float]] = {}
