@@ -6,7 +6,9 @@ adults than Black ones.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,10 @@ import xarray as xr
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.hierarchies import topdown_like
+
+sys.path.append(str(Path(__file__).parent))  # a notebook has this folder already
+
+from topdown import topdown_like
 
 __all__ = ["CELLS", "LEVELS", "comparisons", "coverage_of_counties", "estimates", "households"]
 

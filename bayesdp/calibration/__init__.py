@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesdp.calibration.coverage import NAIVE, coverage
+from bayesdp.calibration.coverage import coverage
 from bayesdp.calibration.designs import Design, design
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.calibration.joint import JointTest, joint_distribution_test
@@ -11,6 +11,6 @@ from bayesdp.calibration.study import sbc, verdict_of
 from bayesdp.calibration.verdict import Power, QuantityVerdict, Verdict, power
 
 __all__ = [
-    "NAIVE", "Design", "Fits", "JointTest", "Power", "QuantityVerdict", "Simulated", "Verdict", "coverage", "design", "fit_many",
+    "Design", "Fits", "JointTest", "Power", "QuantityVerdict", "Simulated", "Verdict", "coverage", "design", "fit_many",
     "joint_distribution_test", "power", "sbc", "verdict_of",
 ]  # fmt: skip

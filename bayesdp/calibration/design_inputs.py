@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp.calibration.quantities import scalars
+from bayesdp.calibration.quantities import of_draws, scalars
 from bayesdp.composition import loss_at_difference
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.frames import Frame
@@ -43,32 +43,24 @@ class Candidate:
         """Release a table, and check that a function gives back releases of that table with noise and a guarantee."""
         if self.function is None:
             return tuple(own.release(table, rng) for own in self.mechanisms)
-        given = self.function(table, rng)
+        given, argument = self.function(table, rng), f"candidates[{self.name!r}]"
         found = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
         if not found or not all(isinstance(own, Release) for own in found):
-            raise TypeError(
-                f"candidates[{self.name!r}] must give back a Release, or several, got {type(given).__name__}"
-            )
+            raise TypeError(f"{argument} must give back a Release, or several, got {type(given).__name__}")
         for own in found:
             if own.about != "counts":
-                raise ValueError(
-                    f"candidates[{self.name!r}] must release a table of counts, got a release of {own.about}"
-                )
-            self._check_frame(own.frame, Frame.of(table))
-        silent = [own for own in found if own.measurements and own.guarantee is None]
+                raise ValueError(f"{argument} must release a table of counts, got a release of {own.about}")
+            self.check(own.frame, Frame.of(table))
+        silent = any(own.measurements and own.guarantee is None for own in found)
         if silent or not any(own.measurements for own in found):
             why = "states no guarantee" if silent else "has no noise: every answer is exact"
             raise ValueError(
-                f"candidates[{self.name!r}] is not private: a release of it {why}, so that no loss can be put beside its intervals"
+                f"{argument} is not private: a release of it {why}, so that no loss can be put beside its intervals"
             )
         return found
 
-    def check(self, frame: Frame) -> None:
-        """Check that the mechanisms are about the cells of a frame."""
-        for own in self.mechanisms:
-            self._check_frame(own.frame, frame)
-
-    def _check_frame(self, own: Frame, frame: Frame) -> None:
+    def check(self, own: Frame, frame: Frame) -> None:
+        """Check that what is released is about the cells of a frame."""
         if not own.same_cells(frame):
             raise ValueError(
                 f"candidates[{self.name!r}] is about the cells of {_cells(own)}, the others or the table about {_cells(frame)}: all "
@@ -107,8 +99,7 @@ def checked_candidates(candidates: Any) -> list[Candidate]:
 def labelled(values: npt.NDArray[Any], frame: Frame) -> xr.DataArray:
     """Tables with the labels of a frame; dimensions chain and draw in front where there are two more than those of the frame."""
     lead = ("chain", "draw")[: values.ndim - len(frame.dims)]
-    coords = {dim: list(own) for dim, own in zip(frame.dims, frame.labels, strict=True)}
-    return xr.DataArray(values, dims=(*lead, *frame.dims), coords=coords)
+    return xr.DataArray(values, dims=(*lead, *frame.dims), coords=frame.coords)
 
 
 _NAMES = {"pure": "epsilon", "approximate": "epsilon", "zcdp": "rho", "gdp": "mu"}
@@ -216,12 +207,7 @@ def answers(questions: Mapping[str, Question], counts: xr.DataArray) -> dict[str
     for name, question in questions.items():
         with np.errstate(divide="ignore", invalid="ignore"):
             given: Any = question.apply(counts) if isinstance(question, Query) else question(counts)
-        if not isinstance(given, xr.DataArray):
-            raise TypeError(f"questions[{name!r}] must give back a DataArray, got {type(given).__name__}")
-        lead = ("chain", "draw")
-        if any(given.sizes.get(dim) != counts.sizes[dim] for dim in lead):
-            raise ValueError(f"questions[{name!r}] must keep the dimensions chain and draw, got {given.dims}")
-        for label, values in scalars(name, given.transpose(*lead, ...)):
+        for label, values in scalars(name, of_draws(given, f"questions[{name!r}]")):
             if label in found:
                 raise ValueError(f"questions give two answers the name {label!r}; give one of them another name")
             found[label] = values
@@ -274,7 +260,6 @@ def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[n
         drawn = np.asarray(pm.draw(model[name], draws=n, random_seed=seed))
     except NotImplementedError as error:
         raise ValueError(f"prior_or_table must be a distribution that can be drawn from: {error}") from error
-    drawn = drawn.reshape((n, *drawn.shape[drawn.ndim - len(frame.shape) :])) if n == 1 else drawn
     if drawn.shape[1:] != frame.shape:
         raise ValueError(
             f"prior_or_table draws tables of shape {drawn.shape[1:]}, but the candidates' have {frame.shape}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import textwrap
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +14,12 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayesdp import _text, _validate
+from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp._wiring import connected
+from bayesdp.calibration.coverage import row_of, summary_of
 from bayesdp.calibration.design_inputs import (
     Analysis,
-    Candidate,
     Losses,
     Prior,
     Question,
@@ -29,19 +27,15 @@ from bayesdp.calibration.design_inputs import (
     answers,
     checked_candidates,
     checked_questions,
-    counts_name,
     drawn_tables,
     frame_of_prior,
     labelled,
     losses_of,
 )
 from bayesdp.calibration.fits import Fits, fit_many
-from bayesdp.calibration.verdict import share_limits
 from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
-from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.mechanisms.base import confidential_counts
-from bayesdp.storage.journal import difference
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,27 +123,20 @@ class Design:
             f"{about['difference']}. Of the pairs that only some candidates protect, and of what exact answers reveal by "
             "themselves, it says nothing.",
         ]
-        weak = [name for name, sure in zip(self.candidates, self.data["certified"].values, strict=True) if not sure]
+        weak, bad, lost = [], [], []
+        for name in self.candidates:
+            own = self.data.sel(candidate=name)
+            failed, slow = int(own["failed"]), int(own["not_converged"])
+            if not own["certified"]:
+                weak.append(name)
+            if failed or slow:
+                bad.append(f"{name} {failed} failed, {slow} not converged")
+            missing = zip(self.questions, (about["n"] - failed - own["used"]).values, strict=True)
+            lost += [f"{question} of {name} ({int(k)})" for question, k in missing if k]
         if weak:
             said.append(f"Noise that is not drawn exactly, so that the loss is not certified: {', '.join(weak)}.")
-        bad = [
-            f"{name} {failed} failed, {slow} not converged"
-            for name, failed, slow in zip(
-                self.candidates, self.data["failed"].values, self.data["not_converged"].values, strict=True
-            )
-            if failed or slow
-        ]
         if bad:
             said.append(f"Of {about['n']} fits each: {'; '.join(bad)}. Failed ones are left out, the others are not.")
-        fits = about["n"] - self.data["failed"]
-        lost = [
-            f"{question} of {name} ({int(k)})"
-            for name, row in zip(
-                self.candidates, (fits - self.data["used"]).transpose("candidate", ...).values, strict=True
-            )
-            for question, k in zip(self.questions, row, strict=True)
-            if k
-        ]
         if lost:
             said.append(
                 f"No finite answer, in the truth or in a draw, and so left out, which may flatter the rest: {'; '.join(lost)}."
@@ -178,81 +165,6 @@ class Design:
 
     def __repr__(self) -> str:
         return f"<Design: {len(self.candidates)} candidates, {len(self.questions)} questions; print it>"
-
-
-_FORMAT = "bayesdp-design-1"
-_NAME = "design.json"
-
-
-def folder_of(path: Path, about: Mapping[str, Any]) -> Path:
-    """Make the folder of a run, or find it."""
-    path.mkdir(exist_ok=True)
-    head, file = {"format": _FORMAT, **about}, path / _NAME
-    if not file.exists():
-        if any(path.iterdir()):
-            raise ValueError(f"{str(path)!r} has files and is not of a design: name another folder, or an empty one")
-        file.write_text(json.dumps(head), encoding="utf-8")
-        return path
-    try:
-        found: Any = _text.loads(file.read_text(encoding="utf-8"), str(file))
-    except (UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{str(file)!r} is damaged ({error}): name another folder") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise ValueError(f"{str(file)!r} is not a file of this kind: name another folder")
-    differs = difference(found, head)
-    if differs:
-        raise ValueError(f"{str(path)!r} is of another run: {differs}; name another folder to start afresh")
-    return path
-
-
-type Floats = npt.NDArray[np.float64]
-
-_LIMITS = 0.95
-"""Of the Clopper-Pearson limits of a coverage."""
-
-
-def row_of(truth: Mapping[str, Floats], draws: Mapping[str, Floats], probabilities: Sequence[float]) -> Floats:
-    """Truth, posterior mean, and the ends of each interval, by question."""
-    # An end is a draw (of whole numbers an interval so has whole ends, and may hold more than its probability). Returns shape
-    # (question, 2 + 2 * probabilities): NaN in the whole row of a question that has no finite answer in the truth or in a draw.
-    tails = np.array([[(1.0 - p) / 2.0, (1.0 + p) / 2.0] for p in probabilities]).reshape(-1)
-    rows = np.full((len(truth), 2 + tails.size), np.nan)
-    for row, (label, true) in zip(rows, truth.items(), strict=True):
-        many = draws[label]
-        if np.isfinite(true[0, 0]) and np.all(np.isfinite(many)):
-            ends = np.quantile(many, tails, method="inverted_cdf")
-            row[:] = [true[0, 0], many.mean(), *ends]
-    return rows
-
-
-def summary_of(rows: Floats, probabilities: Sequence[float], questions: Sequence[str]) -> xr.Dataset:
-    """Mean widths, coverage, bias and error over many releases of one candidate."""
-    # `rows`, shape (release, question, 2 + 2 * probabilities): of `row_of`; NaN where there is nothing.
-    n = np.sum(~np.isnan(rows[:, :, 0]), axis=0)
-    error = rows[:, :, 1] - rows[:, :, 0]
-    low, high, true = rows[:, :, 2::2], rows[:, :, 3::2], rows[:, :, :1]
-    hits = np.sum((low <= true) & (true <= high), axis=0)  # no comparison with NaN is true
-    lowest, highest = share_limits(hits, n[:, None], _LIMITS)
-    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # where no release, or only one, has a number
-        by_probability = {
-            "width": np.nanmean(high - low, axis=0),
-            "width_error": np.nanstd(high - low, axis=0, ddof=1) / np.sqrt(n[:, None]),
-            "coverage": hits / n[:, None],
-            "coverage_low": lowest,
-            "coverage_high": highest,
-        }
-        by_question = {
-            "bias": np.nanmean(error, axis=0),
-            "bias_error": np.nanstd(error, axis=0, ddof=1) / np.sqrt(n),
-            "rmse": np.sqrt(np.nanmean(error**2, axis=0)),
-            "used": n,
-        }
-    return xr.Dataset(
-        {key: (("question", "probability"), value) for key, value in by_probability.items()}
-        | {key: (("question",), value) for key, value in by_question.items()},
-        coords={"question": list(questions), "probability": list(probabilities)},
-    )
 
 
 _PROBABILITIES = (0.5, 0.9, 0.95)
@@ -366,11 +278,17 @@ def design(
     if model is not None and not callable(model):
         raise TypeError(f"model must be a function that gives back a pymc.Model, got {type(model).__name__}")
     prior: Prior | None = prior_or_table if callable(prior_or_table) else None
-    frame = _frame(listed, prior, prior_or_table)
+    frame = next((own.frame for candidate in listed for own in candidate.mechanisms), None)
+    if frame is None:  # all candidates are functions
+        frame = Frame.of(prior_or_table) if prior is None else frame_of_prior(prior)
     for own in listed:
-        own.check(frame)
+        for mechanism in own.mechanisms:
+            own.check(mechanism.frame, frame)
     asked = checked_questions(questions, frame)
-    tables = _tables(prior, prior_or_table, frame, count, own_seed)
+    if prior is None:
+        tables = np.broadcast_to(confidential_counts(prior_or_table, frame).reshape(frame.shape), (count, *frame.shape))
+    else:
+        tables = drawn_tables(prior, frame, count, _seed(own_seed, 0))
     answers(asked, labelled(tables[:1][None], frame))  # what is wrong with a question shows before anything is fitted
     releases = {
         own.name: [
@@ -381,20 +299,20 @@ def design(
     firsts = {name: found[0] for name, found in releases.items()}
     losses = losses_of(firsts, difference, delta)
     analysis = Analysis(model or prior)
-    models = {name: _first_model(name, analysis, found) for name, found in firsts.items()}
-    folder = None
-    if path is not None:
-        described = {name: described_model(own) for name, own in models.items()}
-        folder = folder_of(
-            Path(path),
-            fingerprint(candidates=list(releases), n=count, seed=own_seed, releases=releases, models=described),
-        )
+    for name, first in firsts.items():
+        try:
+            analysis(first)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"candidates[{name!r}] cannot be analysed with this model: {error}") from error
+    folder = None if path is None else Path(path)
+    if folder is not None:
+        folder.mkdir(exist_ok=True)
     parts, errors = [], {}
     for k, (name, found) in enumerate(releases.items()):
         fits = fit_many(
             {str(number): own if len(own) > 1 else own[0] for number, own in enumerate(found)},
             analysis,
-            seed=_fit_seed(own_seed, k),
+            seed=_seed(own_seed, 2, k),
             client=client,
             workers=workers,
             path=None if folder is None else folder / f"{k:03d}",
@@ -406,9 +324,8 @@ def design(
     if all(int(part["failed"]) == count for part in parts):
         name, found_errors = next(iter(errors.items()))
         raise ValueError(f"all fits failed; the first one of candidates[{name!r}] is {found_errors[0]}")
-    return _result(
-        parts, errors, firsts, losses, {"tried_on": "prior" if prior else "table", "n": count, "seed": own_seed}
-    )
+    about = {"tried_on": "prior" if prior else "table", "n": count, "seed": own_seed}
+    return _result(parts, errors, firsts, losses, about)
 
 
 def _levels(probabilities: Any) -> list[float]:
@@ -419,36 +336,13 @@ def _levels(probabilities: Any) -> list[float]:
     return sorted(levels)
 
 
-def _frame(listed: Sequence[Candidate], prior: Prior | None, table: Any) -> Frame:
-    """The labels of the table: of the first mechanism, or else of the prior or the table given."""
-    known = next((own.frame for candidate in listed for own in candidate.mechanisms), None)
-    if known is not None:
-        return known
-    return Frame.of(table) if prior is None else frame_of_prior(prior)
-
-
-def _tables(prior: Prior | None, table: Any, frame: Frame, n: int, seed: int) -> npt.NDArray[np.int64]:
-    """The truths, shape (n, *table)."""
-    if prior is None:
-        return np.broadcast_to(confidential_counts(table, frame).reshape(frame.shape), (n, *frame.shape))
-    drawn = int(np.random.SeedSequence(seed, spawn_key=(0,)).generate_state(1)[0])
-    counts_name(prior, "prior_or_table")
-    return drawn_tables(prior, frame, n, drawn)
-
-
 def _rng(seed: int, candidate: int, number: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, candidate, number)))
 
 
-def _fit_seed(seed: int, candidate: int) -> int:
-    return int(np.random.SeedSequence(seed, spawn_key=(2, candidate)).generate_state(1)[0])
-
-
-def _first_model(name: str, analysis: Analysis, releases: Releases) -> Any:
-    try:
-        return analysis(releases)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"candidates[{name!r}] cannot be analysed with this model: {error}") from error
+def _seed(seed: int, *place: int) -> int:
+    """The seed of tables that are drawn, place 0, and of the fits of each candidate, places (2, candidate)."""
+    return int(np.random.SeedSequence(seed, spawn_key=place).generate_state(1)[0])
 
 
 def _judged(
@@ -468,7 +362,8 @@ def _judged(
             continue
         tree = fits[str(number)]
         counts = labelled(tree["posterior"][name].transpose("chain", "draw", ...).values, frame)
-        rows[number] = row_of(truth, answers(questions, counts), levels)
+        draws = answers(questions, counts)
+        rows[number] = [row_of(float(true[0, 0]), draws[label], levels) for label, true in truth.items()]
         slow += not converged_of(tree)
     summary = summary_of(rows, levels, list(truths[0]))
     return summary.assign(failed=len(fits.failures), not_converged=slow)

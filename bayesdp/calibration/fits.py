@@ -21,6 +21,7 @@ from pytensor.graph.basic import equal_computations
 
 from bayesdp import _validate
 from bayesdp._interrupts import handled
+from bayesdp.calibration.quantities import Quantities, Simulate, Simulated, simulated
 from bayesdp.calibration.runs import Check, Journal, run_all, text
 from bayesdp.inference.observed import numbers_of, observed_by
 from bayesdp.inference.runs.fingerprint import described_model, fingerprint
@@ -126,10 +127,76 @@ def described_task(task: Any, first: Any, **more: Any) -> dict[str, Any]:
 class Refitting:
     """A task that compiles its model once in every process; compiled functions are not sent along with the task."""
 
+    build_model: Build
+    update: Update | None
     _refit: Refit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_refit": None}
+
+    @property
+    def first(self) -> Any:
+        """The release that gives the model, in every process: what is compiled must not depend on which one came first."""
+        raise NotImplementedError
+
+    @property
+    def refit(self) -> Refit:
+        """The model of the first release, and of all others."""
+        if self._refit is None:
+            self._refit = Refit(self.build_model, self.first, self.update)
+        return self._refit
+
+
+@dataclass
+class Simulations(Refitting):
+    """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them.
+
+    The random numbers of a simulation come from the seed and the number only, so that it does not matter where and after
+    which others it is run. Its fields are arguments of the calibration.
+    """
+
+    simulate: Simulate
+    build_model: Build
+    quantities: Quantities
+    seed: int
+    update: Update | None = None
+    sampler: dict[str, Any] = field(default_factory=dict)
+
+    def streams(self, number: int) -> list[np.random.SeedSequence]:
+        """Seeds of the truth and its release, and two of what is done with them."""
+        return np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(3)
+
+    def draw(self, number: int) -> Simulated:
+        """Truth and release of a simulation."""
+        return simulated(self.simulate, np.random.default_rng(self.streams(number)[0]))
+
+    @property
+    def first(self) -> Any:
+        """The release of simulation 0."""
+        return self.draw(0).release
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        """Run a simulation: its record, in plain numbers."""
+        raise NotImplementedError
+
+    def run(
+        self,
+        count: int,
+        words: str,
+        entries: Mapping[str, Check],
+        *,
+        path: str | os.PathLike[str] | None,
+        client: Any,
+        workers: int,
+        progressbar: bool,
+        **about: Any,
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Mapping[str, Any]]:
+        """Run the numbers below `count`, or go on: the records of those that ended well and of the others, and the fingerprint."""
+        journal = Journal(path, described_task(self, self.draw(0), **about), entries)
+        good, bad = run_all(self, count, journal, client, workers, words, progressbar)
+        if not good:
+            raise ValueError(f"all {len(bad)} {words} failed; the first one: {bad[0]['error']}")
+        return good, bad, journal.about
 
 
 class _Likelihood:
@@ -298,12 +365,14 @@ class _Fit(Refitting):
     update: Update | None = None
     sampler: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def first(self) -> Any:
+        return self.releases[0]
+
     def __call__(self, number: int) -> dict[str, Any]:
-        if self._refit is None:
-            self._refit = Refit(self.build_model, self.releases[0], self.update)
         release = self.releases[number]
         seed = int(np.random.SeedSequence(self.seed, spawn_key=(number,)).generate_state(1)[0])
-        tree = quiet_sample(self._refit.model(release), _FIT_SAMPLER | self.sampler, seed)
+        tree = quiet_sample(self.refit.model(release), _FIT_SAMPLER | self.sampler, seed)
         # The numbers of the sampled model were replaced, so it does not know the release; a model built anew does.
         annotated = annotate(tree, self.build_model(release), seed=seed)
         return {"number": number, "name": self.names[number], "tree": annotated}

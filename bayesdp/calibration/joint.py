@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,9 @@ import xarray as xr
 from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.fits import SAMPLER, Build, Refit, Refitting, Update, described_task, quiet_sample
-from bayesdp.calibration.quantities import (
-    Quantities,
-    Simulate,
-    Simulated,
-    as_draws,
-    checked_quantities,
-    evaluate,
-    scalars,
-    simulated,
-)
-from bayesdp.calibration.runs import Journal, by_name, number, run_all, unit
+from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
+from bayesdp.calibration.quantities import Quantities, Simulate, as_draws, checked_quantities, evaluate, scalars
+from bayesdp.calibration.runs import by_name, number, unit
 from bayesdp.calibration.verdict import holm
 
 type ReleaseAgain = Callable[[Mapping[str, Any], np.random.Generator], Any]
@@ -75,43 +66,27 @@ class JointTest:
         )
 
 
-@dataclass
-class _Chain(Refitting):
+@dataclass(kw_only=True)
+class _Chain(Simulations):
     """A task of a number: a draw from the prior; for odd numbers then rounds of release and transitions."""
 
-    simulate: Simulate
     release_again: ReleaseAgain
-    build_model: Build
-    quantities: Quantities
-    seed: int
     rounds: int
-    update: Update | None = None
-    sampler: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def first(self) -> Simulated:
-        """The first simulation, whose release gives the model."""
-        stream = np.random.SeedSequence(self.seed, spawn_key=(0,)).spawn(2)[0]
-        return simulated(self.simulate, np.random.default_rng(stream))
 
     def __call__(self, number: int) -> dict[str, Any]:
-        if self._refit is None:
-            self._refit = Refit(self.build_model, self.first.release, self.update)
-        draw, moves = np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(2)
-        start = simulated(self.simulate, np.random.default_rng(draw))
-        rng = np.random.default_rng(moves)
+        start, rng = self.draw(number), np.random.default_rng(self.streams(number)[1])
         values, release = dict(start.truth), start.release
-        free = [rv.name for rv in self._refit.template.free_RVs]
+        free = [rv.name for rv in self.refit.template.free_RVs]
         if number % 2:  # odd numbers are run, even ones are the sample of the prior that they are compared with
             for _ in range(self.rounds):
                 release = self.release_again(values, rng)
-                model = self._refit.model(release)
+                model = self.refit.model(release)
                 starts = {name: values[name] for name in free}
                 tree = quiet_sample(model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31)))
                 last = tree["posterior"].to_dataset().isel(chain=[0], draw=[-1])
                 values |= {name: last[name].values[0, 0] for name in free}
         points = xr.Dataset(
-            {name: as_draws(self._refit.template, name, np.asarray(values[name])[None, None]) for name in free}
+            {name: as_draws(self.refit.template, name, np.asarray(values[name])[None, None]) for name in free}
         )
         found: dict[str, float] = {}
         for name, function in checked_quantities(self.quantities or free, free).items():
@@ -176,10 +151,10 @@ def joint_distribution_test(
     """
     count = _validate.positive_integer(n, "n")
     turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")
-    chain = _Chain(simulate, release, build_model, quantities, seed, turns, update, {"draws": moves, **sampler})
-    about = described_task(chain, chain.first, what="joint")
-    journal = Journal(path, about, {"found": by_name(number), "tie": unit})
-    good, bad = run_all(chain, 2 * count, journal, client, workers, "chains", progressbar)
+    settings = {"draws": moves, **sampler}
+    chain = _Chain(simulate, build_model, quantities, seed, update, settings, release_again=release, rounds=turns)
+    where: Any = {"path": path, "client": client, "workers": workers, "progressbar": progressbar}
+    good, bad, _ = chain.run(2 * count, "chains", {"found": by_name(number), "tie": unit}, **where, what="joint")
     prior, ends = ([record for record in good if record["number"] % 2 == odd] for odd in (0, 1))
     if not prior or not ends:
         raise ValueError(f"all chains failed; the first one: {bad[0]['error']}")

@@ -159,12 +159,16 @@ def as_draws(model: pm.Model, name: str, draws: npt.NDArray[Any]) -> xr.DataArra
 
 def evaluate(name: str, function: Quantity | None, values: xr.Dataset, release: Any) -> xr.DataArray:
     """Compute one quantity, with chain and draw in front."""
-    result = values[name] if function is None else function(values, release)
-    if not isinstance(result, xr.DataArray):
-        raise TypeError(f"quantities[{name!r}] must give back a DataArray, got {type(result).__name__}")
-    if not {"chain", "draw"} <= set(result.dims):
-        raise ValueError(f"quantities[{name!r}] must keep the dimensions chain and draw, got {result.dims}")
-    return result.transpose("chain", "draw", ...)
+    return of_draws(values[name] if function is None else function(values, release), f"quantities[{name!r}]")
+
+
+def of_draws(given: Any, argument: str) -> xr.DataArray:
+    """What a function of draws gave back, with chain and draw in front."""
+    if not isinstance(given, xr.DataArray):
+        raise TypeError(f"{argument} must give back a DataArray, got {type(given).__name__}")
+    if not {"chain", "draw"} <= set(given.dims):
+        raise ValueError(f"{argument} must keep the dimensions chain and draw, got {given.dims}")
+    return given.transpose("chain", "draw", ...)
 
 
 def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:

@@ -15,8 +15,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -44,9 +43,6 @@ type Runner = Callable[[Task, Iterable[int]], Iterator[dict[str, Any]]]
 DIED = "its process died"
 """Error of a simulation that took its process down (memory, a crash, a kill)."""
 
-_NEW_WORKER = 300
-"""Seconds that a cluster has to bring up a worker, after all have died."""
-
 _TASKS: dict[str, Task] = {}  # in a worker: unpacked tasks by hash, with the models that they have compiled
 
 
@@ -59,13 +55,17 @@ def _record(task: Task, number: int) -> dict[str, Any]:
         return {"number": number, "error": f"{type(error).__name__}: {error}"}
 
 
-def _run_packed(packed: bytes, number: int) -> dict[str, Any]:
-    """In a worker: unpack the task once, then run it."""
-    key = hashlib.sha256(packed).hexdigest()
-    if key not in _TASKS:
-        with dispensable_caches():
+def _run_packed(key: str, packed: bytes | None, number: int) -> dict[str, Any] | None:
+    """In a worker: run a task, which is unpacked once; None where it has not come to this worker yet."""
+    if packed is None and key not in _TASKS:
+        return None
+
+    def task(number: int) -> Mapping[str, Any]:
+        if packed is not None and key not in _TASKS:
             _TASKS[key] = cloudpickle.loads(packed)
-    return _record(_TASKS[key], number)
+        return _TASKS[key](number)
+
+    return _record(task, number)
 
 
 def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -74,51 +74,60 @@ def serially(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         yield _record(task, number)
 
 
+def _over(
+    places: list[Executor], task: Task, numbers: Iterable[int], renewed: Callable[[Executor], Executor]
+) -> Iterator[dict[str, Any]]:
+    """Run one number at a time in each place; where its worker dies it has a record that says so, and the place is renewed."""
+    packed, left = cloudpickle.dumps(task), iter(numbers)
+    key = hashlib.sha256(packed).hexdigest()
+    busy: dict[Future[dict[str, Any] | None], tuple[int, int]] = {}
+
+    def start(place: int, number: int | None, sent: bytes | None = None) -> None:
+        if number is not None:
+            busy[places[place].submit(_run_packed, key, sent, number)] = place, number
+
+    for place in range(len(places)):
+        start(place, next(left, None), packed)
+    while busy:
+        for future in wait(busy, return_when=FIRST_COMPLETED).done:
+            place, number = busy.pop(future)
+            try:
+                record = future.result()
+            except Exception:
+                record = {"number": number, "error": DIED, "again": True}
+                places[place] = renewed(places[place])
+            if record is None:
+                start(place, number, packed)
+            else:
+                start(place, next(left, None))
+                yield record
+
+
 def in_processes(workers: int) -> Runner:
     """Run in local processes."""
-    # Each of the `workers` is a pool of its own with one process, so that a process that dies takes one simulation with it, and is
-    # replaced.
+    # Each of the `workers` is a pool of its own with one process, so that a process that dies takes one simulation with it.
     count = _validate.positive_integer(workers, "workers")
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        packed = cloudpickle.dumps(task)
         helpers_outlive_hangup()
         # Not forked from here: this process may have threads (a notebook has), and compiled functions.
         context = multiprocessing.get_context("forkserver")
-        pools = {slot: _pool(context) for slot in range(count)}
-        left = iter(numbers)
-        busy: dict[Future[dict[str, Any]], tuple[int, int]] = {}
 
-        def start(slot: int) -> None:
-            number = next(left, None)
-            if number is not None:
-                busy[pools[slot].submit(_run_packed, packed, number)] = (slot, number)
+        def pool(broken: Executor | None = None) -> Executor:
+            if broken is not None:
+                broken.shutdown(wait=False)
+            return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin_worker)
 
+        pools = [pool() for _ in range(count)]
         try:
-            for slot in pools:
-                start(slot)
-            while busy:
-                for future in wait(busy, return_when=FIRST_COMPLETED).done:
-                    slot, number = busy.pop(future)
-                    try:
-                        record = future.result()
-                    except BrokenProcessPool:
-                        pools[slot].shutdown(wait=False)
-                        pools[slot] = _pool(context)
-                        record = {"number": number, "error": DIED, "again": True}
-                    start(slot)
-                    yield record
+            yield from _over(pools, task, numbers, pool)
         finally:
-            for pool in pools.values():
-                for process in list((pool._processes or {}).values()):
+            for own in pools:
+                for process in list((getattr(own, "_processes", None) or {}).values()):
                     process.terminate()
-                pool.shutdown(wait=False, cancel_futures=True)
+                own.shutdown(wait=False, cancel_futures=True)
 
     return run
-
-
-def _pool(context: Any) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin_worker)
 
 
 def _begin_worker() -> None:
@@ -130,7 +139,7 @@ def _begin_worker() -> None:
 def on_dask(client: Any) -> Runner:
     """Run on a Dask cluster."""
     # `client`: a client, or the address of a scheduler. Workers need this library in the same version; simulations of one worker
-    # process take turns.
+    # process take turns. A few simulations a worker are under way at a time, so that few results are lost with one.
     try:
         import distributed
     except ImportError as error:
@@ -139,64 +148,15 @@ def on_dask(client: Any) -> Runner:
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         made_here = isinstance(client, str)
         used = distributed.Client(client) if made_here else client
+        executor = used.get_executor(pure=False, retries=0)
         try:
-            packed, lost = cloudpickle.dumps(task), []
-            for number, record in _on_workers(used, packed, numbers):
-                if record is None:
-                    lost.append(number)
-                else:
-                    yield record
-            for number in lost:  # one at a time: a worker that dies now was killed by this one
-                [(_, again)] = _on_workers(used, packed, [number])
-                yield {"number": number, "error": DIED, "again": True} if again is None else again
-        finally:
+            yield from _over([executor] * (2 * max(sum(used.ncores().values()), 1)), task, numbers, lambda own: own)
+        finally:  # whatever ends this, workers are told to drop what has not begun
+            executor.shutdown(wait=False)
             if made_here:
                 used.close()
 
     return run
-
-
-def _on_workers(client: Any, packed: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Numbers and records as they come; None where the result was lost because a worker died, whatever killed it."""
-    # The task is kept on the workers, and given to them anew if all that had it have died. A few simulations a worker are under way
-    # at a time, so that few results are lost with one. Whatever ends this, workers are told to drop what has not begun.
-    import distributed
-
-    left = iter(numbers)
-    kept: Any = None
-    futures: dict[Any, int] = {}
-    running = distributed.as_completed()
-
-    def start() -> None:
-        nonlocal kept
-        number = next(left, None)
-        if number is None:
-            return
-        if kept is None or kept.status != "finished":
-            client.wait_for_workers(1, timeout=_NEW_WORKER)
-            kept = client.scatter(packed, broadcast=True, hash=False)
-        future = client.submit(_run_packed, kept, number, pure=False, retries=0)
-        futures[future] = number
-        running.add(future)
-
-    try:
-        for _ in range(2 * max(sum(client.ncores().values()), 1)):
-            start()
-        record: dict[str, Any] | None
-        for future in running:
-            number = futures.pop(future)
-            try:
-                record = future.result()
-            except distributed.KilledWorker:  # the scheduler has tried it on several workers, and all of them died
-                record = {"number": number, "error": DIED, "again": True}
-            except Exception:  # its result, or the task, was on a worker that died
-                record = None
-            future.release()
-            start()
-            yield number, record
-    finally:  # at Ctrl-C a traceback may hold all of this, and with it the simulations on the workers
-        for future in (*futures, *(() if kept is None else (kept,))):
-            future.release()
 
 
 _FORMAT = "bayesdp-calibration-1"

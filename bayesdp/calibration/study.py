@@ -20,7 +20,7 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp._chains import ess_bulk, ess_mean
-from bayesdp.calibration.fits import SAMPLER, Build, Refit, Refitting, Update, described_task, quiet_sample
+from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import (
     EXACT_ANSWERS,
     LOG_LIKELIHOOD,
@@ -34,9 +34,8 @@ from bayesdp.calibration.quantities import (
     evaluate,
     exact_answers,
     scalars,
-    simulated,
 )
-from bayesdp.calibration.runs import Check, Journal, by_name, number, rank, run_all, unit
+from bayesdp.calibration.runs import Check, by_name, number, rank, unit
 from bayesdp.calibration.runs import count as whole_number
 from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
@@ -91,36 +90,10 @@ class TooFewDraws(ValueError):
 
 
 @dataclass
-class Study(Refitting):
-    """The task of simulation-based calibration: calling it with a number runs the simulation of that number.
+class Study(Simulations):
+    """The task of simulation-based calibration: calling it with a number runs the simulation of that number."""
 
-    The random numbers of a simulation come from the seed and the number only, so that it does not matter where and after
-    which others it is run. Its fields are arguments of `sbc`.
-    """
-
-    simulate: Simulate
-    build_model: Build
-    quantities: Quantities
-    seed: int
-    update: Update | None = None
-    sampler: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Quantity] = field(default_factory=dict)
-
-    def streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator, int]:
-        """Generators of the simulation and of its ranks, and the sampler's seed."""
-        simulation, ranks, sampler = np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(3)
-        return np.random.default_rng(simulation), np.random.default_rng(ranks), int(sampler.generate_state(1)[0])
-
-    def draw(self, number: int) -> Simulated:
-        """Truth and release of a simulation."""
-        return simulated(self.simulate, self.streams(number)[0])
-
-    @property
-    def refit(self) -> Refit:
-        """The model of simulation 0, in every process: what is compiled must not depend on which one came first."""
-        if self._refit is None:
-            self._refit = Refit(self.build_model, self.draw(0).release, self.update)
-        return self._refit
 
     def check(self) -> dict[str, Quantity | None]:
         """The quantities by name, if simulator, model and quantities agree on names: before anything is compiled."""
@@ -172,30 +145,21 @@ class Study(Refitting):
         The record has plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of
         all its squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
         """
+        settings, (_, ranks, sampler) = SAMPLER | self.sampler, self.streams(number)
         with _LOCK:
-            return self._run(number)
-
-    def _run(self, number: int) -> dict[str, Any]:
-        start = time.perf_counter()
-        truth, settings = self.draw(number), SAMPLER | self.sampler
-        for longer in _LONGER:
-            _, rng, seed = self.streams(number)
-            chain = settings | {"draws": longer * settings["draws"]}
-            tree = quiet_sample(self.refit.model(truth.release), chain, seed)
-            try:
-                found = self._ranked(truth, tree, rng)
-            except TooFewDraws:
-                if longer == _LONGER[-1]:
-                    raise
-                continue
-            break
-        return {
-            "number": number,
-            "seconds": time.perf_counter() - start,
-            **found,
-            "divergences": _divergences(tree),
-            "longer": longer,
-        }
+            start, truth, seed = time.perf_counter(), self.draw(number), int(sampler.generate_state(1)[0])
+            for longer in _LONGER:
+                chain = settings | {"draws": longer * settings["draws"]}
+                tree = quiet_sample(self.refit.model(truth.release), chain, seed)
+                try:
+                    found = self._ranked(truth, tree, np.random.default_rng(ranks))
+                except TooFewDraws:
+                    if longer == _LONGER[-1]:
+                        raise
+                else:
+                    break
+        times = {"number": number, "seconds": time.perf_counter() - start}
+        return times | found | {"divergences": _divergences(tree), "longer": longer}
 
     def _ranked(self, truth: Simulated, tree: xr.DataTree, rng: np.random.Generator) -> dict[str, Any]:
         """Ranks of a truth among the draws, by quantity, and the smallest effective sample size."""
@@ -376,9 +340,8 @@ def sbc(
     tested = study.check()
     asked = [[name, function or "a variable"] for name, function in tested.items()]
     settings = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
-    about = described_task(study, study.draw(0), what="sbc", **settings)
-    journal = Journal(path, about, _RECORD)
-    good, bad = run_all(study, count, journal, client, workers, "simulations", progressbar)
+    where: Any = {"path": path, "client": client, "workers": workers, "progressbar": progressbar}
+    good, bad, about = study.run(count, "simulations", _RECORD, **where, what="sbc", **settings)
     return _tree(good, bad, false_alarm, about, study.refit.reused)
 
 
@@ -400,30 +363,27 @@ def _tree(
     about: Mapping[str, Any],
     reused: bool | None,
 ) -> xr.DataTree:
-    if not good:
-        raise ValueError(f"all {len(bad)} simulations failed; the first one: {bad[0]['error']}")
     names = list(good[0]["ranks"])
     odd = next((record["number"] for record in good if list(record["ranks"]) != names), None)
     if odd is not None:
         raise ValueError(
             f"quantities must be the same in all simulations, but simulation {odd} has others than the first"
         )
+    simulations = [record["number"] for record in good]
     ranks, squares = (
-        {name: [float(record[key][name]) for record in good] for name in good[0][key]}
+        xr.Dataset(
+            {name: (("chain", "draw"), [[float(record[key][name]) for record in good]]) for name in good[0][key]},
+            {"chain": [0], "draw": simulations},
+        )
         for key in ("ranks", "dispersion")
     )
-    verdict = judge(ranks, squares, false_alarm)
-    simulations = {"simulation": [record["number"] for record in good]}
-    draws = {"chain": [0], "draw": simulations["simulation"]}
     errors = np.array([record["error"] for record in bad], dtype=object).astype(str)
     fits = {key: np.array([record[key] for record in good]) for key in ("ess", "seconds", "divergences", "longer")}
     groups = {
-        "prior_sbc": xr.Dataset({name: (("chain", "draw"), np.array([row])) for name, row in ranks.items()}, draws),
-        "dispersion_sbc": xr.Dataset(
-            {name: (("chain", "draw"), np.array([row])) for name, row in squares.items()}, draws
-        ),
-        "verdict": _verdict_table(verdict, len(bad), fits["longer"]),
-        "fits": xr.Dataset({key: ("simulation", values) for key, values in fits.items()}, simulations),
+        "prior_sbc": ranks,
+        "dispersion_sbc": squares,
+        "verdict": _verdict_table(_judged(ranks, squares, false_alarm), len(bad), fits["longer"]),
+        "fits": xr.Dataset({key: ("simulation", own) for key, own in fits.items()}, {"simulation": simulations}),
         "failures": xr.Dataset({"error": ("simulation", errors)}, {"simulation": [record["number"] for record in bad]}),
     }
     tree = xr.DataTree.from_dict(groups)
@@ -435,6 +395,13 @@ def _tree(
         "model_reused": "unknown" if reused is None else str(reused),
     }
     return tree
+
+
+def _judged(ranks: xr.Dataset, squares: xr.Dataset, false_alarm: float) -> Verdict:
+    columns = (
+        {str(name): own.values.reshape(-1).tolist() for name, own in found.items()} for found in (ranks, squares)
+    )
+    return judge(*columns, false_alarm)
 
 
 def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -> xr.Dataset:
@@ -471,8 +438,5 @@ def verdict_of(tree: xr.DataTree) -> Verdict:
     -------
     Verdict
     """
-    ranks, squares = (
-        {str(name): values.values.reshape(-1).tolist() for name, values in tree[group].data_vars.items()}
-        for group in ("prior_sbc", "dispersion_sbc")
-    )
-    return judge(ranks, squares, float(tree["verdict"].attrs["false_alarm"]))
+    ranks, squares = (tree[group].to_dataset() for group in ("prior_sbc", "dispersion_sbc"))
+    return _judged(ranks, squares, float(tree["verdict"].attrs["false_alarm"]))

@@ -18,7 +18,7 @@ best test of scale there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -105,7 +105,7 @@ def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
     Uniform values leave the band at some point with probability at most `false_alarm`, as near as counts allow.
     """
     count = _validate.positive_integer(n, "n")
-    return (_grid(count), *_limits(count, _level(count, _probability(false_alarm, "false_alarm"))))
+    return (_grid(count), *_limits(count, _level(count, _validate.probability(false_alarm, "false_alarm"))))
 
 
 def uniformity_pvalue(values: npt.ArrayLike) -> float:
@@ -118,19 +118,6 @@ def uniformity_pvalue(values: npt.ArrayLike) -> float:
     counts = np.searchsorted(np.sort(given), _grid(n), side="right")
     worst = float(_tails(n)[counts, np.arange(len(counts))].min())
     return crossing_probability(n, *_limits(n, worst), _grid(n))
-
-
-def detection_probability(n: int, law: Callable[[Floats], Floats], false_alarm: float = 0.05) -> float:
-    """Probability that n independent values of a law, given by its distribution function, leave the band: the power of the test."""
-    points, lower, upper = band(n, false_alarm)
-    return crossing_probability(n, lower, upper, np.asarray(law(points), dtype=np.float64))
-
-
-def _probability(value: float, argument: str) -> float:
-    number = _validate.positive_real(value, argument)
-    if number >= 1.0:
-        raise ValueError(f"{argument} must be between 0 and 1, got {value!r}")
-    return number
 
 
 def _ranks(values: npt.ArrayLike) -> Floats:
@@ -153,14 +140,6 @@ def dispersion_pvalue(values: npt.ArrayLike) -> float:
     squares = stats.chi2.ppf(_ranks(values), 1)
     total, n = float(squares.sum()), squares.size
     return float(min(1.0, 2.0 * min(stats.chi2.cdf(total, n), stats.chi2.sf(total, n))))
-
-
-def dispersion_power(n: int, scale: float, false_alarm: float = 0.05) -> float:
-    """Probability that the test notices errors which are `scale` times as large as normal posteriors state."""
-    count, level = _validate.positive_integer(n, "n"), _probability(false_alarm, "false_alarm")
-    ratio = _validate.positive_real(scale, "scale")
-    low, high = stats.chi2.ppf(level / 2, count), stats.chi2.isf(level / 2, count)
-    return float(stats.chi2.cdf(low / ratio**2, count) + stats.chi2.sf(high / ratio**2, count))
 
 
 @dataclass(frozen=True)
@@ -226,18 +205,16 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
     """
     kind = _validate.choice(alternative, ("scale", "shift"), "alternative")
     amount = _validate.positive_real(size, "size")
-
-    def law(z: Floats) -> Floats:
-        normal = stats.norm.ppf(z)
-        return np.asarray(stats.norm.cdf(normal / amount if kind == "scale" else normal - amount))
-
-    ranks = detection_probability(n, law, false_alarm)
+    points, lower, upper = band(n, false_alarm)
+    low, high = stats.chi2.ppf(false_alarm / 2, n), stats.chi2.isf(false_alarm / 2, n)
+    normal = stats.norm.ppf(points)
     if kind == "scale":
-        squares = dispersion_power(n, amount, false_alarm)
+        law = stats.norm.cdf(normal / amount)
+        squares = stats.chi2.cdf(low / amount**2, n) + stats.chi2.sf(high / amount**2, n)
     else:  # a sum of n squares of normal variables with mean `amount`
-        low, high = stats.chi2.ppf(false_alarm / 2, n), stats.chi2.isf(false_alarm / 2, n)
-        squares = float(stats.ncx2.cdf(low, n, n * amount**2) + stats.ncx2.sf(high, n, n * amount**2))
-    return Power(str(kind), amount, n, false_alarm, ranks, squares)
+        law = stats.norm.cdf(normal - amount)
+        squares = stats.ncx2.cdf(low, n, n * amount**2) + stats.ncx2.sf(high, n, n * amount**2)
+    return Power(str(kind), amount, n, false_alarm, crossing_probability(n, lower, upper, law), float(squares))
 
 
 def share_limits(hits: npt.NDArray[np.int64], n: Any, probability: float) -> tuple[Floats, Floats]:

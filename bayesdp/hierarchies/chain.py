@@ -11,7 +11,7 @@ less held than these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise, product
@@ -458,18 +458,23 @@ class Crossing:
             exact[level] and all(self._exact[factor][level] for factor in factors) for level in range(levels)
         )
 
+    def _curvatures(self, precision: Floats, most: int) -> Iterator[float]:
+        """Curvatures of moves along so many axes at most, between two labels of each, in a leaf and across leaves that meet low."""
+        for across in (False, True):
+            below = self._meeting if across else len(precision)
+            if across and below == len(precision):
+                continue
+            total = precision[:below].sum(axis=0)
+            for size in range(0 if across else 1, most + 1):
+                for factors in combinations(range(len(self.axes)), size):
+                    if not self._may(factors, below):
+                        continue
+                    for told in product(*(self._told[factor] for factor in factors)):
+                        yield 2.0 ** (size + across) * float((total * np.all(told, axis=0)).sum())
+
     def _held(self, precision: Floats) -> float:
         """The smallest curvature of a move that every hierarchy has."""
-        levels, meeting = len(precision), self._meeting
-        single = [(factor, told) for factor in range(len(self.axes)) for told in self._told[factor]]
-        held = [
-            2.0 * float(precision.sum(axis=0)[told].sum()) for factor, told in single if self._may([factor], levels)
-        ]
-        if meeting < levels:
-            below = precision[:meeting].sum(axis=0)
-            held += [4.0 * float(below[told].sum()) for factor, told in single if self._may([factor], meeting)]
-            held += [2.0 * float(below.sum())] if self._may([], meeting) else []
-        return min(held, default=np.inf)
+        return min(self._curvatures(precision, 1), default=np.inf)
 
     def _candidates(self, precision: Floats) -> list[tuple[tuple[int, ...], int, float]]:
         """Moves along several axes: the axes, the level at which leaves meet at most (0 within a leaf), and the curvature."""
@@ -512,21 +517,7 @@ class Crossing:
         held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
         if held * spread < WIDE:
             return ()
-        levels = len(precision)
-        least = np.inf
-        for across in (False, True):
-            below = self._meeting if across else levels
-            if across and below == levels:
-                continue
-            total = precision[:below].sum(axis=0)
-            # Each axis is left out, or two labels of it are chosen, which some queries tell apart.
-            for chosen in product(*([None, *told] for told in self._told)):
-                factors = [factor for factor, told in enumerate(chosen) if told is not None]
-                if (factors or across) and self._may(factors, below):
-                    told = np.all([own for own in chosen if own is not None], axis=0) if factors else np.array(True)
-                    cells = 2.0 ** (len(factors) + across)
-                    least = min(least, cells * float((total * told).sum()))
-        if least * FREER >= held:
+        if min(self._curvatures(precision, len(self.axes)), default=np.inf) * FREER >= held:
             return ()
         precise = zip(*np.nonzero(precision * FREER >= precision.max()), strict=True)
         return tuple(self._name(level, query) for level, query in precise)

@@ -7,9 +7,9 @@ so: in units of the noise all weights are moderate, whatever the sizes of the no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,24 +21,13 @@ from bayesdp._text import printable
 from bayesdp._validate import probability
 from bayesdp.consistency import FALSE_ALARMS, determined_answers
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.released import (
-    ExactSums,
-    NoisySums,
-    axes_of,
-    by_part,
-    codes_of,
-    in_part,
-    is_product,
-    level_data,
-    noisy_answers,
-    places_of,
-)
+from bayesdp.hierarchies.released import Sums, axes_of, codes_of, is_product, level_data, noisy_answers
 from bayesdp.hierarchies.structure import (
     Floats,
     Ints,
     NoStructure,
     Tree,
-    best_axis,
+    leaf_axes,
     levels_of,
     same_partition,
     sum_parts,
@@ -163,13 +152,6 @@ type Answers = list[tuple[Query, Floats, Floats]]
 """Queries with their noisy answers and the inverse variances of the noise, flat."""
 
 
-class _Form(Protocol):
-    @property
-    def words(self) -> str: ...
-    def answers(self, query: Query) -> tuple[Floats, Floats]: ...
-    def covariance(self, query: Query, node: object = None) -> Floats: ...
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearEstimate:
     """Best linear unbiased estimates of sums of a table, with their standard errors.
@@ -192,7 +174,7 @@ class LinearEstimate:
     frame: Frame
     levels: tuple[str, ...]
     ignored: tuple[str, ...]
-    form: _Form
+    form: TreeForm | WholeForm
     exact: tuple[Exact, ...] = ()
 
     def __repr__(self) -> str:
@@ -337,15 +319,15 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     used = [own for own in equal if not _says_zero(own)]
     free = _without(noisy, used)
     levels: tuple[str, ...] = ()
-    found: _Form
+    found: TreeForm | WholeForm
     try:
-        known = [ExactSums(*own) for exact in used for own in by_part(exact.query, _flat(exact))]
-        sums, fewer = ([NoisySums(*own) for one in answers for own in by_part(*one)] for answers in (noisy, free))
-        tree = _tree(frame, [*(own.part for own in sums), *(own.part for own in known)], leaves)
+        known = [own for exact in used for own in Sums.of(exact.query, _flat(exact))]
+        sums, fewer = ([own for one in answers for own in Sums.of(*one)] for answers in (noisy, free))
+        tree = _tree(frame, [own.part for own in (*sums, *known)], leaves)
         # All answers of a query at a node are left out, or none.
         if is_product(tree, fewer) or not is_product(tree, sums):
             sums = fewer
-        levels, found = tree.levels, tree_form(tree, sums, known)
+        levels, found = tree.levels, tree_form(tree, [*sums, *known])
         ignored += [f"cells that must be 0 {own!r}" for own in equal if _says_zero(own)]
     except (NoStructure, Unidentified) as reason:
         if frame.size > MOST_CELLS and isinstance(reason, Unidentified):
@@ -408,7 +390,7 @@ def _says_zero(exact: Exact) -> bool:
 
 def _tree(frame: Frame, parts: list[SumPart], leaves: str | None) -> Tree:
     """The tree of what is published, and of groups of the leaves that nest with it."""
-    axis, levels = best_axis(frame, parts, leaves)
+    axis, levels = leaf_axes(frame, parts, leaves)[0]
     once = list({part.levels[axis]: part for part in parts}.values())
     for name, dim, _ in frame.groups:
         group = SumPart(frame, (name,))
@@ -419,53 +401,6 @@ def _tree(frame: Frame, parts: list[SumPart], leaves: str | None) -> Tree:
                 continue
             once.append(group)
     return tree_of(frame, axis, levels)
-
-
-class _Rows(NamedTuple):
-    """Rows with the same weights at nodes of one level."""
-
-    level: int
-    rows: list[int]  # their places in the part
-    nodes: list[int]  # the node of each, numbered from 0 within the level
-    weights: Floats  # of the cells of a node, in the order of the tree, shape (C,)
-
-
-def _rows_at_nodes(tree: Tree, part: MatrixPart) -> Iterable[_Rows]:
-    """Sort the rows of a part by level and weights; those that add up nothing are left out."""
-    cells = tree.cells
-    place = np.empty(tree.frame.size, dtype=np.int64)
-    place[np.asarray(tree.leaves_by_cells(np.arange(tree.frame.size))).reshape(-1)] = np.arange(tree.frame.size)
-    # The level and node of each span of leaves; of equal spans, the lowest.
-    first, last = tree.node_range
-    spans: dict[tuple[int, int], tuple[int, int]] = {}
-    for level in range(len(tree.levels)):
-        for number, node in enumerate(tree.nodes_of(level).tolist()):
-            spans.setdefault((int(first[node]), int(last[node])), (level, number))
-    found: dict[tuple[int, bytes], _Rows] = {}
-    matrix = part.matrix
-    for row in range(part.rows):
-        own = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        if own.start == own.stop:
-            continue
-        at = place[matrix.indices[own]]
-        order = np.argsort(at)
-        at, weight = at[order], matrix.data[own][order]
-        start, end = int(at[0]) // cells, int(at[-1]) // cells + 1
-        span = spans.get((start, end))
-        each = len(at) // (end - start)
-        expected = (np.arange(start, end)[:, None] * cells + at[:each] - start * cells).reshape(-1)
-        alike = np.array_equal(at, expected) and np.array_equal(weight, np.tile(weight[:each], end - start))
-        if span is None or not alike:
-            raise ValueError(
-                f"the answer {part.name(row)!r} is no sum of the cells of one node of the tree, with the same weights at each of its "
-                f"leaves; levels are {', '.join(tree.levels)}"
-            )
-        weights = np.zeros(cells)
-        weights[at[:each] - start * cells] = weight[:each]
-        alike_rows = found.setdefault((span[0], weights.tobytes()), _Rows(span[0], [], [], weights))
-        alike_rows.rows.append(row)
-        alike_rows.nodes.append(span[1])
-    return found.values()
 
 
 MOST_ENTRIES = 3 * 10**7
@@ -494,18 +429,39 @@ class TreeForm:
         return mean + query.apply(self.near).reshape(-1), variance
 
     def _weighted(self, part: MatrixPart) -> tuple[Floats, Floats]:
-        """The same for sums with weights, each of the cells of one node."""
+        """The same for sums with weights, each of the cells of one node, with the same weights at each of its leaves."""
+        tree, size = self.tree, self.tree.frame.size
+        place = np.asarray(tree.in_frame(np.arange(size)))  # of each cell of the frame, in the order of the tree
+        first, last = (own.tolist() for own in tree.node_range)
+        spans: dict[tuple[int, int], int] = {}  # of equal spans of leaves, the lowest node
+        for node, span in enumerate(zip(first, last, strict=True)):
+            spans.setdefault(span, node)
         mean, variance = np.zeros(part.rows), np.zeros(part.rows)
-        for own in _rows_at_nodes(self.tree, part):
-            found = self.estimates[own.level]
-            mean[own.rows] = found.cells[own.nodes] @ own.weights
-            variance[own.rows] = found.variance_of(own.weights)[own.nodes]
+        for row in range(part.rows):
+            own = slice(part.matrix.indptr[row], part.matrix.indptr[row + 1])
+            if own.start == own.stop:
+                continue
+            leaf, cell = np.divmod(place[part.matrix.indices[own]], tree.cells)
+            start, end = int(leaf.min()), int(leaf.max()) + 1
+            table = np.zeros((end - start, tree.cells))
+            table[leaf - start, cell] = part.matrix.data[own]
+            if (start, end) not in spans or np.any(table != table[0]):
+                raise ValueError(
+                    f"the answer {part.name(row)!r} is no sum of the cells of one node of the tree, with the same weights at each of "
+                    f"its leaves; levels are {', '.join(tree.levels)}"
+                )
+            node = spans[start, end]
+            level = int(np.searchsorted(tree.path[-1], node))
+            found, number = self.estimates[level], node - int(tree.path[0, level])
+            mean[row], variance[row] = found.cells[number] @ table[0], found.variance_of(table[0], number)
         return mean, variance
 
     def _sums(self, part: SumPart) -> tuple[Floats, Floats]:
         """The same for sums by labels."""
         found, codes = self.estimates[self._level(part)], codes_of(self.tree, part, self.product)
-        return in_part(self.tree, part, found.sums(codes)), in_part(self.tree, part, found.variance(codes))
+        rows, mean, variance = self.tree.answers(part), np.empty(part.rows), np.empty(part.rows)
+        mean[rows], variance[rows] = (own.reshape(rows.shape) for own in (found.sums(codes), found.variance(codes)))
+        return mean, variance
 
     def covariance(self, query: Query, node: object = None) -> Floats:
         """Covariances of the answers of a query at one node."""
@@ -519,7 +475,8 @@ class TreeForm:
             labels = part.answer_labels[part.keep.index(name)]
             if node not in labels:
                 raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
-            place = int(np.flatnonzero(places_of(self.tree, part)[1] == labels.index(node)).item())
+            first = self.tree.first_leaves(level)
+            place = int(np.flatnonzero(part.codes[self.tree.axis][first] == labels.index(node)).item())
         return self.estimates[level].covariance(codes_of(self.tree, part, self.product), place)
 
     def _level(self, part: SumPart) -> int:
@@ -537,32 +494,31 @@ class TreeForm:
         return f"{nodes}; {self.tree.frame.size // sizes[0]} cells each"
 
 
-def tree_form(tree: Tree, noisy: Sequence[NoisySums], known: Sequence[ExactSums]) -> TreeForm:
+def tree_form(tree: Tree, sums: Sequence[Sums]) -> TreeForm:
     """Estimate a hierarchy; Unidentified and Contradiction as in `tree_estimate`."""
     # NoStructure where answers of a query at a node differ in their variances and cells are too many for all covariances, or where
     # noise is of so different sizes that rounding errors would matter.
-    used = [own for own in noisy if own.precision.any()]
-    sharp = max(used, key=lambda own: own.precision.max(), default=None)
-    least = min((own.precision[own.precision > 0.0].min() for own in used), default=np.inf)
-    if sharp is not None and sharp.precision.max() > _MOST_RANGE * least:
-        name, most = sharp.part.name(int(sharp.precision.argmax())), sharp.precision.max()
+    noisy = [(own, own.precision) for own in sums if own.precision is not None]
+    used = [(own, precision) for own, precision in noisy if precision.any()]
+    sharp, most = max(used, key=lambda pair: pair[1].max(), default=(None, np.zeros(1)))
+    least = min((precision[precision > 0.0].min() for _, precision in used), default=np.inf)
+    if sharp is not None and most.max() > _MOST_RANGE * least:
         raise NoStructure(
-            f"the noise of {printable(name)} (sd {most**-0.5:.3g}) is too small beside the largest (sd {least**-0.5:.3g}) for "
-            "binary64 numbers; state as Exact what is nearly exact"
+            f"the noise of {printable(sharp.part.name(int(most.argmax())))} (sd {most.max() ** -0.5:.3g}) is too small beside the "
+            f"largest (sd {least**-0.5:.3g}) for binary64 numbers; state as Exact what is nearly exact"
         )
-    product = is_product(tree, noisy)
+    product = is_product(tree, sums)
     if not product and tree.nodes * tree.cells**2 > MOST_ENTRIES:
         raise NoStructure(
             f"answers of one query at a node differ in their variances, or some are missing, and {tree.nodes} nodes of {tree.cells} "
             f"cells are too many for a covariance of all cells each, which is done up to {MOST_ENTRIES:,} entries"
         )
-    parts = [*(own.part for own in noisy), *(own.part for own in known)]
-    axes = axes_of(tree, parts) if product else [Axis(np.arange(tree.cells))]
+    axes = axes_of(tree, sums) if product else [Axis(np.arange(tree.cells))]
     near = np.zeros(tree.frame.shape, dtype=np.int64)
-    found = tree_estimate(axes, level_data(tree, noisy, known, product))
-    if max((np.abs(own.values) * np.sqrt(own.precision)).max(initial=0.0) for own in noisy) > _LARGE:
+    found = tree_estimate(axes, level_data(tree, sums, product))
+    sizes = [(np.abs(own.values) * np.sqrt(precision)).max(initial=0.0) for own, precision in noisy]
+    if max(sizes, default=0.0) > _LARGE:
         near = np.asarray(tree.in_frame(np.rint(found[0].cells)), dtype=np.int64).reshape(tree.frame.shape)
-        noisy = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in noisy]
-        known = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in known]
-        found = tree_estimate(axes, level_data(tree, noisy, known, product))
+        sums = [replace(own, values=own.values - own.part.apply(near).reshape(-1)) for own in sums]
+        found = tree_estimate(axes, level_data(tree, sums, product))
     return TreeForm(tree, tuple(found), product, near)

@@ -6,12 +6,13 @@ published of the nodes of each level. Cut at a level, there is what is about one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm, Target
@@ -65,20 +66,18 @@ def noise_term(measured: Measured) -> NoiseTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisySums:
-    """Noisy sums, and the inverse variances of their noise; 0 where an answer was not published. Both of shape (rows,)."""
+class Sums:
+    """Sums that were published, shape (rows,)."""
 
     part: SumPart
     values: Floats
-    precision: Floats
+    precision: Floats | None = None  # inverse variances of the noise, 0 where there is no answer; None of exact sums
 
-
-@dataclass(frozen=True, eq=False)
-class ExactSums:
-    """Exact sums, shape (rows,)."""
-
-    part: SumPart
-    values: Floats
+    @classmethod
+    def of(cls, query: Query, *numbers: Floats) -> list[Sums]:
+        """Answers, and inverse variances, part by part; NoStructure if there are weights."""
+        sum_parts([query])
+        return [cls(part, *(own[rows] for own in numbers)) for part, rows in query.placed_parts]  # type: ignore[arg-type]
 
 
 def noisy_answers(measured: Measured, estimate: str) -> tuple[Query, Floats, Floats]:
@@ -102,12 +101,6 @@ def noisy_answers(measured: Measured, estimate: str) -> tuple[Query, Floats, Flo
     return measured.query, values, np.where(hidden, 0.0, 1.0 / np.where(hidden, 1.0, variance))
 
 
-def by_part(query: Query, *answers: Floats) -> Iterable[tuple[Any, ...]]:
-    """Answers part by part; NoStructure if there are weights."""
-    sum_parts([query])
-    return [(part, *(numbers[rows] for numbers in answers)) for part, rows in query.placed_parts]
-
-
 def _dims(tree: Tree) -> list[int]:
     """The dimensions of the cells of a leaf."""
     return [d for d in range(len(tree.frame.dims)) if d != tree.axis]
@@ -120,12 +113,12 @@ def codes_of(tree: Tree, part: SumPart, product: bool) -> Codes:
     return (tree.cell_codes(part),)
 
 
-def axes_of(tree: Tree, parts: Sequence[SumPart]) -> list[Axis]:
-    """The dimensions of the cells with the groups that these parts keep."""
+def axes_of(tree: Tree, sums: Sequence[Sums]) -> list[Axis]:
+    """The dimensions of the cells with the groups that these sums keep."""
     found = []
     for d in _dims(tree):
         recodes: dict[str, Ints] = {}
-        for part in parts:
+        for part in (own.part for own in sums):
             name, codes = part.levels[d], part.codes[d]
             if name is not None and 1 < int(codes.max()) + 1 < len(codes):
                 recodes[name] = codes
@@ -133,56 +126,38 @@ def axes_of(tree: Tree, parts: Sequence[SumPart]) -> list[Axis]:
     return found or [Axis.of(1, [])]
 
 
-def places_of(tree: Tree, part: SumPart) -> tuple[list[int], Ints]:
-    """How many labels a part tells apart on each dimension, and the place of each node of its level among those of the leaves."""
-    first = tree.node_range[0][tree.nodes_of(tree.level_of(part))]
-    return [int(codes.max()) + 1 for codes in part.codes], part.codes[tree.axis][tree.order][first]
-
-
-def by_node(tree: Tree, part: SumPart, values: Floats) -> Floats:
-    """Answers of a part, shape (rows,), as an array of shape ``(nodes of its level, *sums)``, 1 where a dimension is summed over."""
-    sizes, nodes = places_of(tree, part)
-    found = np.moveaxis(values.reshape(sizes), tree.axis, 0)[nodes]
-    return found if found.ndim > 1 else found[:, None]
-
-
-def in_part(tree: Tree, part: SumPart, answers: Floats) -> Floats:
-    """The way back: shape ``(nodes, *sums)`` to (rows,)."""
-    sizes, nodes = places_of(tree, part)
-    found = np.empty((sizes[tree.axis], *(sizes[d] for d in _dims(tree))))
-    found[nodes] = answers.reshape(len(nodes), *found.shape[1:])
-    return np.moveaxis(found, 0, tree.axis).reshape(-1)
-
-
-def is_product(tree: Tree, noisy: Sequence[NoisySums]) -> bool:
-    """Whether all answers of a query at a node have one precision: none is missing beside others."""
-    for own in noisy:
-        if np.any(own.precision != own.precision[0]):
-            precision = by_node(tree, own.part, own.precision)
+def is_product(tree: Tree, sums: Sequence[Sums]) -> bool:
+    """Whether all noisy answers of a query at a node have one precision: none is missing beside others."""
+    for own in sums:
+        if own.precision is not None and np.any(own.precision != own.precision[0]):
+            precision = tree.by_node(own.part, own.precision)
             flat = precision.reshape(len(precision), -1)
             if np.any(flat != flat[:, :1]):
                 return False
     return True
 
 
-def level_data(tree: Tree, noisy: Sequence[NoisySums], exact: Sequence[ExactSums], product: bool) -> list[LevelData]:
+def level_data(tree: Tree, sums: Sequence[Sums], product: bool) -> list[LevelData]:
     """What is published of the nodes of each level."""
-    # `product`: in the dimensions of the cells, with one precision for all answers of a query at a node; otherwise with all cells
-    # of a leaf as one dimension, and a precision an answer.
+    # `product`: in the dimensions of the cells, with one precision for all answers of a query at a node, their mean, and none where
+    # one of them is missing; otherwise with all cells of a leaf as one dimension, and a precision an answer.
     queries: list[list[tuple[Codes, Floats, Floats]]] = [[] for _ in tree.levels]
-    known: list[list[tuple[Codes, Floats]]] = [[] for _ in tree.levels]
-    for own in noisy:
-        answers, precision = by_node(tree, own.part, own.values), by_node(tree, own.part, own.precision)
-        flat = precision.reshape(len(precision), -1)
-        shaped = (flat[:, 0], answers) if product else (flat, answers.reshape(flat.shape))
-        queries[tree.level_of(own.part)].append((codes_of(tree, own.part, product), *shaped))
-    for stated in exact:
-        answers = by_node(tree, stated.part, stated.values)
+    exact: list[list[tuple[Codes, Floats]]] = [[] for _ in tree.levels]
+    for own in sums:
+        level, codes = tree.level_of(own.part), codes_of(tree, own.part, product)
+        answers = tree.by_node(own.part, own.values)
         answers = answers if product else answers.reshape(len(answers), -1)
-        known[tree.level_of(stated.part)].append((codes_of(tree, stated.part, product), answers))
+        if own.precision is None:
+            exact[level].append((codes, answers))
+            continue
+        precision = tree.by_node(own.part, own.precision).reshape(len(answers), -1)
+        if product:
+            even = np.where((precision > 0.0).all(axis=1), precision.mean(axis=1), 0.0)
+            precision = np.where((precision == precision[:, :1]).all(axis=1), precision[:, 0], even)
+        queries[level].append((codes, precision, answers))
     parents = [tree.parents(level) for level in range(len(tree.levels) - 1)]
     return [
-        LevelData(len(tree.nodes_of(level)), parent, queries[level], known[level])
+        LevelData(len(tree.nodes_of(level)), parent, queries[level], exact[level])
         for level, parent in enumerate([*parents, None])
     ]
 
@@ -378,21 +353,18 @@ class _Cut:
     def _weighted(self, part: MatrixPart) -> Iterator[tuple[Label, Piece]]:
         shape = [-1 if axis == self.axis else 1 for axis in range(len(self.frame.dims))]
         of_cell = np.broadcast_to(self.part_of_leaf.reshape(shape), self.frame.shape).reshape(-1)
-        matrix = part.matrix.tocsr()
-        row = np.repeat(np.arange(part.rows), np.diff(matrix.indptr))
-        own = of_cell[matrix.indices]
-        least, most = np.full(part.rows, len(self.labels)), np.full(part.rows, -1)
-        np.minimum.at(least, row, own)
-        np.maximum.at(most, row, own)
-        across = np.flatnonzero(least < most)
+        matrix, size = part.matrix.tocsr(), self.frame.size
+        member = sp.csr_array((np.ones(size), (np.arange(size), of_cell)), shape=(size, len(self.labels)))
+        touched = sp.csr_array(abs(matrix) @ member)  # of each row, the parts that its cells are in
+        across = np.flatnonzero(np.diff(touched.indptr) > 1)
         if across.size:
             raise NotImplementedError(
                 f"release: the answer {part.names[int(across[0])]!r} has weights and cells of several parts; state it as a sum "
                 "that keeps labels, or fit all in one with bdp.fit_hierarchy or bdp.sample"
             )
-        cells = np.arange(self.frame.size).reshape(self.frame.shape)
+        cells = np.arange(size).reshape(self.frame.shape)
         for k, (label, frame, leaves) in enumerate(zip(self.labels, self.frames, self.leaves, strict=True)):
-            rows = np.flatnonzero(most == k)
+            rows = touched[:, [k]].nonzero()[0]
             if rows.size:
                 here = np.take(cells, leaves, axis=self.axis).reshape(-1)
                 yield label, (LinearQuery(frame, matrix[rows][:, here], [part.names[int(i)] for i in rows]), rows)

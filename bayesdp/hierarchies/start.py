@@ -21,7 +21,7 @@ from bayesdp._validate import Seed, generator_of, nonnegative_real
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.hierarchies.modes import tying_query
-from bayesdp.hierarchies.released import ExactSums, NoisySums, axes_of, by_node, in_part, is_product, level_data
+from bayesdp.hierarchies.released import Sums, axes_of, level_data
 from bayesdp.hierarchies.structure import Floats, Ints, Structure, refines
 from bayesdp.hierarchies.two_pass import Unidentified, tree_estimate
 from bayesdp.queries import SumPart
@@ -137,8 +137,14 @@ def start_table(
     terms = [replace(term, scale=scale, values=noisy) for term, scale, noisy in every]
     generator, size = generator_of(rng), nonnegative_real(scatter, "scatter") * (-1.0 if opposite else 1.0)
     noisy = _noisy(terms, generator, size)
-    known = _known(target)
-    tables = _estimates(structure, noisy, known, generator, size)
+    # Exact sums; what only says what a single cell is, is in the limits of the cells.
+    known = [
+        Sums(part, values.reshape(-1)[rows].astype(np.float64))
+        for query, values in target.fiber.equalities
+        for part, rows in query.placed_parts
+        if isinstance(part, SumPart)
+    ]
+    tables = _estimates(structure, [*noisy, *known], generator, size)
     limits = _limits(structure, known)
     if limits is not None:
         found = nearest(_stages(target, structure, tables, limits, _ties(structure, noisy)))
@@ -148,37 +154,21 @@ def start_table(
     return np.asarray(structure.leaves_by_cells(point), dtype=np.int64)
 
 
-def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[NoisySums]:
+def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[Sums]:
     found = []
     for term in terms:
         sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
         values = np.where(term.measured, term.values, 0.0) + scatter * sd * rng.standard_normal(len(sd))
-        precision = np.where(term.measured, 1.0 / np.square(sd), 0.0)
-        for part, rows in term.query.placed_parts:
-            assert isinstance(part, SumPart)
-            found.append(NoisySums(part, values[rows], precision[rows]))
+        found += Sums.of(term.query, values, np.where(term.measured, 1.0 / np.square(sd), 0.0))
     return found
 
 
-def _known(target: Target) -> list[ExactSums]:
-    """Exact sums; what only says what a single cell is, is in the limits of the cells."""
-    return [
-        ExactSums(part, values.reshape(-1)[rows].astype(np.float64))
-        for query, values in target.fiber.equalities
-        for part, rows in query.placed_parts
-        if isinstance(part, SumPart)
-    ]
-
-
-def _estimates(
-    structure: Structure, noisy: list[NoisySums], known: list[ExactSums], rng: np.random.Generator, scatter: float
-) -> list[Floats]:
+def _estimates(structure: Structure, sums: list[Sums], rng: np.random.Generator, scatter: float) -> list[Floats]:
     """Estimates of the cells of the nodes of each level."""
     # One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
     # what is published, they are drawn towards equal shares, with random errors of the size of a count, by an answer that weighs
     # very little.
-    axes = axes_of(structure, [*(own.part for own in noisy), *(own.part for own in known)])
-    levels = level_data(structure, [_evened(structure, own) for own in noisy], known, product=True)
+    axes, levels = axes_of(structure, sums), level_data(structure, sums, product=True)
     try:
         found = tree_estimate(axes, levels)
     except Unidentified:
@@ -186,37 +176,26 @@ def _estimates(
         every = tuple(np.arange(axis.cells) for axis in axes)
         weights = [precision for level in levels for _, precision, _ in level.queries if precision.any()]
         weak = 1e-4 * min((float(own[own > 0.0].min()) for own in weights), default=1.0)
-        sums = [own.values[own.precision > 0.0].sum() for own in noisy] + [own.values.sum() for own in known]
-        typical = 1.0 + max(0.0, *sums) / structure.free.size
+        totals = [(own.values if own.precision is None else own.values[own.precision > 0.0]).sum() for own in sums]
+        typical = 1.0 + max(0.0, *totals) / structure.free.size
         shares = scatter * typical * rng.standard_normal((leaves.nodes, *(axis.cells for axis in axes)))
         pseudo = (every, np.full(leaves.nodes, weak), shares)
         found = tree_estimate(axes, [replace(leaves, queries=[*leaves.queries, pseudo]), *levels[1:]])
     return [own.cells for own in found]
 
 
-def _evened(structure: Structure, own: NoisySums) -> NoisySums:
-    """Answers with one precision a node; a node that lacks one of its answers has none."""
-    if is_product(structure, [own]):
-        return own
-    precision = by_node(structure, own.part, own.precision)
-    flat = precision.reshape(len(precision), -1)
-    even = np.where((flat > 0.0).all(axis=1), flat.mean(axis=1), 0.0)
-    return replace(own, precision=in_part(structure, own.part, np.broadcast_to(even[:, None], flat.shape)))
-
-
-def _ties(structure: Structure, noisy: list[NoisySums]) -> Ints:
+def _ties(structure: Structure, sums: list[Sums]) -> Ints:
     """The class of each cell by the precise sums of a leaf that tie cells together."""
     queries = len(structure.query_start) - 1
     precision = np.zeros(queries)
-    for own in noisy:
-        level, query, _ = structure.where(own.part)
-        if level == 0:
-            precision[query] += own.precision.mean()
+    for own in sums:
+        if own.precision is not None and structure.level_of(own.part) == 0:
+            precision[structure.where(own.part)[1]] += own.precision.mean()
     tying = tying_query(structure, precision) if queries else None
     return np.zeros(len(structure.answer_of), dtype=np.int64) if tying is None else structure.answer_of[:, tying]
 
 
-def _limits(structure: Structure, known: list[ExactSums]) -> list[Limits] | None:
+def _limits(structure: Structure, known: list[Sums]) -> list[Limits] | None:
     """Exact sums and limits from the top down, each finer than those before; None if they do not nest."""
     # Limits that follow from those of the nodes below are left out.
     found: list[Limits] = []

@@ -36,6 +36,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +122,10 @@ class Tree:
         """The nodes of a level."""
         return np.unique(self.path[:, level])
 
+    def first_leaves(self, level: int) -> Ints:
+        """The first leaf of each node of a level, as it is numbered in the frame."""
+        return self.order[self.node_range[0][self.nodes_of(level)]]
+
     def parents(self, level: int) -> Ints:
         """For each node of a level, the place of the node above it among those of the next level."""
         first = self.node_range[0][self.nodes_of(level)]
@@ -135,13 +140,18 @@ class Tree:
                 return level
         raise NoStructure(f"the groups of {part.keep} are no level of the tree")
 
-    def rows(self, part: SumPart) -> Ints:
-        """The answer of a part in which each cell of each node of its level counts, shape (nodes of the level, C)."""
-        leaves = self.order[self.node_range[0][self.nodes_of(self.level_of(part))]]
-        # Worked out for these leaves alone: `part.row_of_cell` is a whole table, and the part would keep it.
-        codes = [code[leaves] if axis == self.axis else code for axis, code in enumerate(part.codes)]
-        row = np.ravel_multi_index(np.ix_(*codes), [int(code.max()) + 1 for code in part.codes])
-        return np.moveaxis(row, self.axis, 0).reshape(len(leaves), -1)
+    def by_node(self, part: SumPart, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Answers of a part, shape (rows,), as shape ``(nodes of its level, *sums)``, 1 where a dimension is summed over."""
+        # Without `part.row_of_cell`, which is a whole table, and which the part would keep.
+        sizes = [int(codes.max()) + 1 for codes in part.codes]
+        first = self.first_leaves(self.level_of(part))
+        found = np.moveaxis(values.reshape(sizes), self.axis, 0)[part.codes[self.axis][first]]
+        return found if found.ndim > 1 else found[:, None]
+
+    def answers(self, part: SumPart) -> Ints:
+        """The answer of a part that is about each node of its level and each sum, shape (nodes of the level, sums)."""
+        found = self.by_node(part, np.arange(part.rows))
+        return found.reshape(len(found), -1)
 
     def cell_codes(self, part: SumPart) -> Ints:
         """The sum of a part in which each cell of a node counts, numbered in the order of their first cells, shape (C,)."""
@@ -150,10 +160,6 @@ class Tree:
             if axis != self.axis:
                 codes = codes[..., None] * (int(own.max()) + 1) + own
         return codes.reshape(-1)
-
-    def answers(self, part: SumPart) -> Ints:
-        """The answer of a part that is about each node of its level and each sum, shape (nodes of the level, sums)."""
-        return self.rows(part)[:, np.unique(self.cell_codes(part), return_index=True)[1]]
 
 
 def refines(fine: Ints, coarse: Ints) -> bool:
@@ -260,7 +266,7 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     limits = _limit_parts(target)
     parts = [*noisy, *exact, *(part for part, _, _ in limits)]
     reasons = []
-    for axis, levels in _axes(frame, parts, leaves):
+    for axis, levels in leaf_axes(frame, parts, leaves):
         try:
             return _build(target, tree_of(frame, axis, levels), noisy, exact, limits)
         except NoStructure as reason:
@@ -268,13 +274,8 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
     raise reasons[0]
 
 
-def best_axis(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> tuple[int, Levels]:
-    """The dimension of the leaves, and its levels: see `structure_of`."""
-    return _axes(frame, parts, leaves)[0]
-
-
-def _axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
-    """The dimensions that may be that of the leaves, the best first, with their levels; `NoStructure` if there is none."""
+def leaf_axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
+    """The dimensions that may be that of the leaves, the best first (`structure_of`), with their levels; or `NoStructure`."""
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
     found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []
@@ -303,19 +304,14 @@ def _limit_parts(target: Target) -> list[tuple[SumPart, Ints, bool]]:
     found = []
     for queries, above in ((fiber.bounds_below, False), (fiber.bounds_above, True)):
         for query, values in queries:
-            if _cell_by_cell(query):
+            # A list of single cells: zeros, and limits that the prior gives. `System` has them.
+            sums = any(isinstance(part, SumPart) for part in query.parts)
+            if not sums and np.all(np.diff(query.matrix.indptr) <= 1):
                 continue
             flat = np.asarray(values).reshape(-1).astype(np.int64)
             for part, (_, rows) in zip(sum_parts([query]), query.placed_parts, strict=True):
                 found.append((part, flat[rows], above))
     return found
-
-
-def _cell_by_cell(query: Query) -> bool:
-    """Whether a query is a list of single cells: zeros, and limits that the prior gives. `System` has them."""
-    return not any(isinstance(part, SumPart) for part in query.parts) and bool(
-        np.all(np.diff(query.matrix.indptr) <= 1)
-    )
 
 
 def _build(

@@ -72,16 +72,16 @@ class LevelEstimate:
         """Their variances, of the same shape."""
         return np.maximum(self.space.variance(codes, self.blocks), 0.0)
 
-    def variance_of(self, weights: Floats) -> Floats:
-        """The variances of one weighted sum of the cells, weights of shape (cells,), at each node."""
+    def variance_of(self, weights: Floats, node: int) -> float:
+        """The variance of a weighted sum of the cells, weights of shape (cells,), at one node."""
         space = self.space
         table = np.zeros((1, *space.shape))
         space.spread(tuple(np.arange(n) for n in space.shape), weights.reshape(1, *space.shape), table)
-        total = np.zeros(len(self.tables))
+        total = 0.0
         for block, own in self.blocks.items():
             sides = space.fold(space.part(table, block), block)[0]
-            total += np.tensordot(own, sides @ sides.T, axes=2)
-        return np.maximum(total, 0.0)
+            total += float((own[node] * (sides @ sides.T)).sum())
+        return max(total, 0.0)
 
     def covariance(self, codes: Codes, node: int) -> Floats:
         """Covariances of the sums of one node, shape (sums, sums)."""

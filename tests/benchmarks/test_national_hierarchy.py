@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.hierarchies import topdown_like
 from benchmarks.national_hierarchy import make_release, with_groups
+from notebooks.topdown import topdown_like
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 CENSUS = SHARED / "census2010_us_counties.csv"

@@ -1,7 +1,6 @@
-"""A Dask cluster, and a driver that can be killed, each in a process of its own.
+"""A Dask cluster, and commands that are killed, each in a process of its own.
 
-``python -m tests.calibration.cluster cluster`` prints the address of a scheduler and ends when its standard input is closed.
-``python -m tests.calibration.cluster driver ADDRESS JOURNAL STARTS`` runs simulations on it that only draw a number.
+``python -m tests.calibration.cluster`` prints the address of a scheduler and ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -41,14 +40,6 @@ def seeded(starts: str) -> Callable[[int], dict[str, float]]:
     return simulate
 
 
-def driver(address: str, journal: str, starts: str) -> None:
-    """What is not in the journal yet is simulated, and put there."""
-    from bayesdp.calibration.runs import Journal, number, on_dask, run_numbers
-
-    kept = Journal(Path(journal), {"seed": 1}, {"drawn": number})
-    run_numbers(seeded(starts), range(N), kept, on_dask(address), "simulations", progressbar=False)
-
-
 def cluster() -> None:
     """One worker with two threads, in this process."""
     import distributed
@@ -62,9 +53,7 @@ def cluster() -> None:
 
 @contextmanager
 def started() -> Iterator[str]:
-    process = subprocess.Popen(
-        [*SCRIPT, "cluster"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    )
+    process = subprocess.Popen(SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -114,7 +103,4 @@ def work_left(address: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "cluster":
-        cluster()
-    else:
-        driver(*sys.argv[2:])
+    cluster()

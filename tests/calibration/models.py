@@ -81,14 +81,3 @@ def build_rates(release):
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
         bdp.observe(release, x)
     return model
-
-
-def renormalised(release):
-    """The prior of the table divided by its sum over the fiber: what the total says of the rate is thrown away."""
-    total = int(release.exact[0].values)
-    with pm.Model(coords=release.coords) as model:
-        pm.Gamma("rate", 4.0, 0.2)
-        base = pm.Multinomial.dist(n=total, p=np.array([0.5, 0.5]))
-        x = bdp.ConfidentialCounts("x", base, dims=release.dims)
-        bdp.observe(release, x)
-    return model

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import bayesdp as bdp
-from bayesdp.calibration import NAIVE, coverage
+from bayesdp.calibration import coverage
 from bayesdp.calibration.coverage import _Repeat
-from bayesdp.calibration.quantities import simulated
 from tests.calibration import models
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.system]
@@ -32,9 +30,10 @@ def exact_posterior(release):
 
 def exact_summary(simulate, n, seed):
     """Interval, mean and truth of each release that `coverage` makes from a seed."""
-    task, rows = _Repeat(simulate, models.build_pair, None, [], PROBABILITY, seed), []
+    task = _Repeat(simulate, models.build_pair, None, seed, probability=PROBABILITY)
+    rows = []
     for number in range(n):
-        truth = simulated(simulate, np.random.default_rng(task._seeds(number)[0]))
+        truth = task.draw(number)
         x, p = exact_posterior(truth.release)
         below = np.cumsum(p)
         low, high = (x[np.searchsorted(below, q)] for q in ((1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2))
@@ -46,7 +45,7 @@ def test_coverage_bias_and_width_are_those_of_enumeration():
     n = 40
     true, mean, low, high = exact_summary(models.simulate_pair, n, 5)
     found = coverage(models.simulate_pair, models.build_pair, n=n, seed=5, probability=PROBABILITY, **QUICK).sel(
-        analysis="posterior", quantity="x[Alpha]"
+        quantity="x[Alpha]"
     )
     # 600 draws put an end of an interval on the neighbouring integer now and then, never by more on average.
     assert abs(float(found["width"]) - np.mean(high - low)) < 0.2
@@ -67,64 +66,42 @@ def test_a_truth_far_from_the_prior_is_not_covered():
     found = coverage(far, models.build_pair, ["x"], n=10, seed=1, probability=PROBABILITY, **QUICK)
     true, _, low, high = exact_summary(far, 10, 1)
     assert np.mean((low <= true) & (true <= high)) == 0.0  # the prior says so: 58 more in one of two equal cells
-    assert float(found["coverage"].sel(analysis="posterior", quantity="x[Alpha]")) == 0.0
+    assert float(found["coverage"].sel(quantity="x[Alpha]")) == 0.0
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
+    """The right analysis, and those that ignore the noise or the exact total, of the same releases."""
     path = tmp_path_factory.mktemp("coverage") / "run.jsonl"
-    return path, coverage(
-        models.simulate, models.build, n=25, seed=2, naive=NAIVE, path=path, draws=200, tune=30, progressbar=False
-    )
+    call = {"n": 25, "seed": 2, "draws": 200, "tune": 30, "progressbar": False}
+    builds = {"right": models.build, "noise ignored": models.noise_ignored, "total ignored": models.forgetful}
+    paths = {"right": {"path": path}}
+    return path, {name: coverage(models.simulate, own, **call, **paths.get(name, {})) for name, own in builds.items()}
 
 
 def test_naive_analyses_cover_too_little_or_are_worse(compared):
     _, found = compared
-    mean = found.mean("quantity")
+    right, ignored, lacking = (found[name].mean("quantity") for name in ("right", "noise ignored", "total ignored"))
     # 10 cells of 25 releases: 250 intervals at 95%; below 0.88 or above 0.99 by chance less than once in 10,000.
-    assert 0.88 < float(mean["coverage"].sel(analysis="posterior")) < 0.995
-    for name in ("noise ignored", "post-processed"):
-        assert float(mean["width"].sel(analysis=name)) == 0.0
-        assert float(mean["coverage"].sel(analysis=name)) < 0.3  # noise of standard deviation 5 is zero in 8%
+    assert 0.88 < float(right["coverage"]) < 0.995
+    assert float(ignored["width"]) < 1.0
+    assert float(ignored["coverage"]) < 0.3  # noise of standard deviation 5 is zero in 8%
     # Without the exact total the error is larger by what it tells, and intervals do not overlap the truth less often.
-    assert float(mean["rmse"].sel(analysis="invariants ignored")) > float(mean["rmse"].sel(analysis="posterior"))
+    assert float(lacking["rmse"]) > float(right["rmse"])
 
 
-def test_naive_models_are_compiled_once():
-    task = _Repeat(models.simulate, models.build, None, list(NAIVE), 0.95, 2, None, {"draws": 20, "tune": 5})
-    for number in range(2):
-        task(number)
-    assert {name: refit.reused for name, refit in task._refits.items()} == dict.fromkeys(["posterior", *NAIVE], True)
+def test_a_quantity_that_is_not_finite_has_no_summary():
+    def inverse(values, release):
+        return 1.0 / values["x"].isel(county=0)
 
+    def empty(rng):
+        return {"x": np.array([0, 4])}, models.PAIR_MECHANISM.release(np.array([0, 4]), rng=rng)
 
-def test_an_analysis_with_parameters_and_a_fixed_table():
-    found = coverage(
-        models.simulate_rates,
-        models.build_rates,
-        n=6,
-        seed=2,
-        naive=["noise ignored"],
-        draws=200,
-        tune=200,
-        progressbar=False,
-    )
-    assert sorted(found["quantity"].values.tolist()) == ["rate", "x[Alpha]", "x[Beta]"]
-    widths = found["width"].sel(analysis="noise ignored", quantity=["rate", "x[Alpha]", "x[Beta]"]).values
-    assert widths[0] > 0.0
-    assert widths[1] == widths[2] == 0.0
-    # Gamma(4, 0.2) prior and two Poisson counts: Gamma(4 + total, 2.2).
-    task = _Repeat(models.simulate_rates, models.build_rates, None, [], 0.95, 2)
-    exact, biases = [], []
-    for number in range(6):
-        truth = simulated(models.simulate_rates, np.random.default_rng(task._seeds(number)[0]))
-        total = np.maximum(truth.release.measurements[0].values, 0).sum()
-        exact.append(np.diff(stats.gamma.ppf([0.025, 0.975], 4.0 + total, scale=1 / 2.2))[0])
-        biases.append((4.0 + total) / 2.2 - truth.truth["rate"])
-    assert widths[0] == pytest.approx(np.mean(exact), rel=0.15)
-    bias = float(found["bias"].sel(analysis="noise ignored", quantity="rate"))
-    assert bias == pytest.approx(
-        np.mean(biases), abs=0.5
-    )  # means of 200 draws, of standard deviation 3, averaged over six
+    quantities = {"inverse": inverse, "x": None}
+    with np.errstate(divide="ignore"):
+        found = coverage(empty, models.build_pair, quantities, n=2, seed=1, draws=40, tune=5, progressbar=False)
+    assert np.isnan(found["coverage"].sel(quantity="inverse"))
+    assert np.isfinite(found["rmse"].sel(quantity=["x[Alpha]", "x[Beta]"])).all()
 
 
 def test_a_stopped_run_goes_on(compared):
@@ -132,10 +109,8 @@ def test_a_stopped_run_goes_on(compared):
     lines = path.read_text().splitlines()
     short = path.with_name("short.jsonl")
     short.write_text("\n".join(lines[:20]) + "\n" + lines[20][:30])
-    again = coverage(
-        models.simulate, models.build, n=25, seed=2, naive=NAIVE, path=short, draws=200, tune=30, progressbar=False
-    )
-    assert again.identical(before)
+    again = coverage(models.simulate, models.build, n=25, seed=2, path=short, draws=200, tune=30, progressbar=False)
+    assert again.identical(before["right"])
     assert sorted(json.loads(line)["number"] for line in short.read_text().splitlines()[1:]) == list(range(25))
 
 
@@ -151,33 +126,13 @@ def test_failures_are_counted():
     assert 0 < found.attrs["failed"] < 8
     assert found.attrs["n"] + found.attrs["failed"] == 8
     assert found.attrs["errors"].count("RuntimeError: odd total") == found.attrs["failed"]
-    with pytest.raises(ValueError, match="all 2 releases failed; the first one: 0: "):
+    with pytest.raises(ValueError, match="all 2 releases failed; the first one: "):
         coverage(models.simulate_pair, models.build_pair, n=2, step="none", **settings)
 
 
 def test_bad_arguments():
     settings = {"n": 2, "seed": 1, "progressbar": False}
-    with pytest.raises(ValueError, match=r"naive names 'weighting'; known analyses are noise ignored"):
-        coverage(models.simulate, models.build, naive=["weighting"], **settings)
     with pytest.raises(ValueError, match="probability"):
         coverage(models.simulate, models.build, probability=1.5, **settings)
     with pytest.raises(ValueError, match="n must be"):
         coverage(models.simulate, models.build, **settings | {"n": 0})
-
-
-def test_the_nearest_table_is_the_nearest_of_all():
-    from bayesdp.calibration.coverage import _nearest
-
-    labels = {"row": ["a", "b"], "column": ["u", "v"]}
-    margins = bdp.Margins(labels, ["row"], ["column"])
-    truth = np.array([[3, 1], [0, 2]])
-    noisy = np.array([[5, -2], [1, 2]])
-    release = bdp.Release.from_published(
-        labels,
-        measured=[bdp.Measured(bdp.Identity(labels), noisy, models.LAW)],
-        exact=[bdp.Exact(margins, margins.apply(truth))],
-    )
-    best = min(np.abs(np.array([[a, 4 - a], [3 - a, a - 1]]) - noisy).sum() for a in range(1, 4))
-    table = _nearest(release)
-    assert np.array_equal(margins.apply(table), margins.apply(truth))
-    assert np.abs(table - noisy).sum() == best

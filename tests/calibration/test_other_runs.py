@@ -68,7 +68,7 @@ CALLS = {
     "sbc": (sbc, GIVEN | {"simulate": simulate, "quantities": {"share": share}},
             SIMULATED | {"identity": "other", "also": {"one": share}}),
     "coverage": (coverage, GIVEN | {"simulate": simulate, "quantities": {"share": share}},
-                 SIMULATED | {"probability": 0.9, "naive": ["noise ignored"]}),
+                 SIMULATED | {"probability": 0.9}),
     "joint": (joint_distribution_test, {k: v for k, v in GIVEN.items() if k != "draws"}
               | {"simulate": simulate, "release": release_again, "quantities": {"share": share}, "rounds": 1, "steps": 2},
               {k: v for k, v in SIMULATED.items() if k != "draws"}

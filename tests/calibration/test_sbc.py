@@ -1,12 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import arviz_plots as azp
 import numpy as np
@@ -119,23 +113,6 @@ def test_ties_are_ties_whatever_the_rounding():
     np.testing.assert_allclose(settle(2e-200, tiny)[1], tiny, rtol=1e-9)
 
 
-def surprise(values, release):
-    """How far the released total is from what the rate lets expect: a quantity of parameter and data together."""
-    return abs(2.0 * values["rate"] - float(release.exact[0].values))
-
-
-@pytest.mark.slow
-def test_a_prior_that_is_renormalised_over_the_fiber_is_caught():
-    # Its posterior of the rate is the prior: every quantity of parameters alone is calibrated.
-    settings = {"n": 30, "seed": 3, "draws": 200, "tune": 200, "progressbar": False}
-    found = sbc(models.simulate_rates, models.renormalised, {"rate": None, "surprise": surprise}, **settings)
-    assert verdict_of(found).worst.name == "surprise"
-    assert not verdict_of(found).calibrated
-    assert found.attrs["model_reused"] == "False"  # the multinomial's total is a constant of each model
-    fine = sbc(models.simulate_rates, models.build_rates, {"rate": None, "surprise": surprise}, **settings)
-    assert verdict_of(fine).calibrated
-
-
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_ranks_here_in_processes_and_on_dask(right):
     distributed = pytest.importorskip("distributed")
@@ -225,29 +202,3 @@ def test_a_stopped_run_goes_on(tmp_path):
     assert [json.loads(line)["number"] for line in after[1:]] == [0, 1, 2, 3, 4]
     straight = sbc(models.simulate, models.build, ["x"], n=5, seed=8, **QUICK)
     assert result["prior_sbc"].to_dataset().identical(straight["prior_sbc"].to_dataset())
-
-
-DRIVER = """
-import sys
-from bayesdp.calibration import sbc
-from tests.calibration import models
-sbc(models.simulate, models.build, ["x"], n=int(sys.argv[2]), seed=8, path=sys.argv[1], draws=200, tune=30, progressbar=False)
-"""
-
-
-@pytest.mark.system
-def test_a_killed_driver_goes_on_where_it_was(tmp_path):
-    path = tmp_path / "run.jsonl"
-    root = Path(__file__).resolve().parents[2]
-    process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), "100000"], cwd=root, env={**os.environ})
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and not (path.exists() and path.read_text().count("\n") > 3):
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    done = path.read_text().count("\n") - 1
-    assert done >= 3
-    straight = sbc(models.simulate, models.build, ["x"], n=done + 2, seed=8, **QUICK)
-    resumed = sbc(models.simulate, models.build, ["x"], n=done + 2, seed=8, path=path, **QUICK)
-    assert resumed["prior_sbc"].to_dataset().identical(straight["prior_sbc"].to_dataset())

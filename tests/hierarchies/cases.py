@@ -15,6 +15,7 @@ from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
+from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities
 
 NOISE = (
@@ -104,6 +105,21 @@ class Case:
         chain = TreeChain(self.target, structure_of(self.target, "tract"), np.random.default_rng(seed))
         chain.set_prior(*self.parameters)
         return chain
+
+
+def after_one_sweep(
+    chain: TreeChain, tables: npt.NDArray[np.int64], probability: npt.NDArray[np.float64], starts: int, seed: int = 3
+) -> tuple[float, float]:
+    """One sweep from each of many exact draws: the p-value of the law of the tables after it, and the share that changed."""
+    number = {table.tobytes(): i for i, table in enumerate(tables)}
+    before = np.random.default_rng(seed).choice(len(tables), size=starts, p=probability)
+    after = np.empty_like(before)
+    for i, start in enumerate(before):
+        chain.load(tables[start])
+        chain.sweep()
+        after[i] = number[chain.counts.tobytes()]
+    pvalue = chi_square_pvalue(np.bincount(after, minlength=len(tables)), starts * probability)
+    return pvalue, float((after != before).mean())
 
 
 CASES = {

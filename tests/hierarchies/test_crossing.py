@@ -13,9 +13,8 @@ from bayesdp.hierarchies.kernel.moves import RESIDUAL
 from bayesdp.hierarchies.kernel.sweeps import CROSSING
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
-from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation
-from tests.hierarchies.cases import CASES, Case
+from tests.hierarchies.cases import CASES, Case, after_one_sweep
 
 RATE = 1e-5
 """False alarms of each comparison."""
@@ -81,18 +80,9 @@ def _chain(name, times):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_one_sweep_from_exact_draws(name):
-    tables, probability = _tables(name)
-    number = {table.tobytes(): i for i, table in enumerate(tables)}
-    chain = _chain(name, 300)
-    starts = np.random.default_rng(3).choice(len(tables), size=STARTS, p=probability)
-    after = np.empty_like(starts)
-    for i, start in enumerate(starts):
-        chain.load(tables[start])
-        chain.sweep()
-        after[i] = number[chain.counts.tobytes()]
-    p = chi_square_pvalue(np.bincount(after, minlength=len(tables)), STARTS * probability)
-    assert p > RATE
-    assert (after != starts).mean() > 0.02
+    pvalue, changed = after_one_sweep(_chain(name, 300), *_tables(name), STARTS)
+    assert pvalue > RATE
+    assert changed > 0.02
 
 
 @pytest.mark.parametrize("name", SMALL)

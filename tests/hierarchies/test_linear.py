@@ -17,6 +17,7 @@ TABLE = {
     "county": ("tract", ["west", "east", "west", "east", "east"]),
     "kind": ["house", "prison", "college"],
     "group": ("kind", ["at home", "elsewhere", "elsewhere"]),
+    "locked": ("kind", ["no", "yes", "no"]),  # does not nest with the group
     "age": ["young", "old"],
 }
 FRAME = bdp.Frame.of(TABLE)
@@ -25,6 +26,7 @@ MEASURED = (
     (("tract", "age"), 1.0),
     (("county", "group"), 1.5),
     (("county", "kind", "age"), 3.0),
+    (("tract", "locked"), 1.2),
     (("age",), 0.7),
 )
 
@@ -75,7 +77,10 @@ def _check(found, release, queries):
         np.testing.assert_allclose(found.sd(query).reshape(-1) ** 2, variances, rtol=0, atol=1e-8)
 
 
-EVERY = [("tract", "kind", "age"), ("tract",), ("county", "age"), ("group", "age"), ("tract", "group"), ("kind",), ()]
+EVERY = [
+    *(("tract", "kind", "age"), ("tract",), ("county", "age"), ("group", "age"), ("tract", "group"), ("locked", "age")),
+    *(("kind",), ()),
+]
 
 
 def test_every_answer_is_that_of_dense_least_squares(release):
@@ -113,16 +118,6 @@ def test_weighted_sums_of_one_node_are_those_of_dense_least_squares(release):
         ValueError, match=r"the answer 'odd one' is no sum of the cells of one node .* levels are tract, county, all"
     ):
         found.mean(bdp.LinearQuery(FRAME, odd, ["odd one"]))
-
-
-def test_two_cells_and_an_exact_total():
-    """Vacant and occupied units of a block: the estimate is (30 - 80 + 100) / 2, its variance half of 25."""
-    table = {"block": ["1"], "units": ["vacant", "occupied"]}
-    noise = bdp.noise.Gaussian(sigma=5.0)
-    measured = [bdp.Measured(bdp.Identity(table), [[30, 80]], noise)]
-    found = gls(bdp.Release.from_published(table, measured, [bdp.Exact(bdp.Totals(table), 100)]), leaves="block")
-    np.testing.assert_allclose(found.mean(bdp.Identity(table)), [[25.0, 75.0]])
-    np.testing.assert_allclose(found.sd(bdp.Identity(table)) ** 2, [[12.5, 12.5]])
 
 
 def test_limits_and_zeros_are_not_used_and_it_says_so():

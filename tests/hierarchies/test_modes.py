@@ -184,15 +184,6 @@ def test_the_right_kernel_passes():
     assert "no group was found in which they disagree" in found.message
 
 
-def test_false_alarms_of_the_right_kernel():
-    """At a rate of 0.2 the number of alarms in 60 runs is binomial at most."""
-    runs, rate, alarms = 60, 0.2, 0
-    for seed in range(1, runs + 1):
-        draws, tied = _run(PATIENT, draws=300, seed=seed)
-        alarms += missed_modes_of_draws(draws, tied, rate).verdict == "disagree"
-    assert alarms <= binom.isf(RATE, runs, rate)
-
-
 def _structure():
     target = SPLIT.target
     structure = structure_of(target, "tract")

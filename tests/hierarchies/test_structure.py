@@ -76,7 +76,7 @@ def test_answers_of_nodes_and_their_tables(order):
         [part] = measured.query.parts
         whole = structure.leaves_by_cells(part.row_of_cell)
         first = structure.node_range[0][structure.nodes_of(structure.level_of(part))]
-        np.testing.assert_array_equal(structure.rows(part), whole[first])
+        np.testing.assert_array_equal(structure.answers(part)[:, structure.cell_codes(part)], whole[first])
     counts = np.random.default_rng(1).integers(0, 9, size=structure.free.shape)
     blocks = list(structure.tables_by_level(counts, most=3))
     np.testing.assert_array_equal(np.concatenate([nodes for nodes, _ in blocks]), np.arange(structure.nodes))

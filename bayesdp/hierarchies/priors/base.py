@@ -69,8 +69,8 @@ def free_cells(tree: Tree) -> Mask:
     return tree.free if isinstance(tree, Structure) else np.ones((len(tree.order), tree.cells), dtype=np.bool_)
 
 
-def check_counts(tree: Tree, counts: Ints) -> Ints:
-    """Counts of the leaves by cells of a tree, or an error."""
+def free_counts(tree: Tree, counts: Ints) -> tuple[Ints, Mask]:
+    """Counts of the free cells, leaves by cells, 0 in the others, and which these are; or an error."""
     free = free_cells(tree)
     if counts.shape != free.shape:
         raise ValueError(f"counts must be leaves by cells, of shape {free.shape}, got shape {counts.shape}")
@@ -78,7 +78,7 @@ def check_counts(tree: Tree, counts: Ints) -> Ints:
         raise TypeError(f"counts must be whole numbers of an integer type, got {counts.dtype}")
     if counts.size and counts.min() < 0:
         raise ValueError("counts must not be negative")
-    return np.ascontiguousarray(counts, dtype=np.int64)
+    return np.where(free, counts, 0).astype(np.int64), free
 
 
 def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.Generator) -> Ints:
@@ -252,9 +252,9 @@ class GammaTerms(NamedTuple):
     large: Floats  # counts above 16 of shape i: ``large[start[i]:start[i + 1]]``
 
 
-def gather(counts: Ints, free: Mask, row: Ints, column: Ints, n: int) -> GammaTerms:
-    """Sort the free counts, shape (T, C), by shape: that of leaf t and cell c is number ``row[t] + column[c]`` of n."""
-    leaf, cell = np.nonzero((counts > 0) & free)
+def gather(counts: Ints, row: Ints, column: Ints, n: int) -> GammaTerms:
+    """Sort counts, shape (T, C), by shape: that of leaf t and cell c is number ``row[t] + column[c]`` of n."""
+    leaf, cell = np.nonzero(counts)
     x, shape = counts[leaf, cell], row[leaf] + column[cell]
     most = np.bincount(shape * _SMALL + np.minimum(x, _SMALL) - 1, minlength=n * _SMALL).reshape(n, _SMALL)
     above = np.ascontiguousarray(most[:, ::-1].cumsum(axis=1)[:, ::-1])

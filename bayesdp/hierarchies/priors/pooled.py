@@ -15,11 +15,11 @@ from bayesdp.hierarchies.priors.base import (
     FREEDOM,
     GammaTerms,
     Hyper,
-    check_counts,
     draw_centre,
     draw_variance,
     finite_number,
     free_cells,
+    free_counts,
     gamma_terms,
     gather,
     move_centre,
@@ -42,8 +42,8 @@ class Lines(NamedTuple):
 
 
 def _lines_of(counts: Ints, free: Mask) -> Lines:
-    """The rows of a table as lines."""
-    line, place = np.nonzero(counts * free)
+    """The rows of a table, 0 where cells are not free, as lines."""
+    line, place = np.nonzero(counts)
     start = np.concatenate([[0], np.cumsum(np.bincount(line, minlength=len(counts)))]).astype(np.int64)
     return Lines(np.ascontiguousarray(free), start, place.astype(np.int64), counts[line, place])
 
@@ -133,8 +133,7 @@ class AreaAndCell:
     moves once more, together with theirs. Only free cells count: see `CellPrior`.
 
     Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 18 draws, so that 200 take two chains of 2,000. They are in
-    the verdict of `bayesdp.fit_hierarchy` like everything else.
+    redistricting file, the slowest of them had one effective draw for each 18 draws.
 
     Hyperparameters: ``area`` of each leaf, ``cell`` of each cell, ``area_mean`` (mu), ``area_variance``, ``cell_variance``,
     ``log_shape`` of each cell, ``shape_centre`` and ``shape_variance``.
@@ -192,8 +191,8 @@ class AreaAndCell:
 
     def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
         """Effects that go with the averages of leaves and cells."""
-        counts, free = check_counts(tree, counts), free_cells(tree)
-        own = np.where(free, counts, 0) + np.where(free, 0.1, 0.0)
+        counts, free = free_counts(tree, counts)
+        own = counts + np.where(free, 0.1, 0.0)
         level = np.log(max(float(own.sum()) / max(int(free.sum()), 1), 0.1))
         area = np.log((own.sum(axis=1) + 0.1) / (free.sum(axis=1) + 1))
         cell = np.log((own.sum(axis=0) + 0.1) / (free.sum(axis=0) + 1)) - level
@@ -202,10 +201,10 @@ class AreaAndCell:
 
     def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
         """One pass over the hyperparameters given the table, shape (T, C)."""
-        counts, free = check_counts(tree, counts), free_cells(tree)
+        counts, free = free_counts(tree, counts)
         mean, across = float(hyper["area_mean"]), np.exp(hyper["cell"])
         spread, cell_spread, shape_spread = (float(hyper[f"{own}_variance"]) for own in ("area", "cell", "shape"))
-        shapes, sizes = np.exp(hyper["log_shape"]), [np.where(free, counts, 0).sum(axis=axis) for axis in (1, 0)]
+        shapes, sizes = np.exp(hyper["log_shape"]), [counts.sum(axis=axis) for axis in (1, 0)]
 
         def of_area(effect: Floats, which: Ints) -> Floats:
             normal = -0.5 * np.square(effect - mean) / spread
@@ -224,7 +223,7 @@ class AreaAndCell:
 
         width = slice_width(1.0 / cell_spread + np.minimum(sizes[1], free.sum(axis=0) * shapes))
         cell = slice_draws(of_cell, hyper["cell"], width, rng)
-        terms = gather(counts, free, np.zeros(len(free), dtype=np.int64), np.arange(len(cell)), len(cell))
+        terms = gather(counts, np.zeros(len(free), dtype=np.int64), np.arange(len(cell)), len(cell))
         centre = float(hyper["shape_centre"])
 
         def of_shape(eta: Floats, which: Ints) -> Floats:
@@ -377,10 +376,8 @@ class VaryingShares:
     shapes too: see `CellPrior`. With a level each cell's centre also moves together with its log shapes in all nodes.
 
     Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 13 draws, one for each 23 with tracts as the `level`, of
-    which there are two, and one for each 30 with their four block groups. There 200 effective draws take two chains of 1,500 draws, of
-    2,500, or of 3,500 (R-hat of the two chains of 1,500 with tracts: 1.025). They are in the verdict of `bayesdp.fit_hierarchy` like
-    everything else.
+    redistricting file, the slowest of them had one effective draw for each 13 draws, one for each 23 with two tracts as the `level`,
+    and one for each 30 with their four block groups.
 
     Hyperparameters: ``log_scale`` of each leaf (log b), ``log_shape`` of each cell, or of each node and cell; ``typical_scale`` (m)
     and ``scale_shape`` (q); ``shape_centre`` and ``shape_variance``; with a level ``cell_centre`` of each cell and
@@ -459,13 +456,12 @@ class VaryingShares:
 
     def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
         """Shapes that go with the average counts of cells, and scales that go with the sizes of leaves."""
-        counts, free = check_counts(tree, counts), free_cells(tree)
-        sizes = np.where(free, counts, 0).sum(axis=1)
+        counts, free = free_counts(tree, counts)
         # Half a count for every cell, so that nothing is zero; a concentration of a quarter of the cells in use.
-        averages = (np.where(free, counts, 0).sum(axis=0) + 0.5) / np.maximum(free.sum(axis=0), 1)
+        averages = (counts.sum(axis=0) + 0.5) / np.maximum(free.sum(axis=0), 1)
         shapes = averages / averages.sum() * max(1.0, 0.25 * float((averages > averages.mean() * 0.1).sum()))
         eta = np.clip(np.log(shapes), -8.0, 8.0)
-        log_scale = np.log(sizes + 0.5) - np.log(np.where(free, np.exp(eta), 0.0).sum(axis=1) + 0.5)
+        log_scale = np.log(counts.sum(axis=1) + 0.5) - np.log(np.where(free, np.exp(eta), 0.0).sum(axis=1) + 0.5)
         hyper = {"typical_scale": np.asarray(np.exp(np.median(log_scale))), "scale_shape": np.asarray(2.0)}
         hyper |= {"shape_centre": np.asarray(eta.mean()), "shape_variance": np.asarray(self.spread**2)}
         hyper |= {"log_scale": log_scale, "log_shape": eta}
@@ -476,17 +472,17 @@ class VaryingShares:
 
     def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
         """One pass over the hyperparameters given the table, shape (T, C)."""
-        counts, free = check_counts(tree, counts), free_cells(tree)
+        counts, free = free_counts(tree, counts)
         group, groups = self._groups(tree)
         new = dict(hyper)
         p, q = float(hyper["typical_scale"] * hyper["scale_shape"]), float(hyper["scale_shape"])
         shapes = np.exp(hyper["log_shape"]).reshape(groups, -1)
         sums = np.einsum("tc,tc->t", free, shapes[group])
-        sizes = np.einsum("tc,tc->t", free, counts)
+        sizes = counts.sum(axis=1)
         new["log_scale"] = log_odds(p + sizes, q + sums, rng)
         new |= _draw_typical(new, (self.log_scale, self.scale_spread), rng)
         cells = counts.shape[1]
-        terms = gather(counts, free, group * cells, np.arange(cells), groups * cells)
+        terms = gather(counts, group * cells, np.arange(cells), groups * cells)
         new |= self._shapes(new, terms, free, (group, groups), rng)
         sums = np.einsum("tc,tc->t", free, np.exp(new["log_shape"]).reshape(groups, -1)[group])
         return new | self._rescaled(new, terms, sizes, sums, rng)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.hierarchies import topdown_like
 from bayesdp.queries import Query, SumPart
-from tests.hierarchies.test_constrained import by_enumeration, nearest
+from notebooks import topdown
+from notebooks.topdown import topdown_like
+from tests.notebooks.test_topdown_constrained import by_enumeration, nearest
 
 TABLE = {
     "tract": ["a", "b", "c", "d", "e"],
@@ -103,8 +104,6 @@ def test_every_step_is_that_of_its_definition(seed, exact):
 
 
 def test_the_closed_form_is_the_general_one(monkeypatch):
-    from bayesdp.hierarchies import topdown
-
     release, truth = _release(5, ((),), ((("tract", "age"), 2.0), (("county", "age"), 3.0), (("age",), 1.0)), mean=9.0)
     # Of some cells there are second, precise answers, so that the children of a node differ in their weights.
     again = np.where(np.arange(15).reshape(5, 3) % 2, truth + 3.0, np.nan)
