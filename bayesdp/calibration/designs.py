@@ -37,10 +37,10 @@ from bayesdp.calibration.design_inputs import (
 )
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.calibration.verdict import share_limits
-from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.inference.runs.fingerprint import described_model, difference, fingerprint
 from bayesdp.mechanisms.base import confidential_counts
+from bayesdp.posterior import converged_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

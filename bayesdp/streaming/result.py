@@ -16,7 +16,6 @@ from bayesdp import _text
 from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
 from bayesdp._text import printable
-from bayesdp.composition import CELLS
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
@@ -30,6 +29,7 @@ from bayesdp.inference.diagnostics import (
     verdict_of,
     with_modes,
 )
+from bayesdp.posterior import CELLS
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.above import SUMS, NoisyAbove
