@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.cli.files import convergence, read_posterior
-from bayesdp.composition import check_posterior
+from bayesdp.cli.files import read_posterior
+from bayesdp.posterior import check_posterior, converged_of
 from bayesdp.report import report
 from bayesdp.storage import write_draws
 from tests.plots.trees import relaxation
@@ -181,7 +181,7 @@ def test_files_are_tried_with_kinds_that_exist():
 def test_the_verdict_is_read_strictly():
     tree = xr.DataTree.from_dict({"diagnostics": xr.Dataset(attrs={"converged": "no"})})
     with pytest.raises(ValueError, match="must be 0 or 1, got 'no'"):
-        convergence(tree)
+        converged_of(tree)
 
 
 @pytest.mark.parametrize("gone", ["determined", "lower", "upper"])

@@ -50,12 +50,12 @@ def test_import_does_not_load_pymc(module):
     ids=" ".join,
 )
 def test_the_command_line_answers_without_numpy(arguments):
-    # What `python -m bayesdp.cli --help` does, in an interpreter that can be asked afterwards.
+    # What `python -m bayesdp --help` does, in an interpreter that can be asked afterwards.
     statements = (
         "import runpy, sys\n"
         f"sys.argv = ['bayesdp', *{arguments!r}]\n"
         "try:\n"
-        "    runpy.run_module('bayesdp.cli', run_name='__main__')\n"
+        "    runpy.run_module('bayesdp', run_name='__main__')\n"
         "except SystemExit as stop:\n"
         f"    assert stop.code == {2 if '--no-such-option' in arguments else 0}, stop.code\n"
         "else:\n"

@@ -33,9 +33,9 @@ from bayesdp.calibration.design_inputs import (
     losses_of,
 )
 from bayesdp.calibration.fits import Fits, fit_many
-from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.mechanisms.base import confidential_counts
+from bayesdp.posterior import converged_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

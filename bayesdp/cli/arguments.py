@@ -37,9 +37,9 @@ def check_suffix(path: str, suffixes: tuple[str, ...], what: str) -> None:
         raise ValueError(f"{what}, got {path!r}")
 
 
-def add_output(command: Any, what: str) -> None:
+def add_output(command: Any, what: str, *, required: bool = True) -> None:
     """Add -o and --force."""
-    command.add_argument("-o", "--output", required=True, metavar="PATH", help=what)
+    command.add_argument("-o", "--output", required=required, metavar="PATH", help=what)
     command.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
 
 
@@ -89,52 +89,19 @@ def pairs(items: list[str], option: str) -> dict[str, str]:
     return found
 
 
-def declared_form(args: argparse.Namespace) -> dict[str, Any]:
-    """How an office writes its files, as it was declared."""
+def table_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The same as keywords of `bayesdp.tables.read_table`: the one way in which files of tables are described."""
     from bayesdp import _text
 
-    found: dict[str, Any] = _text.expect(_text.loads(args.declare, "--declare"), dict, "--declare")
-    return found
-
-
-def ignored_columns(names: list[str], paths: list[str], declared: dict[str, Any]) -> dict[str, list[str]]:
-    """Which columns are left out of which file: those that it has."""
-    from bayesdp._validate import nearest
-    from bayesdp.storage.csv_file import csv_header
-
-    form = {key: own for key, own in declared.items() if key in ("delimiter", "encoding", "skip_rows", "footer")}
-    headers = {path: dict.fromkeys((*csv_header(path), *csv_header(path, **form))) for path in paths}
-    for name in names:
-        if not any(name in header for header in headers.values()):
-            columns = "; ".join(f"{path} has {nearest(name, header)}" for path, header in headers.items() if header)
-            raise ValueError(
-                f"--ignore {name}: no CSV file has a column of that name; {columns or 'there is no CSV file'}"
-            )
-    return {path: [name for name in names if name in header] for path, header in headers.items()}
-
-
-def table_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The same as keywords of `bayesdp.tables.read_table`."""
-    return {
-        "dims": args.dims,
-        "value": args.value,
-        "groups": pairs(args.group, "--group"),
-        "layout": args.layout,
-        "ignore": args.ignore,
-        "totals": _totals(args.total),
-        **declared_form(args),
-    }
-
-
-def _totals(items: list[str]) -> dict[str, list[str]]:
-    """Labels of totals by dimension; none where one is said to have none."""
-    found: dict[str, list[str]] = {}
-    for item in items:
+    totals: dict[str, list[str]] = {}  # by dimension; no label where there is no total
+    for item in args.total:
         dim, separator, label = item.partition("=")
         if not (dim and separator):
             raise ValueError(f"--total must be written as DIM=LABEL, or as DIM= where there is no total, got {item!r}")
-        found.setdefault(dim, []).extend([label] if label else [])
-    return found
+        totals.setdefault(dim, []).extend([label] if label else [])
+    declared: dict[str, Any] = _text.expect(_text.loads(args.declare, "--declare"), dict, "--declare")
+    options = {name: getattr(args, name) for name in ("dims", "value", "layout", "ignore")}
+    return options | {"groups": pairs(args.group, "--group"), "totals": totals} | declared
 
 
 FORMS = "margins:DIM, margins:DIM*DIM, totals:GROUP, total, cells"

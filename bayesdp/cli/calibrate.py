@@ -6,6 +6,8 @@ import argparse
 import hashlib
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +74,9 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from bayesdp._validate import nonnegative_integer, positive_integer
+    from bayesdp._validate import nonnegative_integer, positive_integer, probability
     from bayesdp.cli.files import function_of, load_file
+    from bayesdp.report import calibration_report
     from bayesdp.storage import check_output
 
     check_suffix(args.output, (".nc",), "the result is written to a .nc file")
@@ -85,10 +88,8 @@ def run(args: argparse.Namespace) -> int:
         if positive_integer(getattr(args, option), f"--{option}") > _MOST[option]:
             raise ValueError(f"--{option} must be at most {_MOST[option]}")
     nonnegative_integer(args.seed, "--seed")
-    if args.target_accept is not None and not 0.0 < args.target_accept < 1.0:
-        raise ValueError(f"--target-accept must be between 0 and 1, got {args.target_accept:g}")
-    if not 0.0 < args.false_alarm < 1.0:
-        raise ValueError(f"--false-alarm must be between 0 and 1, got {args.false_alarm:g}")
+    probability(0.5 if args.target_accept is None else args.target_accept, "--target-accept")
+    probability(args.false_alarm, "--false-alarm")
     if args.scheduler is not None and args.workers > 1:
         raise ValueError("give either --workers, local processes, or --scheduler, a cluster, not both")
 
@@ -103,40 +104,39 @@ def run(args: argparse.Namespace) -> int:
     try:
         result = _calibrated(args, module, partial)
         with deferred():
-            try:
+            with _or_told(f"the simulations are in {partial}, and the same command goes on from there"):
                 _save(result, args)
-            except OSError as error:
-                message = f"{error}; the simulations are in {partial}, and the same command goes on from there"
-                raise OSError(message) from error
             saved = True
-            if args.report is None:
-                partial.unlink()
+            if args.report is not None:
+                title = f"Calibration of {Path(args.model).name}"
+                with _or_told(
+                    f"{args.output} is written, and the same command with --force writes the report from {partial}"
+                ):
+                    calibration_report(result, args.report, title=title, overwrite=args.force)
+            partial.unlink()
     except KeyboardInterrupt:
         if saved or not partial.exists():
             raise
         done = max(0, partial.read_bytes().count(b"\n") - 1)
         say(f"interrupted: {done} of {args.n} simulations are in {partial}; the same command goes on from there")
         return interrupt_status()
-    if args.report is not None:
-        from bayesdp.report import calibration_report
-
-        title = f"Calibration of {Path(args.model).name}"
-        try:
-            calibration_report(result, args.report, title=title, overwrite=args.force)
-        except OSError as error:
-            message = (
-                f"{error}; {args.output} is written, and the same command with --force writes the report from {partial}"
-            )
-            raise OSError(message) from error
-        partial.unlink()
-    message = str(result["verdict"].attrs["message"])
-    announce(args.output, f"{args.n} simulations written to {args.output}\n{message}")
+    verdict = result["verdict"].attrs
+    announce(args.output, f"{args.n} simulations written to {args.output}\n{verdict['message']}")
     if args.report is not None:
         announce(args.report, f"report written to {args.report}")
-    if not result["verdict"].attrs["calibrated"]:
+    if not verdict["calibrated"]:
         banner("NOT CALIBRATED. Do not trust the posteriors of this model with this sampler.")
         return NOT_CALIBRATED
     return 0
+
+
+@contextmanager
+def _or_told(what: str) -> Iterator[None]:
+    """Say at an error of the system what is kept."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{error}; {what}") from error
 
 
 def _calibrated(args: argparse.Namespace, module: Any, partial: Path) -> xr.DataTree:

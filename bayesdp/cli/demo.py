@@ -7,18 +7,17 @@ analyst in Python, with a worked model of the folder ``models/``, which an insta
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 import time
 import warnings
 from importlib.resources import files
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from bayesdp.cli.arguments import add_command
 from bayesdp.cli.errors import interrupt_status, say
+from bayesdp.cli.files import load_file
 
 _HERE = Path(__file__).resolve()
 _MODELS = next((f for f in (_HERE.with_name("models"), _HERE.parents[2] / "models") if f.is_dir()), _HERE.parent)
@@ -35,7 +34,7 @@ _PUBLISHED = ("admissions_noisy.csv", "admissions_exact.csv", "METHODS.md")
 
 
 def _publish(folder: Path) -> None:
-    """Put the published files where the user can look at them and repeat the commands."""
+    """Put the published files where the user can repeat the commands."""
     from bayesdp.storage import write_text
 
     shipped = files("bayesdp.datasets").joinpath("published")
@@ -68,33 +67,13 @@ def _published_files(folder: Path, draws: int) -> Path:
     return folder / "report.html"
 
 
-def _model(name: str) -> ModuleType:
-    """A worked model of the folder ``models/``."""
-    spec = importlib.util.spec_from_file_location(name, _MODELS / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(f"there is no model {name!r} in {_MODELS}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _extremes(posterior: Any, release: Any, truth: Any, count: int = 4) -> str:
+def _extremes(posterior: Any, truth: Any, count: int = 4) -> str:
     """The smallest and the largest cells as text: published value, posterior, truth."""
-    import numpy as np
-
     import bayesdp as bdp
-    from bayesdp.summaries import summarise
 
-    own = summarise(posterior["posterior"]["x"], bdp.Identity(release.frame), release, prob=0.95)
-    order = np.argsort(own.mean)
-    lines = [f"{'':<16}{'published':>11}{'mean':>13}  {'95% equal-tailed interval':<27}{'truth':>9}"]
-    for i in (*order[:count], *order[-count:]):
-        name = " ".join(str(labels[i]) for labels in own.labels.values())
-        interval = f"{own.lower[i]:.0f} to {own.upper[i]:.0f}"
-        lines.append(
-            f"{name:<16}{own.published[i]:>11.0f}{own.mean[i]:>13.1f}  {interval:<27}{int(truth.values[i]):>9}"
-        )
-    return "\n".join(lines)
+    table = bdp.summary(posterior, "x").droplevel("part").assign(truth=truth.values.reshape(-1)).sort_values("mean")
+    shown = table.iloc[[*range(count), *range(-count, 0)]]
+    return shown[["published", "mean", "eti95_lower", "eti95_upper", "truth"]].round(1).to_string(index_names=False)
 
 
 def _in_python(folder: Path, draws: int) -> Path:
@@ -102,7 +81,7 @@ def _in_python(folder: Path, draws: int) -> Path:
     from bayesdp.report import report
 
     print("\n=== 2. In Python: the 102 counties of Illinois, their total exact ===")
-    lesson: Any = _model("county_populations")
+    lesson: Any = load_file(str(_MODELS / "county_populations.py"))
     release = lesson.make_release()
     print(f"{release}\n\n{release.guarantee}\n\nSampling 4 chains (models/county_populations.py) ...", flush=True)
     shown = sys.stderr.isatty()
@@ -120,7 +99,7 @@ def _in_python(folder: Path, draws: int) -> Path:
         )
     truth = bdp.datasets.illinois_counties()
     print(posterior["diagnostics"].attrs["message"])
-    print(f"\nThe smallest and the largest counties:\n{_extremes(posterior, release, truth)}")
+    print(f"\nThe smallest and the largest counties:\n{_extremes(posterior, truth)}")
     page = folder / "report.html"
     report(posterior, page, truth=truth, overwrite=True)
     return page
@@ -142,20 +121,16 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demonstration; 0, or 130, 143 or 129 if Ctrl-C, SIGTERM or SIGHUP has ended it."""
+    began = time.monotonic()
+    pages = []
     try:
-        return _run(args)
+        for name, part in (("berkeley", _published_files), ("illinois", _in_python)):
+            folder = args.output / name
+            folder.mkdir(parents=True, exist_ok=True)
+            pages.append(part(folder, args.draws))
     except KeyboardInterrupt:
         say(f"interrupted: {args.output} has what was written so far")
         return interrupt_status()
-
-
-def _run(args: argparse.Namespace) -> int:
-    began = time.monotonic()
-    pages = []
-    for name, part in (("berkeley", _published_files), ("illinois", _in_python)):
-        folder = args.output / name
-        folder.mkdir(parents=True, exist_ok=True)
-        pages.append(part(folder, args.draws))
     print(f"\nDone in {time.monotonic() - began:.0f} s. Open these in a browser:")
     for page in pages:
         print(f"  {page.resolve()}")

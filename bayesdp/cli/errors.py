@@ -29,7 +29,7 @@ from bayesdp._interrupts import dispensable_caches, handled, interrupt, received
 from bayesdp._text import printable, printable_lines
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from bayesdp.posterior import PosteriorModel
 
 _FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
 
@@ -203,16 +203,14 @@ def _what_failed(error: OSError | ValueError) -> str:
 ADVICE = "Draw more (--draws, --chains), or look at the model."
 
 
-def status_of(tree: xr.DataTree, advice: str = "") -> int:
-    """Exit status of a posterior: 0, or 3 where convergence is not shown, which is then said on standard error."""
-    # A banner is for chains that look bad. A run that is too short to tell is one calm line. `advice`: what to do, where the
-    # message of the diagnostics was printed already; that message if empty.
-    from bayesdp.composition import converged_of
+def status_of(model: PosteriorModel, advice: str = "") -> int:
+    """Exit status of a posterior: 0, or 3 where convergence is not shown, which is then said on standard error.
 
-    if converged_of(tree) is not False:
+    `advice` says what to do, where the message of the diagnostics was printed already; that message if empty.
+    """
+    # A banner is for chains that look bad. A run that is too short to tell is one calm line.
+    if model.converged is not False:
         return 0
-    attrs = tree["diagnostics"].attrs
-    bad = attrs.get("verdict") != "not judged"
-    text = advice or str(attrs.get("message", ""))
+    bad, text = model.diagnostics.get("verdict") != "not judged", advice or model.message
     (banner if bad else say)(f"Do not report these results. {text}" if bad else text)
     return NOT_CONVERGED

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import bayesdp
+from bayesdp._interrupts import handled
 from bayesdp._text import printable
 from bayesdp.cli.arguments import check_suffix
 from bayesdp.cli.errors import say
@@ -35,26 +36,15 @@ def check_release_path(path: str, *, force: bool) -> None:
 def write_release(release: Release, path: str, *, force: bool) -> None:
     """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json.
 
-    Ctrl-C after the release has got its name is too late, and is no error: to run the command again would make a second
-    release, with other noise.
+    An interrupt meanwhile comes too late, and is no error: to run the command again would make a second release, with other noise.
     """
     check_release_path(path, force=force)
     write = release.to_netcdf if Path(path).suffix.lower() == ".nc" else release.to_csv
-    before = _identity(path)
-    try:
+    noted: list[int] = []
+    with handled(noted.append):
         write(path, overwrite=force)
-    except KeyboardInterrupt:
-        if _identity(path) in (None, before):
-            raise
+    if noted:
         say(f"interrupted, but {path} had been written")
-
-
-def _identity(path: str) -> int | None:
-    """What tells a file from another one of the same name."""
-    try:
-        return Path(path).lstat().st_ino
-    except OSError:
-        return None
 
 
 def read_release(path: str) -> Release:
@@ -74,11 +64,10 @@ def read_releases(paths: Sequence[str]) -> Release:
     """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee."""
     from bayesdp.composition import as_one
 
-    twice = [
-        path for i, path in enumerate(paths) if Path(path).resolve() in [Path(other).resolve() for other in paths[:i]]
-    ]
-    if twice:
-        raise ValueError(f"{twice[0]} is given twice: its noise would be counted twice")
+    places = [Path(path).resolve() for path in paths]
+    for i, path in enumerate(paths):
+        if places[i] in places[:i]:
+            raise ValueError(f"{path} is given twice: its noise would be counted twice")
     joint = as_one([read_release(path) for path in paths], paths)
     if len(paths) > 1:
         say(f"{' and '.join(paths)} are taken as measurements of one table at one time")
@@ -86,8 +75,9 @@ def read_releases(paths: Sequence[str]) -> Release:
 
 
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
-    """Read a posterior saved by ``bayesdp fit``, with the release in it; several releases are put together."""
-    from bayesdp.composition import check_posterior, posterior_release
+    """Read a posterior saved by ``bayesdp fit``, with the release of its first table; several releases are put together."""
+    from bayesdp.composition import as_one
+    from bayesdp.posterior import check_posterior, releases_of_tables
     from bayesdp.storage import read_draws
     from bayesdp.storage.guarded import cell_limit, damaged
     from bayesdp.storage.netcdf import check_dataset
@@ -101,22 +91,13 @@ def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
             if group.startswith("release"):
                 check_dataset(group_tree.to_dataset(), cell_limit(Path(path).stat().st_size))
         check_posterior(tree)
-        return tree, posterior_release(tree)
-
-
-def convergence(tree: xr.DataTree) -> tuple[bool | None, str]:
-    """Whether the chains converged, where the file says so, and in words."""
-    from bayesdp.composition import converged_of
-
-    said = converged_of(tree)
-    if said is None:
-        return None, "convergence was not assessed"
-    return said, str(tree["diagnostics"].attrs.get("message", ""))
+        for _, releases in releases_of_tables(tree):
+            return tree, as_one(releases)
+        raise ValueError("it is no posterior of bayesdp: none of its releases is of a table")
 
 
 def warn_of_open_caches(command: str) -> None:
-    """Say on standard error which folders that compiled code is loaded from everybody on the machine can write to."""
-    # `command`: the subcommand that warns.
+    """Have a subcommand say which folders that compiled code is loaded from everybody on the machine can write to."""
     import numba
     import pytensor
 

@@ -109,19 +109,20 @@ def run(args: argparse.Namespace) -> int:
 def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCtrlC) -> int:
     """Draw and save; then add what is computed from the draws, and save again. In `stop` nothing but sampling is broken off."""
     from bayesdp.inference.sampling import diagnosed
+    from bayesdp.posterior import PosteriorModel
     from bayesdp.storage import write_draws, write_draws_somewhere
 
     asked = _asked(model, args)
     with journal_of(model, args) as journal:
         run = _drawn(model, asked, stop, journal, args)
-    tree = run.tree
+    tree, goes_on = run.tree, f"; {_GOES_ON}" if journal else ""
     tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
     tree.attrs["prior"] = f"{prior}\n\n{tree.attrs['prior']}"
     try:
         write_draws_somewhere(tree, args.output, overwrite=args.overwrite)
     except OSError:
         if holds_some(partial(args)):
-            say_where_draws_are(partial(args))
+            say(f"the draws so far are in {partial(args)}: {_GOES_ON}")
         raise
     try:
         diagnosed(run, asked, stop, told=False)
@@ -129,18 +130,15 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         if tree["diagnostics"].data_vars or not stop.interrupted:
             write_draws(tree, args.output, overwrite=True)
     except BaseException:
-        say(f"{args.output} has the draws, and nothing that is computed from them{_more(journal)}")
+        say(f"{args.output} has the draws, and nothing that is computed from them{goes_on}")
         raise
-    posterior = tree["posterior"].to_dataset()
-    message = tree["diagnostics"].attrs["message"]
-    announce(
-        args.output,
-        f"{posterior.sizes['chain']} chains of {posterior.sizes['draw']} draws written to {args.output}\n{message}",
-    )
+    drawn = PosteriorModel(tree)
+    chains, draws = (drawn.variables.sizes[dim] for dim in ("chain", "draw"))
+    announce(args.output, f"{chains} chains of {draws} draws written to {args.output}\n{drawn.message}")
     if stop.interrupted:
-        say(f"interrupted: only the draws so far were saved{_more(journal)}")
+        say(f"interrupted: only the draws so far were saved{goes_on}")
         return interrupt_status()
-    goes_on = put_away(args)
+    kept = put_away(args)
     if stop.pressed:
         missing = {
             "limits of the cells": run.fixed is None,
@@ -150,13 +148,11 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
         left_out = ", ".join(what for what, so in missing.items() if so)
         say(f"interrupted: all draws were saved; left out: {left_out or 'nothing'}")
         return interrupt_status()
-    needed = float(tree["diagnostics"].attrs.get("draws_needed", 0.0))
+    if not kept:
+        return status_of(drawn, ADVICE)
+    needed = float(drawn.diagnostics.get("draws_needed", 0.0))
     more = f"--draws {f'{needed:.0f}' if needed > args.draws else 'MORE'} --resume"
-    return status_of(tree, f"The same command with {more} goes on with these chains. {ADVICE}" if goes_on else ADVICE)
-
-
-def _more(journal: Mapping[str, Any]) -> str:
-    return "; with --resume the same command goes on" if journal else ""
+    return status_of(drawn, f"The same command with {more} goes on with these chains. {ADVICE}")
 
 
 def _drawn(
@@ -179,34 +175,25 @@ def _drawn(
 
 def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
     """The model that was asked for, and its prior in words for the report."""
-    if args.model is not None:
-        if args.hyper:
-            raise ValueError("--hyper is for the default priors; a model of your own has its numbers in its file")
-        model = _own_model(args.model, release)
-        return model, f"A model of the user's own, {Path(args.model).name}:\n\n{Path(args.model).read_text('utf-8')}"
-    from bayesdp.cli.files import need_counts
-    from bayesdp.priors import PRIORS, build_model, describe_prior
-
-    need_counts(
-        release,
-        "give a model of your own with --model, in which bayesdp.observe(release, statistic) takes the statistic",
-    )
-    prior = args.prior or "independent"
-    hyper = PRIORS[prior].parsed(pairs(args.hyper, "--hyper"))
-    return build_model(release, prior, **hyper), describe_prior(release, prior, **hyper)
-
-
-def _own_model(path: str, release: Release) -> pm.Model:
-    """Run a user's file and build the model with it."""
     import pymc as pm
 
-    from bayesdp.cli.files import function_of, load_file
+    from bayesdp.cli.files import function_of, load_file, need_counts
+    from bayesdp.priors import PRIORS, build_model, describe_prior
 
-    build = function_of(load_file(path), path, "build_model", "release")
-    model = build(release)
+    if args.model is None:
+        need_counts(
+            release,
+            "give a model of your own with --model, in which bayesdp.observe(release, statistic) takes the statistic",
+        )
+        prior = args.prior or "independent"
+        hyper = PRIORS[prior].parsed(pairs(args.hyper, "--hyper"))
+        return build_model(release, prior, **hyper), describe_prior(release, prior, **hyper)
+    if args.hyper:
+        raise ValueError("--hyper is for the default priors; a model of your own has its numbers in its file")
+    model = function_of(load_file(args.model), args.model, "build_model", "release")(release)
     if not isinstance(model, pm.Model):
-        raise TypeError(f"{path}: build_model must return a pymc.Model, got {type(model).__name__}")
-    return model
+        raise TypeError(f"{args.model}: build_model must return a pymc.Model, got {type(model).__name__}")
+    return model, f"A model of the user's own, {Path(args.model).name}:\n\n{Path(args.model).read_text('utf-8')}"
 
 
 def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
@@ -225,33 +212,47 @@ def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None, stop: StopOnCtrlC) -> bool:
-    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check."""
-    # They are an addition: whatever becomes of them, the posterior is saved. False if Ctrl-C has left them out.
+    """Draws of the prior and of the noisy values that it leads one to expect, for the report's check; False if Ctrl-C came."""
+    # They are an addition: whatever becomes of them, the posterior is saved.
     from bayesdp.inference import add_prior_predictive
 
+    reason = "the prior is flat, or drawing from it would take long"
     had: list[bool] = []
     try:
         if not stop.optional(lambda: had.append(add_prior_predictive(tree, model, random_seed=seed))):
             return False
     except Exception as error:  # a model of the user's own may have no way to draw
-        say(f"no draws of the prior for the report: {' '.join(str(error).split()) or type(error).__name__}")
-        return True
-    if not had[0]:
-        say("no draws of the prior for the report: the prior is flat, or drawing from it would take long")
+        reason = " ".join(str(error).split()) or type(error).__name__
+    if had != [True]:
+        say(f"no draws of the prior for the report: {reason}")
     return True
 
 
-ENDED = "chains"
+def partial(args: argparse.Namespace) -> Path:
+    """Where the draws are written as they come."""
+    return Path(f"{args.output}.partial")
 
 
-def partial(args: argparse.Namespace, ending: str = "partial") -> Path:
-    """Where the draws are written as they come; with the ending `ENDED`, where they are when the posterior is saved in full."""
-    return Path(f"{args.output}.{ending}")
+def ended(args: argparse.Namespace) -> Path:
+    """Where the draws are when the posterior is saved in full."""
+    return Path(f"{args.output}.chains")
+
+
+def holds_some(path: Path) -> bool:
+    """Whether there are draws to go on from."""
+    from bayesdp.inference import holds_draws
+
+    try:
+        return holds_draws(path)
+    except (OSError, ValueError):
+        return False
 
 
 def check_resume(args: argparse.Namespace) -> bool:
-    """Check, before any work, that the output may be written, and that no draws of an earlier run get lost."""
-    # Returns whether a file that is there is to be replaced: by --force, or as what an interrupted run has saved.
+    """Check, before any work, that the output may be written, and that no draws of an earlier run get lost.
+
+    Returns whether a file that is there is to be replaced: by --force, or as what an interrupted run has saved.
+    """
     from bayesdp.inference import holds_draws
     from bayesdp.storage import check_output
 
@@ -259,27 +260,26 @@ def check_resume(args: argparse.Namespace) -> bool:
         raise ValueError(
             "--resume goes on with the draws of a run that was stopped, --force begins anew: give one of them"
         )
-    own = partial(args)
-    held = holds_draws(own)
+    held = holds_draws(partial(args))
     if held and not (args.resume or args.force):
         raise FileExistsError(
-            f"{str(own)!r} has draws of a run that did not end: --resume goes on with them, --force removes them and begins anew"
+            f"{str(partial(args))!r} has draws of a run that did not end: --resume goes on with them, --force removes them and begins "
+            "anew"
         )
-    replaced = bool(args.force)
-    if args.resume and os.path.lexists(args.output):
+    goes_on = args.resume and os.path.lexists(args.output)
+    if goes_on:
         _check_interrupted(args, held)
-        replaced = True
-    check_output(args.output, overwrite=replaced)
-    return replaced
+    check_output(args.output, overwrite=args.force or goes_on)
+    return bool(args.force or goes_on)
 
 
 def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
     """What --resume replaces has fewer draws than it is asked for, and the chains are all still there."""
     from bayesdp.cli.files import read_posterior
 
-    if not held and not holds_some(partial(args, ENDED)):
+    if not held and not holds_some(ended(args)):
         raise FileExistsError(
-            f"{args.output!r} exists already, with no draws to go on from ({str(partial(args, ENDED))!r} is missing or empty): "
+            f"{args.output!r} exists already, with no draws to go on from ({str(ended(args))!r} is missing or empty): "
             "nothing is left to do, or --force begins anew"
         )
     tree, _ = read_posterior(args.output)
@@ -303,7 +303,6 @@ def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, 
     own = partial(args)
     if args.force and remove_journal(own):
         say(f"--force: draws of a run that did not end were removed ({own})")
-    ended = args.resume and not holds_some(own) and holds_some(partial(args, ENDED)) and os.path.lexists(args.output)
     if not tells_of_draws(model):
         if args.resume:
             raise ValueError(
@@ -314,36 +313,24 @@ def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, 
             say("this model is sampled by nutpie: draws are saved at the end only, and --resume cannot go on with them")
         yield {}
         return
-    if ended:
+    again = args.resume and not holds_some(own) and holds_some(ended(args)) and os.path.lexists(args.output)
+    if again:
         remove_journal(own)  # an empty one
-        partial(args, ENDED).replace(own)
+        ended(args).replace(own)
     try:
         yield {"journal": own, "resume": args.resume}
     except BaseException as error:
-        if ended and isinstance(error, ValueError):  # of another run: nothing was added
-            own.replace(partial(args, ENDED))
-        elif holds_some(own):
-            if isinstance(error, KeyboardInterrupt):
-                say_where_draws_are(own)
-        else:
+        if again and isinstance(error, ValueError):  # of another run: nothing was added
+            own.replace(ended(args))
+        elif not holds_some(own):
             with suppress(OSError, ValueError):  # it is not ours
                 remove_journal(own)
+        elif isinstance(error, KeyboardInterrupt):
+            say(f"the draws so far are in {own}: {_GOES_ON}")
         raise
 
 
-def say_where_draws_are(path: Path) -> None:
-    """Say where the draws are that a run can go on from."""
-    say(f"the draws so far are in {path}: with --resume the same command goes on")
-
-
-def holds_some(path: Path) -> bool:
-    """Whether there are draws to go on from."""
-    from bayesdp.inference import holds_draws
-
-    try:
-        return holds_draws(path)
-    except (OSError, ValueError):
-        return False
+_GOES_ON = "with --resume the same command goes on"
 
 
 def put_away(args: argparse.Namespace) -> bool:
@@ -351,9 +338,9 @@ def put_away(args: argparse.Namespace) -> bool:
     from bayesdp.inference import remove_journal
 
     try:
-        remove_journal(partial(args, ENDED))
+        remove_journal(ended(args))
         if holds_some(partial(args)):
-            partial(args).replace(partial(args, ENDED))
+            partial(args).replace(ended(args))
             return True
         remove_journal(partial(args))
     except (OSError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import math
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import aligned, csv_label, printable, width
@@ -20,10 +21,7 @@ from bayesdp.cli.arguments import (
 from bayesdp.cli.errors import ADVICE, announce, show, status_of
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from bayesdp.queries import Query
-    from bayesdp.release import Release
     from bayesdp.summaries import Answers
 
 _SUMMARY_TEXT = """\
@@ -57,72 +55,65 @@ def add_summary(commands: Any) -> None:
 def summarise(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import nearest, probability
-    from bayesdp.cli.files import convergence, read_posterior
+    from bayesdp.cli.files import read_posterior
     from bayesdp.measurements import described
-    from bayesdp.posterior import SummarisedPosterior, tables_in
+    from bayesdp.posterior import PosteriorModel, SummarisedPosterior
     from bayesdp.summaries import summarise_table, summarise_variable
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)
-    posterior, tables = tree["posterior"].to_dataset(), {table.name: table for table in tables_in(tree)}
+    model = PosteriorModel(tree)
+    tables = {table.name: table for table in model.tables}
     if args.var is None and not tables:
         raise ValueError(
-            f"the counts that the release is about were not recorded; give --var, one of {', '.join(map(repr, posterior))}"
+            f"the counts that the release is about were not recorded; give --var, one of {', '.join(map(repr, model.names))}"
         )
-    variables = [*(name for name in tables if name not in posterior), *map(str, posterior)]
     name = next(iter(tables)) if args.var is None else args.var
-    if name not in variables:
-        raise ValueError(f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, variables)}")
+    if name not in model.names:
+        raise ValueError(
+            f"--var: there is no variable {name!r} in the posterior; there are {nearest(name, model.names)}"
+        )
     summarised = next((table for table in tables.values() if isinstance(table, SummarisedPosterior)), None)
     if args.query is not None and name not in tables:
         wrong = f"counts, and {name} is none" if summarised is None else "the cells"
         which = "" if summarised is None else f" {name}"
         raise ValueError(f"--query is about {wrong}; leave one of --query and --var{which} out")
     table, asked = tables.get(name), args.query or "cells"
-    recorded = None if summarised is None else summarised.recorded.get(name)
     if table is not None:
-        release = table.joint
-        answers = summarise_table(table, parse_query(asked, release.frame), args.prob)
-    elif summarised is not None and recorded is not None:
-        release, table, asked = summarised.joint, summarised, described(recorded)
-        answers = summarise_table(summarised, recorded, args.prob)
+        answers = summarise_table(table, parse_query(asked, table.joint.frame), args.prob)
+    elif summarised is not None and name in summarised.recorded:
+        table, asked = summarised, described(summarised.recorded[name])
+        answers = summarise_table(table, summarised.recorded[name], args.prob)
     else:
-        answers = summarise_variable(posterior[name], args.prob)
-    converged, message = convergence(tree)
+        answers = summarise_variable(model.variables[name], args.prob)
+    release = release if table is None else table.joint
     heading = {
         "variable": name,
         "query": None if table is None else asked,
         "prob": answers.prob,
         "interval": "equal-tailed",
-        "chains": int(posterior.sizes["chain"]),
-        "draws": int(posterior.sizes["draw"]),
-        "converged": converged,
+        "chains": int(model.variables.sizes["chain"]),
+        "draws": int(model.variables.sizes["draw"]),
+        "converged": model.converged,
         "simulated": release.simulated,
     }
     if table is not None and release.about == "counts":
         heading["counts"] = "whole numbers" if table.relaxation is None else "continuous relaxation"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
-    hidden = (name, f"{name}_coordinates")
-    others = [other for other in variables if other not in hidden] if args.format == "table" else []
+    others = [other for other in model.names if other not in (name, f"{name}_coordinates")]
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
-    show(write(answers, heading, message) + more)
-    return status_of(tree, "" if args.format == "csv" else ADVICE)
-
-
-_COLUMNS = ("published", "mean", "sd", "lower", "upper", "ess_bulk", "ess_tail", "rhat")
+    show(write(answers, heading, model.message) + (more if args.format == "table" else ""))
+    return status_of(model, "" if args.format == "csv" else ADVICE)
 
 
 def _rows(answers: Answers) -> list[dict[str, Any]]:
     """One dictionary an answer: labels, numbers (None where there is none), whether it is determined."""
+    columns = answers.columns
     rows = []
     for i in range(len(answers.mean)):
         labels = {dim: own[i] for dim, own in answers.labels.items()}
-        numbers = {name: float(getattr(answers, name)[i]) for name in _COLUMNS}
-        shown = {name: None if value != value else value for name, value in numbers.items()}  # NaN differs from itself
-        published = {f"published_{k}": own[i].item() for k, own in enumerate(answers.further, start=2)}
-        more = {name: None if value != value else value for name, value in published.items()}
-        published_first = {"published": shown.pop("published"), **more, **shown}
-        rows.append({**labels, **published_first, "determined": bool(answers.determined[i])})
+        numbers = {name: None if math.isnan(own[i]) else float(own[i]) for name, own in columns.items()}
+        rows.append({**labels, **numbers, "determined": bool(answers.determined[i])})
     return rows
 
 
@@ -132,13 +123,9 @@ def _json(answers: Answers, heading: dict[str, Any], message: str) -> str:
     return _text.dumps({**heading, "message": message, "rows": _rows(answers)}, "the summary", indent=1)
 
 
-def _percent(prob: float) -> str:
-    return f"{100 * prob:.10g}"
-
-
 def _csv(answers: Answers, heading: dict[str, Any], message: str) -> str:
     """CSV; the names of the interval's columns say its kind and probability: eti95_lower. Labels are those of `csv_label`."""
-    kind = f"eti{_percent(answers.prob)}"
+    kind = f"eti{100 * answers.prob:.10g}"
     names = {"lower": f"{kind}_lower", "upper": f"{kind}_upper"}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -155,63 +142,53 @@ _FORMATS = {"published": ".6g", "mean": ".2f", "sd": ".2f", "lower": ".6g", "upp
 
 
 def _shown(name: str, value: float | None, counts: bool) -> str:
-    """A number as the table has it."""
+    """A number as the table has it; parameters and statistics may be small: four digits of these."""
     if value is None:
         return "-"
-    spec = _FORMATS.get(name, ".6g" if name.startswith("published") else ".0f")
-    return format(value, spec if counts or name not in _OF_PARAMETERS else ".4g")
-
-
-_OF_PARAMETERS = ("published", "mean", "sd", "lower", "upper")
-"""Parameters and statistics may be small: four digits of these."""
+    small = not counts and name in ("published", "mean", "sd", "lower", "upper")
+    return format(value, ".4g" if small else _FORMATS.get(name, ".6g" if name.startswith("published") else ".0f"))
 
 
 def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     """Text in columns, with what the numbers are above and what the marks mean below."""
-    percent = _percent(answers.prob)
+    percent = f"{100 * answers.prob:.10g}"
     counts = "counts" in heading
     labels = list(answers.labels) or ["answer" if counts else "parameter"]
-    further = [f"published_{k}" for k in range(2, len(answers.further) + 2)]
-    published = counts or any(value == value for value in answers.published)  # NaN differs from itself
-    noisy = ["published", *further] if published else []
-    header = [*map(printable, labels), *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]
-    lines = []
+    names = [name for name in answers.columns if name != "ess_tail"]
+    noisy = [name for name in names if name.startswith("published")]
+    if not counts and all(map(math.isnan, answers.published)):
+        names, noisy = names[len(noisy) :], []
+    lines = [[*map(printable, labels), *noisy, "mean", "sd", f"[{percent}%", f"{percent}%]", "ess", "rhat", ""]]
     for i, row in enumerate(_rows(answers)):
-        names = [printable(row[dim]) for dim in answers.labels]
-        names = names or ["total" if counts else printable(heading["variable"])]
-        shown = {name: _shown(name, row[name], counts) for name in (*noisy, *_COLUMNS[1:])}
+        title = [printable(row[dim]) for dim in answers.labels]
+        title = title or ["total" if counts else printable(heading["variable"])]
+        shown = {name: _shown(name, row[name], counts) for name in names}
         mark = "exact" if answers.exact[i] else "determined" if answers.determined[i] else ""
         if mark:
             # One number is possible: it is not 24.00 with a standard deviation of 0.00.
             shown |= {"mean": f"{answers.value[i]:.0f}", "sd": "-", "lower": "-", "upper": "-"}
-        lines.append([*names, *(value for name, value in shown.items() if name != "ess_tail"), mark])
-    widths = [max(width(line[i]) for line in [header, *lines]) for i in range(len(header))]
+        lines.append([*title, *shown.values(), mark])
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     of = printable(f"{heading['variable']} ({heading['query']})" if counts else heading["variable"])
     text = [
         f"posterior of {of}, {heading['chains']} chains of "
         f"{heading['draws']} draws: mean, standard deviation, {percent}% equal-tailed interval",
         "",
     ]
-    for line in [header, *lines]:
-        left = [aligned(item, w) for item, w in zip(line[: len(labels)], widths, strict=False)]
-        right = [
-            aligned(item, w, right=True) for item, w in zip(line[len(labels) : -1], widths[len(labels) :], strict=False)
-        ]
-        text.append("  ".join([*left, *right, line[-1]]).rstrip())
-    text += ["", message]
-    if answers.exact.any():
-        text.append("exact: published exactly, or a sum of such values; there is nothing to estimate")
-    if (answers.determined & ~answers.exact).any():
-        text.append(
-            "determined: the exact values leave one possible value; nothing protects it, there is nothing to estimate"
-        )
-    if heading.get("counts") == "continuous relaxation":
-        text.append(
-            "continuous relaxation: real numbers stand for whole ones and are not rounded; cells near 0 are the least accurate"
-        )
-    if heading["simulated"]:
-        text.append("simulated release: the noise came from a seeded generator")
-    return "\n".join(text)
+    for line in lines:
+        cells = [aligned(cell, widths[k], right=k >= len(labels)) for k, cell in enumerate(line[:-1])]
+        text.append("  ".join([*cells, line[-1]]).rstrip())
+    notes = {
+        "exact: published exactly, or a sum of such values; there is nothing to estimate": answers.exact.any(),
+        "determined: the exact values leave one possible value; nothing protects it, there is nothing to estimate": (
+            answers.determined & ~answers.exact
+        ).any(),
+        "continuous relaxation: real numbers stand for whole ones and are not rounded; cells near 0 are the least accurate": (
+            heading.get("counts") == "continuous relaxation"
+        ),
+        "simulated release: the noise came from a seeded generator": heading["simulated"],
+    }
+    return "\n".join([*text, "", message, *(note for note, told in notes.items() if told)])
 
 
 _REPORT_TEXT = """\
@@ -252,40 +229,32 @@ def write_report(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import probability
     from bayesdp.cli.files import read_posterior
+    from bayesdp.posterior import PosteriorModel
+    from bayesdp.report import report
     from bayesdp.storage import check_output
+    from bayesdp.tables import read_table
 
     probability(args.prob, "--prob")
     check_suffix(args.output, (".html", ".htm"), "a report is written to an .html file")
     check_output(args.output, overwrite=args.force)
     posterior, release = read_posterior(args.posterior)
-    headline = None if args.headline is None else _headline(args.headline, posterior, release)
-    truth = None
-    if args.truth is not None:
-        from bayesdp.tables import read_table
-
-        truth = read_table(args.truth, **table_options(args))
-    from bayesdp.report import report
-
+    model = PosteriorModel(posterior)
+    headline: Query | str | None = args.headline
+    if headline is not None and headline not in model.variables.data_vars:
+        try:
+            headline = parse_query(args.headline, release.frame)
+        except ValueError as error:
+            known = ", ".join(map(str, model.variables.data_vars))
+            raise ValueError(f"--headline must be a parameter of the model ({known}) or a query; {error}") from None
     report(
         posterior,
         args.output,
         prob=args.prob,
-        truth=truth,
+        truth=None if args.truth is None else read_table(args.truth, **table_options(args)),
         title=args.title,
         question=args.question,
         headline=headline,
         overwrite=args.force,
     )
     announce(args.output, f"written to {args.output}")
-    return status_of(posterior)
-
-
-def _headline(text: str, posterior: xr.DataTree, release: Release) -> Query | str:
-    """A parameter by its name, else a query of the (first) table."""
-    if text in posterior["posterior"].data_vars:
-        return text
-    try:
-        return parse_query(text, release.frame)
-    except ValueError as error:
-        variables = ", ".join(str(name) for name in posterior["posterior"].data_vars)
-        raise ValueError(f"--headline must be a parameter of the model ({variables}) or a query; {error}") from None
+    return status_of(model)

@@ -108,16 +108,17 @@ def release(args: argparse.Namespace) -> int:
     frame = Frame.of(table)
     invariants = Invariants([parse_query(text, frame) for text in args.invariant]).query
     kind = getattr(mechanisms, _MECHANISMS[args.mechanism])
-    known = [item.name for item in fields(kind) if item.name in _PARAMETERS]
+    required = {item.name: item.default is MISSING for item in fields(kind)}
     given = {key: getattr(args, key) for key in _PARAMETERS if getattr(args, key) is not None}
     for key in given:
-        if key not in known:
-            raise ValueError(f"--{key} is no parameter of {args.mechanism}, which takes --{', --'.join(known)}")
-    for item in fields(kind):
-        if item.default is MISSING and item.name in _PARAMETERS and item.name not in given:
-            raise ValueError(f"{args.mechanism} needs --{item.name}")
+        if key not in required:
+            known = ", --".join(name for name in required if name in _PARAMETERS)
+            raise ValueError(f"--{key} is no parameter of {args.mechanism}, which takes --{known}")
+    for key, needed in required.items():
+        if needed and key in _PARAMETERS and key not in given:
+            raise ValueError(f"{args.mechanism} needs --{key}")
     if args.query:
-        if "query" not in [item.name for item in fields(kind)]:
+        if "query" not in required:
             raise ValueError(f"--query is no parameter of {args.mechanism}, whose noise is on the cells")
         given["query"] = reduce(add_queries, [parse_query(text, frame) for text in args.query])
     mechanism = kind(invariants, **given)
@@ -176,8 +177,7 @@ def add_test(commands: Any) -> None:
     )
     command.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
     command.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
-    command.add_argument("-o", "--output", metavar="PATH", help="write the result to this file as JSON, too")
-    command.add_argument("--force", action="store_true", help="replace the output if it exists (atomically)")
+    add_output(command, "write the result to this file as JSON, too", required=False)
 
 
 def test(args: argparse.Namespace) -> int:
@@ -204,10 +204,9 @@ def test(args: argparse.Namespace) -> int:
     )
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
     written = _text.dumps(content, "the result", indent=1)
-    if args.output:
-        write_text(args.output, written + "\n", overwrite=args.force)
     text = written if args.format == "json" else _words(result, release.frame, content)
     if args.output:
+        write_text(args.output, written + "\n", overwrite=args.force)
         announce(args.output, text)
     else:
         show(text)
@@ -216,65 +215,45 @@ def test(args: argparse.Namespace) -> int:
 
 def _cell(given: list[str], frame: Frame) -> dict[str, Any] | None:
     """Labels as the frame has them: numbers are written as text on the command line."""
-    if not given:
-        return None
-    wanted: dict[str, Any] = dict(pairs(given, "--cell"))
-    for dim, labels in zip(frame.dims, frame.labels, strict=True):
-        by_text = {str(label): label for label in labels}
-        if dim in wanted:
-            wanted[dim] = by_text.get(wanted[dim], wanted[dim])
-    return wanted
+    by_text = {
+        dim: {str(label): label for label in labels} for dim, labels in zip(frame.dims, frame.labels, strict=True)
+    }
+    wanted = pairs(given, "--cell")
+    return {dim: by_text.get(dim, {}).get(text, text) for dim, text in wanted.items()} or None
 
 
 def _content(result: OddsRatioResult, level: float, *, simulated: bool, seed: int | None) -> dict[str, Any]:
     """Plain data; an estimate or an end of the interval that is infinite is null."""
     low, high = result.confidence_interval(level)
-    estimate = result.estimate
+    estimate, low_shown, high_shown = (own if math.isfinite(own) else None for own in (result.estimate, low, high))
+    empty = low == math.inf or high == 0.0
+    names = ("statistic", "published", "uniform", "seed", "rows", "column", "tradeoff", "claim", "optimal", "simulated")
+    more = {"seed": seed, "simulated": simulated, "rows": list(result.rows)}
     return {
         "test": "odds ratio",
         "cell": result.cell,
-        "estimate": estimate if math.isfinite(estimate) else None,
+        "estimate": estimate,
         "pvalue": result.pvalue,
         "alternative": result.alternative,
         "null": result.null,
-        "interval": {
-            "level": level,
-            "low": low if math.isfinite(low) else None,
-            "high": high if math.isfinite(high) else None,
-            "empty": low == math.inf or high == 0.0,
-        },
-        "statistic": result.statistic,
-        "published": result.published,
-        "uniform": result.uniform,
-        "seed": seed,
-        "rows": list(result.rows),
-        "column": result.column,
-        "tradeoff": result.tradeoff,
-        "claim": result.claim,
-        "optimal": result.optimal,
-        "simulated": simulated,
+        "interval": {"level": level, "low": low_shown, "high": high_shown, "empty": empty},
+        **{name: more[name] if name in more else getattr(result, name) for name in names},
     }
 
 
 def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> str:
     """The result as lines for a reader."""
-    level = f"{100 * content['interval']['level']:.10g}%"
+    low, high = result.confidence_interval(content["interval"]["level"])
+    interval = f"  {low:.6g} to {_number(high)}"
     if content["interval"]["empty"]:
-        interval = f"{level} confidence interval: empty, the noisy corner is far off what the margins allow"
-    else:
-        low, high = result.confidence_interval(content["interval"]["level"])
-        interval = (
-            f"{level} confidence interval  {low:.6g} to {'infinity' if high == math.inf else format(high, '.6g')}"
-        )
-    estimate = "infinity" if result.estimate == math.inf else format(result.estimate, ".6g")
+        interval = ": empty, the noisy corner is far off what the margins allow"
+    estimate = f"{_number(result.estimate)}  (median-unbiased)"
     lines = [
         f"odds ratio x11 x22 / (x12 x21) of {printable(frame.dims[0])} by {printable(frame.dims[1])}, "
         f"x11 at {printable(result.cell)}",
         "",
-        "estimate  none, the margins determine the table"
-        if result.determined
-        else f"estimate  {estimate}  (median-unbiased)",
-        interval,
+        f"estimate  {'none, the margins determine the table' if result.determined else estimate}",
+        f"{100 * content['interval']['level']:.10g}% confidence interval{interval}",
         f"p-value  {result.pvalue:.6g}  (alternative: {result.alternative}, null: {result.null:g})",
         "",
         f"noisy corner  {result.published:.10g}; exact totals: rows {result.rows[0]} and {result.rows[1]}, column {result.column}",
@@ -292,3 +271,7 @@ def _words(result: OddsRatioResult, frame: Frame, content: dict[str, Any]) -> st
     if content["simulated"]:
         lines.append("simulated release: the noise came from a seeded generator")
     return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return "infinity" if value == math.inf else f"{value:.6g}"

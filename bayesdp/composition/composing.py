@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp._validate import probability, shown
 from bayesdp.composition._total import common_kind, is_nested, needs_delta, parts_of, total, total_guarantee
-from bayesdp.composition.posteriors import releases_of_posterior
 from bayesdp.consistency import LawCheck, check_consistent
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
@@ -297,11 +295,6 @@ def as_one(releases: Sequence[Release], names: Sequence[str] | None = None) -> R
         return compose(*releases).release
     except ValueError as error:  # the releases fit together, so it is about losses of different kinds
         return replace(joint, mechanism={**together(releases), LOSS_UNKNOWN: str(error)})
-
-
-def posterior_release(tree: xr.DataTree) -> Release:
-    """What a posterior, as `bayesdp.sample` returns it, is based on, as one release."""
-    return as_one(releases_of_posterior(tree))
 
 
 def loss_at_difference(

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from bayesdp._text import printable
 from bayesdp._validate import choice, positive_integer
 from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style, together
-from bayesdp.posterior import Posterior, Summary, summarise_draws
+from bayesdp.posterior import Posterior, Summary, flat, summarise_draws
 from bayesdp.queries import Margins, answer_labels
 
 type Floats = npt.NDArray[np.float64]
@@ -25,13 +25,8 @@ _INVISIBLE = 25.0
 """If the counts spread over this many times the typical interval, intervals around counts are too short to see."""
 
 
-def number_of_pages(cells: int, limit: int) -> int:
-    """How many pages of `limit` cells a table has."""
-    return -(-cells // limit)
-
-
 def intervals(
-    posterior: xr.DataTree,
+    posterior: xr.DataTree | Posterior,
     *,
     prob: float = 0.95,
     truth: Any = None,
@@ -61,10 +56,6 @@ def intervals(
     var : str, optional
         The table, by its name in the model; the first one by default.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     TypeError, ValueError
@@ -73,31 +64,73 @@ def intervals(
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
     choice(scale, ("auto", "count", "difference"), "scale")
-    summary = fit.summary(fit.cells, prob)
+    summary, true = fit.summary(fit.cells, prob), fit.truth(truth)
     cells, which = _chosen(summary, limit, page)
     shift = np.zeros(len(summary.mean))
     if scale == "difference" or (scale == "auto" and _too_short(summary, fit, cells)):
         if not np.isfinite(fit.published[cells]).all():
             raise ValueError("scale='difference' needs a published value of every cell shown; use scale='count'")
         shift = fit.published
-    return _draw(fit, summary, cells, which, shift, fit.truth(truth))
+    rows = np.arange(len(cells))
+    fixed = fit.determined[cells]
+    free = ~fixed
+    low, high, mean = (array[cells] - shift[cells] for array in (summary.lower, summary.upper, summary.mean))
+    with style():
+        drawn = figure(_height(cells))
+        axes = drawn.add_subplot()
+        look: dict[str, Any] = {"color": COLOURS["posterior"], "linewidth": 3, "alpha": 0.55}
+        label = f"posterior: {percent(summary.prob)} equal-tailed interval"
+        axes.hlines(rows[free], low[free], high[free], label=label, **look)
+        axes.plot(mean[free], rows[free], "o", color=COLOURS["posterior"], markersize=5, label="posterior mean")
+        if fixed.any():
+            label = "determined by the exact values"
+            axes.plot(mean[fixed], rows[fixed], "s", color=COLOURS["determined"], markersize=6, label=label)
+        for (title, published), marker in zip(fit.published_cells, cycle(_MARKERS), strict=False):
+            if np.isfinite(published[cells]).any():
+                label = f"published (noisy{f'; {plain(title)}' if title else ''})"
+                axes.plot((published - shift)[cells], rows, marker, label=label, **PUBLISHED)
+        if true is not None:
+            look = {"color": COLOURS["truth"], "markersize": 6, "markeredgewidth": 1.6}
+            axes.plot(true[cells] - shift[cells], rows, "x", label="truth", **look)
+        labels, counts = cell_labels(fit.release.frame, cells), fit.release.about == "counts"
+        label = "count" if counts else "value"
+        if shift.any():
+            labels = [f"{own} ({shift[cell]:,.0f})" for own, cell in zip(labels, cells, strict=True)]
+            title = fit.published_cells[0][0]
+            label = f"count minus published value{f' of {plain(title)}' if title else ''} (in brackets)"
+        rows_of(axes, labels)
+        if counts:
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=6, integer=counts)
+        axes.set_xlabel(label)
+        _titled(drawn, f"Counts: {which}" if counts else f"Statistics: {which.replace('cells', 'values')}", 2)
+    return drawn
+
+
+def _height(rows: npt.NDArray[np.int64]) -> float:
+    """Inches of a picture with a row for each quantity."""
+    return 1.45 + 0.24 * max(len(rows), 3)
+
+
+def _titled(drawn: Figure, title: str, columns: int) -> None:
+    """The title above all, and the key below."""
+    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+    drawn.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=9.5)
 
 
 def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
     """Which cells are shown, and how the title says so."""
     total = len(summary.mean)
-    if page is not None:
-        pages = number_of_pages(total, limit)
-        if positive_integer(page, "page") > pages:
-            raise ValueError(f"page must be at most {pages}, the number of pages of {limit} cells, got {page}")
-        start, stop = (page - 1) * limit, min(page * limit, total)
-        return np.arange(
-            start, stop
-        ), f"cells {start + 1} to {stop} of {total}" if total > limit else f"all {total} cells"
+    pages = -(-total // limit)
+    if page is not None and positive_integer(page, "page") > pages:
+        raise ValueError(f"page must be at most {pages}, the number of pages of {limit} cells, got {page}")
     if total <= limit:
         return np.arange(total), f"all {total} cells"
-    widest = np.argsort(-(summary.upper - summary.lower), kind="stable")[:limit]
-    return widest, f"the {limit} of {total} cells with the widest intervals"
+    if page is None:
+        widest = np.argsort(-(summary.upper - summary.lower), kind="stable")[:limit]
+        return widest, f"the {limit} of {total} cells with the widest intervals"
+    start, stop = (page - 1) * limit, min(page * limit, total)
+    return np.arange(start, stop), f"cells {start + 1} to {stop} of {total}"
 
 
 def _too_short(summary: Summary, fit: Posterior, cells: npt.NDArray[np.int64]) -> bool:
@@ -109,60 +142,15 @@ def _too_short(summary: Summary, fit: Posterior, cells: npt.NDArray[np.int64]) -
     return bool(np.ptp(summary.mean[cells]) > _INVISIBLE * max(typical, 1.0))
 
 
-def _draw(
-    fit: Posterior, summary: Summary, cells: npt.NDArray[np.int64], which: str, shift: Floats, truth: Floats | None
-) -> Figure:
-    rows = np.arange(len(cells))
-    fixed = fit.determined[cells]
-    free = ~fixed
-    centred = bool(shift.any())
-    labels = cell_labels(fit.release.frame, cells)
-    if centred:
-        labels = [f"{label} ({shift[cell]:,.0f})" for label, cell in zip(labels, cells, strict=True)]
-    low, high, mean = (array[cells] - shift[cells] for array in (summary.lower, summary.upper, summary.mean))
-    with style():
-        drawn = figure(1.45 + 0.24 * max(len(cells), 3))
-        axes = drawn.add_subplot()
-        look: dict[str, Any] = {"color": COLOURS["posterior"], "linewidth": 3, "alpha": 0.55}
-        label = f"posterior: {percent(summary.prob)} equal-tailed interval"
-        axes.hlines(rows[free], low[free], high[free], label=label, **look)
-        axes.plot(mean[free], rows[free], "o", color=COLOURS["posterior"], markersize=5, label="posterior mean")
-        if fixed.any():
-            label = "determined by the exact values"
-            axes.plot(mean[fixed], rows[fixed], "s", color=COLOURS["determined"], markersize=6, label=label)
-        for (title, published), marker in zip(fit.published_cells, cycle(_MARKERS), strict=False):
-            if not np.isfinite(published[cells]).any():
-                continue
-            label = f"published (noisy{f'; {plain(title)}' if title else ''})"
-            axes.plot((published - shift)[cells], rows, marker, label=label, **PUBLISHED)
-        if truth is not None:
-            look = {"color": COLOURS["truth"], "markersize": 6, "markeredgewidth": 1.6}
-            axes.plot(truth[cells] - shift[cells], rows, "x", label="truth", **look)
-        rows_of(axes, labels)
-        counts = fit.release.about == "counts"
-        if counts:
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.locator_params(axis="x", nbins=6, integer=counts)
-        axes.set_xlabel(_against(fit) if centred else "count" if counts else "value")
-        title = f"Counts: {which}" if counts else f"Statistics: {which.replace('cells', 'values')}"
-        drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
-        drawn.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
-    return drawn
-
-
-def _against(fit: Posterior) -> str:
-    """The label of an axis of differences."""
-    title = fit.published_cells[0][0]
-    return f"count minus published value{f' of {plain(title)}' if title else ''} (in brackets)"
-
-
 _MOST_ANNOTATED = 14
 """With more columns than this the numbers would not be legible."""
 _MOST_CHARACTERS = 56
 """So many fit side by side below the map."""
 
 
-def heatmaps(posterior: xr.DataTree, *, dims: tuple[str, str] | None = None, var: str | None = None) -> Figure:
+def heatmaps(
+    posterior: xr.DataTree | Posterior, *, dims: tuple[str, str] | None = None, var: str | None = None
+) -> Figure:
     """Draw the posterior mean and the posterior standard deviation of a two-way table.
 
     Parameters
@@ -297,30 +285,13 @@ _LINEAR_UP_TO = 200.0
 """Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
 
 
-def prior_predictive_draws(fit: Posterior, measurement: int = 0) -> tuple[npt.NDArray[np.float64], str] | None:
-    """Draws of published values (or of the counts alone) under the prior, shape ``(draws, answers)``, and what they are.
-
-    None where the DataTree has neither.
-    """
-    measured = fit.measurements[measurement]
-    shown = ~measured.unmeasured.reshape(-1)
-    name = fit.observed[measurement]
-    if name is not None and "prior_predictive" in fit.tree.children and name in fit.tree["prior_predictive"].data_vars:
-        values = fit.tree["prior_predictive"].to_dataset()[name].transpose("chain", "draw", ...).values
-        draws = values.reshape(values.shape[0] * values.shape[1], -1)
-        if draws.shape[1] == int(shown.sum()):
-            full = np.full((len(draws), len(shown)), np.nan)
-            full[:, shown] = draws
-            return full, "noisy value expected under the prior"
-    if fit.prior_draws is None:
-        return None
-    shape = fit.release.frame.shape
-    answers = measured.query.apply(fit.prior_draws.reshape(-1, *shape)).reshape(len(fit.prior_draws), -1)
-    return np.asarray(answers, dtype=np.float64), "count expected under the prior, without noise"
-
-
 def prior_predictive(
-    posterior: xr.DataTree, *, prob: float = 0.95, measurement: int = 0, limit: int = 40, var: str | None = None
+    posterior: xr.DataTree | Posterior,
+    *,
+    prob: float = 0.95,
+    measurement: int = 0,
+    limit: int = 40,
+    var: str | None = None,
 ) -> Figure | None:
     """Draw what the prior expected of each published number, and that number.
 
@@ -350,12 +321,12 @@ def prior_predictive(
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
     in_range(fit, measurement)
-    found = prior_predictive_draws(fit, measurement)
+    found = fit.prior_predictive(measurement)
     if found is None:
         return None
     draws, what = found
     measured = fit.measurements[measurement]
-    published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
+    published = flat(measured.published)
     shown = np.flatnonzero(np.isfinite(published))
     expected = summarise_draws(draws[:, shown], prob)
     median = np.median(draws[:, shown], axis=0)
@@ -368,7 +339,7 @@ def prior_predictive(
         chosen = np.arange(len(shown))
     rows = np.arange(len(chosen))
     with style():
-        drawn = figure(1.45 + 0.24 * max(len(chosen), 3))
+        drawn = figure(_height(chosen))
         axes = drawn.add_subplot()
         look: dict[str, Any] = {"color": COLOURS["prior"], "linewidth": 3, "alpha": 0.55}
         label = f"{percent(prob)} equal-tailed, {what}"
@@ -380,8 +351,7 @@ def prior_predictive(
         if float(np.abs(ends).max()) > _LINEAR_UP_TO:
             log_axis(axes, float(ends.min()), float(ends.max()))
         axes.set_xlabel("count")
-        drawn.suptitle(f"Prior against published: {which}", x=0.01, ha="left", fontsize=11)
-        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
+        _titled(drawn, f"Prior against published: {which}", 1)
     return drawn
 
 

@@ -20,7 +20,7 @@ from bayesdp.calibration.designs import Design
 from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import QuantityVerdict, Verdict, band
 from bayesdp.consistency import LawCheck
-from bayesdp.plots.style import COLOURS, MARKERS, PALETTE, figure, percent, plain, rows_of, style
+from bayesdp.plots.style import COLOURS, MARKERS, PALETTE, figure, panels, percent, plain, rows_of, style
 from bayesdp.summaries.law_comparison import LawComparison
 
 _MARKED = COLOURS["release"]
@@ -78,12 +78,9 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
     """
     verdict = _judged(result)
     chosen = _worst_first(verdict, quantities)
-    columns = min(3, len(chosen))
-    rows = -(-len(chosen) // columns)
     with style():
-        drawn = figure(0.9 + 1.6 * rows)
-        places = drawn.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).reshape(-1)
-        for axes, quantity in zip(places, chosen, strict=False):
+        drawn, places = panels(len(chosen), min(3, len(chosen)), 0.9, 1.6, sharex=True, sharey=True)
+        for axes, quantity in zip(places, chosen, strict=True):
             ranks = np.sort(_values(result, "prior_sbc", quantity.name))
             n = ranks.size
             for level, shade in ((_level(verdict), "#E3EDF4"), (0.05, "#B9D3E6")):
@@ -97,8 +94,6 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
             axes.set_title(plain(quantity.name) + (" ✗" if rejected else ""), fontsize=9)
             axes.set_xlim(0.0, 1.0)
             axes.set_xticks([0.0, 0.5, 1.0], ["0", "½", "1"])
-        for axes in places[len(chosen) :]:
-            axes.remove()
         together = percent(1.0 - verdict.false_alarm)
         drawn.supxlabel(
             f"rank of the truth (bands: 95% for one quantity, light {together} for all together)", fontsize=10
@@ -212,87 +207,65 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
         raise ValueError(
             f"questions must be of the design, {', '.join(map(repr, result.questions[:_MOST]))}, got {questions!r}"
         )
-    drawable = [name for name in result.candidates if np.isfinite(data["loss"].sel(candidate=name))]
+    losses = {name: float(data["loss"].sel(candidate=name)) for name in result.candidates}
+    drawable = [name for name, loss in losses.items() if np.isfinite(loss)]
+    known = [losses[name] for name in drawable] or [0.0]
+    step = _APART * (max(known) - min(known) or 1.0)
     columns = min(2, len(chosen))
-    rows = -(-len(chosen) // columns)
-    losses = {name: float(data["loss"].sel(candidate=name)) for name in drawable}
-    step = _APART * (max(losses.values(), default=0.0) - min(losses.values(), default=0.0) or 1.0)
+    # Two names in a row where all are short; long ones often differ at their ends only.
+    in_a_row, longest = (2, _SHORT) if all(len(name) <= _SHORT for name in drawable) else (1, _LONG)
     with style():
-        drawn = figure(1.6 + 2.1 * rows + 0.2 * -(-len(drawable) // _key_columns(drawable)))
-        places = drawn.subplots(rows, columns, sharex=True, squeeze=False).reshape(-1)
-        for axes, question in zip(places, chosen, strict=False):
+        key = 0.2 * -(-len(drawable) // in_a_row)
+        drawn, places = panels(len(chosen), columns, 1.6 + key, 2.1, sharex=True)
+        for axes, question in zip(places, chosen, strict=True):
             for k, name in enumerate(drawable):
                 own = data.sel(candidate=name, question=question, probability=level)
-                error = float(own["width_error"])
+                error, width = float(own["width_error"]), float(own["width"])
                 low, high = float(own["coverage_low"]), float(own["coverage_high"])
-                right = low <= level <= high
                 alike = [other for other in drawable if losses[other] == losses[name]]
                 aside = step * (alike.index(name) - 0.5 * (len(alike) - 1))
                 beside = Affine2D().translate(aside, 0.0) + axes.transData  # the data stay those of the loss itself
+                look = _marker(k)
                 marker, _, _ = axes.errorbar(
                     losses[name],
-                    float(own["width"]),
+                    width,
                     yerr=float(stats.t.isf(0.025, int(own["used"]) - 1)) * error if np.isfinite(error) else None,
-                    marker=MARKERS[k % len(MARKERS)],
-                    color=PALETTE[k % len(PALETTE)],
-                    markerfacecolor=PALETTE[k % len(PALETTE)] if right else "white",
+                    markerfacecolor=look["color"] if low <= level <= high else "white",
                     markersize=7,
                     capsize=3,
                     elinewidth=1.2,
                     transform=beside,
+                    **look,
                 )
                 marker.set_clip_on(False)  # a width of 0 is on the axis
                 if high < level:
-                    axes.plot(
-                        losses[name],
-                        float(own["width"]),
-                        marker="x",
-                        markersize=11,
-                        color=COLOURS["truth"],
-                        transform=beside,
-                        clip_on=False,
-                    )
+                    cross: dict[str, Any] = {"marker": "x", "markersize": 11, "color": COLOURS["truth"]}
+                    axes.plot(losses[name], width, transform=beside, clip_on=False, **cross)
             axes.set_title(plain(question), fontsize=10)
             axes.set_ylim(bottom=0.0)
             axes.margins(x=0.15)
             axes.grid(color=COLOURS["grid"])
-        for axes in places[len(chosen) :]:
-            axes.remove()
-        for axes in places[max(len(chosen) - columns, 0) : len(chosen)]:  # the lowest of each column
+        for axes in places[-columns:]:  # the lowest of each column
             axes.set_xlabel(result.loss_name, fontsize=10)
             axes.tick_params(labelbottom=True)
-        _words(drawn, result, level, drawable)
+        left_out = [name for name in result.candidates if name not in drawable]
+        tried = "tables of a prior" if data.attrs["tried_on"] == "prior" else "one given table"
+        title = f"{data.attrs['n']} releases each, of {tried}"
+        if left_out:
+            title += f"; without a finite loss: {', '.join(plain(name, 20) for name in left_out)}"
+        drawn.suptitle(title, fontsize=10, x=0.02, ha="left")
+        drawn.supylabel(f"mean width of {percent(level)} intervals", fontsize=10)
+        handles = [
+            Line2D([], [], linestyle="", label=plain(name, longest), **_marker(k)) for k, name in enumerate(drawable)
+        ]
+        if handles:
+            drawn.legend(handles=handles, loc="outside lower center", ncols=in_a_row, fontsize=9, frameon=False)
     return drawn
 
 
-def _key_columns(names: Sequence[str]) -> int:
-    """Two names in a row where all are short; long ones often differ at their ends only."""
-    return 2 if all(len(name) <= _SHORT for name in names) else 1
-
-
-def _words(drawn: Figure, result: Design, level: float, drawable: Sequence[str]) -> None:
-    """Axes, title and the key of the markers."""
-    left_out = [name for name in result.candidates if name not in drawable]
-    tried = "tables of a prior" if result.data.attrs["tried_on"] == "prior" else "one given table"
-    title = f"{result.data.attrs['n']} releases each, of {tried}"
-    if left_out:
-        title += f"; without a finite loss: {', '.join(plain(name, 20) for name in left_out)}"
-    drawn.suptitle(title, fontsize=10, x=0.02, ha="left")
-    drawn.supylabel(f"mean width of {percent(level)} intervals", fontsize=10)
-    columns = _key_columns(drawable)
-    handles = [
-        Line2D(
-            [],
-            [],
-            marker=MARKERS[k % len(MARKERS)],
-            color=PALETTE[k % len(PALETTE)],
-            linestyle="",
-            label=plain(name, _SHORT if columns == 2 else _LONG),
-        )
-        for k, name in enumerate(drawable)
-    ]
-    if handles:
-        drawn.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
+def _marker(place: int) -> dict[str, str]:
+    """The marker and colour of one of several things that are compared."""
+    return {"marker": MARKERS[place % len(MARKERS)], "color": PALETTE[place % len(PALETTE)]}
 
 
 def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
@@ -337,8 +310,7 @@ def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
                 axes.errorbar(
                     own["mean"], row + (k - 0.5 * (len(result.laws) - 1)) * step,
                     xerr=[[own["mean"] - own["lower"]], [own["upper"] - own["mean"]]],
-                    marker=MARKERS[k % len(MARKERS)], color=PALETTE[k % len(PALETTE)], capsize=2, linestyle="none",
-                    label=plain(printable(law)) if row == 0 else None,
+                    capsize=2, linestyle="none", label=plain(printable(law)) if row == 0 else None, **_marker(k),
                 )  # fmt: skip
         rows_of(axes, [plain(printable(f"{part}: {label}" if label else str(part))) for part, label in keys])
         axes.set_xlabel("posterior mean and interval")

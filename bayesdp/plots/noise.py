@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
-from bayesdp.noise import NoiseLaw, PerturbedLaw
+from bayesdp.noise import PerturbedLaw
 from bayesdp.plots.cells import in_range
 from bayesdp.plots.style import COLOURS, figure, plain, style, together
 from bayesdp.posterior import Posterior
@@ -49,10 +49,8 @@ class NoiseScale:
             return "no closed form, and no simulation here (a table too large, or noise that depends on confidential numbers)"
         if self.draws is None:
             return "from the closed form of the law"
-        pooled = (
-            ", pooled over the cells because the law and the invariants treat them alike" if self.exchangeable else ""
-        )
-        return f"no closed form: from {len(self.draws)} simulated draws of the law{pooled}"
+        alike = ", pooled over the cells because the law and the invariants treat them alike"
+        return f"no closed form: from {len(self.draws)} simulated draws of the law{alike if self.exchangeable else ''}"
 
 
 def noise_scale(measured: Measured) -> NoiseScale:
@@ -76,20 +74,20 @@ def noise_scale(measured: Measured) -> NoiseScale:
     if not law.additive or dimension > _LARGEST_DIMENSION:  # within bounds it depends on the confidential values
         return NoiseScale(np.full(measured.query.rows, np.nan))
     sweeps = _SWEEPS if invariants is not None else 1
-    size = int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST))
-    # A fixed seed: the law is public, and a report that is written twice shall say the same.
-    drawn = (
-        law.draw(np.random.default_rng(0), shape, size=size, invariants=invariants).reshape(size, -1).astype(np.float64)
-    )
+    drawn = _simulated(measured, int(np.clip(_STEPS // (sweeps * max(dimension, 1)), _FEWEST, _MOST)))
     squares = (drawn**2).mean(axis=0)  # the mean of the noise is zero
-    exchangeable = (_are_margins(invariants) if invariants is not None else not _varies(law)) and law.isotropic
+    varies = any(isinstance(value, np.ndarray) for value in law.model_parameters().values())
+    exchangeable = law.isotropic and (not varies if invariants is None else _are_margins(invariants))
     sd = np.sqrt(np.full_like(squares, squares.mean()) if exchangeable else squares)
     return NoiseScale(sd, drawn, exchangeable)
 
 
-def _varies(law: NoiseLaw) -> bool:
-    """Whether independent noise has parameters of its own in some answers."""
-    return any(isinstance(value, np.ndarray) for value in law.model_parameters().values())
+def _simulated(measured: Measured, size: int) -> Floats:
+    """Draws of the noise, shape ``(size, answers)``, by a fixed seed: a report that is written twice shall say the same."""
+    invariants = measured.noise_invariants
+    shape = measured.query.shape if invariants is None else invariants.frame.shape
+    drawn = measured.law.uncensored.draw(np.random.default_rng(0), shape, size=size, invariants=invariants)
+    return np.asarray(drawn, dtype=np.float64).reshape(size, -1)
 
 
 def _are_margins(invariants: Invariants) -> bool:
@@ -139,13 +137,18 @@ def draw_perturbed_law(measured: Measured) -> Figure:
         else:
             axes.plot(values, mass, color=COLOURS["release"])
         axes.axvline(count, color=COLOURS["truth"], linestyle="--", linewidth=1.2, label=f"true count {count:,}")
-        axes.set_title(f"Noise: {plain(law.name)}, what is published for a count of {count:,}")
-        axes.set_xlabel("published value")
+        _finish(drawn, axes, f"{plain(law.name)}, what is published for a count of {count:,}", "published value")
         axes.set_ylabel("probability")
-        axes.set_ylim(bottom=0)
-        axes.locator_params(axis="x", integer=True)
-        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
     return drawn
+
+
+def _finish(drawn: Figure, axes: Axes, title: str, label: str) -> None:
+    """Title, axes and key."""
+    axes.set_title(f"Noise: {title}")
+    axes.set_xlabel(label)
+    axes.set_ylim(bottom=0)
+    axes.locator_params(axis="x", integer=True)
+    drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
 
 
 _REACH = 4.0
@@ -153,7 +156,7 @@ _REACH = 4.0
 _MOST_BARS = 121
 
 
-def noise_law(posterior: xr.DataTree, *, measurement: int = 0, var: str | None = None) -> Figure:
+def noise_law(posterior: xr.DataTree | Posterior, *, measurement: int = 0, var: str | None = None) -> Figure:
     """Draw the law of the noise that was added to one answer of a measurement.
 
     Parameters
@@ -206,11 +209,7 @@ def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
             axes.axvline(side * sd, color=COLOURS["truth"], linestyle="--", linewidth=1.2, label=label)
         law = measured.law.uncensored
         before = "" if law is measured.law else ", before answers were held back"
-        axes.set_title(f"Noise: {plain(law.name)}{before}{which}")
-        axes.set_xlabel("noise (count)")
-        axes.set_ylim(bottom=0)
-        axes.locator_params(axis="x", integer=True)
-        drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
+        _finish(drawn, axes, f"{plain(law.name)}{before}{which}", "noise (count)")
     return drawn
 
 
@@ -231,12 +230,7 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
         axes.plot(at, heights, color=COLOURS["release"])
         axes.set_ylabel("density (per count)")
         return which
-    drawn = scale.draws
-    if drawn is None:
-        size, relations = 4000, measured.noise_invariants
-        shape = measured.query.shape if relations is None else relations.frame.shape
-        noise = law.draw(np.random.default_rng(0), shape, size=size, invariants=relations)
-        drawn = noise.astype(np.float64).reshape(size, -1)
+    drawn = _simulated(measured, _MOST) if scale.draws is None else scale.draws
     sample = drawn.reshape(-1) if scale.exchangeable else drawn[:, answer]
     if not law.integer:
         counted, edges = np.histogram(sample, bins=_MOST_BARS, range=(-reach, reach))
@@ -275,10 +269,6 @@ def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
     ----------
     curves : mapping of str to TradeOff
         Functions and their labels, in the order of the legend.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

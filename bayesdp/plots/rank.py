@@ -14,7 +14,6 @@ is found by following the hypergeometric counts from draw to draw (a Markov chai
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
 
@@ -25,9 +24,8 @@ from matplotlib.figure import Figure
 
 from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
-from bayesdp.plots.style import COLOURS, cell_labels, figure, percent, plain, style, together
-from bayesdp.posterior import Posterior
-from bayesdp.storage.draws import relaxation_of
+from bayesdp.plots.style import COLOURS, cell_labels, panels, percent, plain, style, together
+from bayesdp.posterior import Posterior, PosteriorModel
 
 type Floats = npt.NDArray[np.float64]
 
@@ -125,31 +123,26 @@ def worst_mixed(fit: Posterior, quantities: int) -> tuple[list[tuple[str, Floats
     Draws have shape ``(chain, draw)``. Determined cells, and anything else that never moved but for rounding errors, are left out; so
     are the coordinates behind a continuous relaxation, of which the table is a function.
     """
+    model = PosteriorModel(fit.tree)
+    shown = {*model.others, *(table.name for table in model.tables)}
     found: list[tuple[float, str, Floats]] = []
     candidates = 0
-    for name, own, draws, moves in _moving(fit):
-        candidates += moves.size
-        moving = draws[..., moves].astype(np.float64)
-        ess = ess_bulk(moving)
-        for i in np.argsort(np.nan_to_num(ess, nan=0.0), kind="stable")[:quantities]:
-            label = _label(fit, name, own, int(moves[i]))
-            found.append((float(np.nan_to_num(ess[i], nan=0.0)), label, moving[..., i]))
-    found.sort(key=lambda item: item[0])
-    return [(label, draws) for _, label, draws in found[:quantities]], candidates
-
-
-def _moving(fit: Posterior) -> Iterator[tuple[str, xr.DataArray, npt.NDArray[np.number], npt.NDArray[np.int64]]]:
-    """Each variable with its draws, shape ``(chain, draw, quantities)``, and which of its quantities move."""
-    variables = fit.tree["posterior"].to_dataset().data_vars
-    coordinates = {f"{name}_coordinates" for name in variables if relaxation_of(fit.tree, str(name)) is not None}
-    for name, own in variables.items():
-        if own.dtype.kind not in "iuf" or name in coordinates:
+    for name, variable in model.variables.data_vars.items():
+        if variable.dtype.kind not in "iuf" or name not in shown:
             continue
-        draws = own.transpose("chain", "draw", ...).values.reshape(fit.chains, fit.draws, -1)
+        own = model.draws_of(str(name))
+        draws = own.values.reshape(fit.chains, fit.draws, -1)
         flat = draws.reshape(-1, draws.shape[2])
         moves = np.flatnonzero(np.ptp(flat, axis=0) > _ROUNDING * np.abs(flat).max(axis=0))
-        if moves.size:
-            yield str(name), own, draws, moves
+        if not moves.size:
+            continue
+        candidates += moves.size
+        moving = draws[..., moves].astype(np.float64)
+        ess = np.nan_to_num(ess_bulk(moving), nan=0.0)
+        for i in np.argsort(ess, kind="stable")[:quantities]:
+            found.append((float(ess[i]), _label(fit, str(name), own, int(moves[i])), moving[..., i]))
+    found.sort(key=lambda item: item[0])
+    return [(label, draws) for _, label, draws in found[:quantities]], candidates
 
 
 def _label(fit: Posterior, name: str, own: xr.DataArray, position: int) -> str:
@@ -158,13 +151,14 @@ def _label(fit: Posterior, name: str, own: xr.DataArray, position: int) -> str:
         return plain(name)
     if name == fit.name:
         return f"{plain(name)}: {cell_labels(fit.release.frame, [position])[0]}"
-    place = np.unravel_index(position, own.transpose("chain", "draw", ...).shape[2:])
-    dims = [dim for dim in own.dims if dim not in ("chain", "draw")]
-    labels = [str(own[dim].values[i]) if dim in own.coords else str(i) for dim, i in zip(dims, place, strict=True)]
+    place = np.unravel_index(position, own.shape[2:])
+    labels = [
+        str(own[dim].values[i]) if dim in own.coords else str(i) for dim, i in zip(own.dims[2:], place, strict=True)
+    ]
     return f"{plain(name)}: {together(labels)}"
 
 
-def ranks(posterior: xr.DataTree, *, quantities: int = 4) -> Figure | None:
+def ranks(posterior: xr.DataTree | Posterior, *, quantities: int = 4) -> Figure | None:
     """Draw rank plots of the quantities with the smallest effective sample sizes.
 
     Each line is the share of one chain's draws below a rank among all draws, less that rank. Lines of chains that agree stay in
@@ -228,12 +222,9 @@ def _compared(ranked: Floats, level: float) -> tuple[Floats, Floats, Floats, npt
 
 
 def _drawn(chosen: list[tuple[str, Floats]], level: float) -> Figure:
-    columns = min(2, len(chosen))
-    rows = -(-len(chosen) // columns)
     with style():
-        drawn = figure(1.1 + 1.9 * rows)
-        places = drawn.subplots(rows, columns, sharex=True, squeeze=False).reshape(-1)
-        for axes, (label, ranked) in zip(places, chosen, strict=False):
+        drawn, places = panels(len(chosen), min(2, len(chosen)), 1.1, 1.9, sharex=True)
+        for axes, (label, ranked) in zip(places, chosen, strict=True):
             z, lines, half, leaves = _compared(ranked, level)
             ends = np.concatenate([[0.0], z, [1.0]])
             axes.fill_between(ends, -np.pad(half, 1), np.pad(half, 1), color="#B9D3E6", linewidth=0)
@@ -241,18 +232,13 @@ def _drawn(chosen: list[tuple[str, Floats]], level: float) -> Figure:
             for c, line in enumerate(lines):
                 look = {"linewidth": 2.2, "label": f"chain {c}: leaves the band"} if leaves[c] else {"linewidth": 1.0}
                 axes.plot(ends, np.pad(line, 1), **look)
-            axes.set_title(_wrapped(label) + (" ✗" if leaves.any() else ""), fontsize=10)
+            # A panel has half the width: a long title takes two lines.
+            title = "\n".join(textwrap.wrap(label, _TITLE_WIDTH, break_long_words=False)) or label
+            axes.set_title(title + (" ✗" if leaves.any() else ""), fontsize=10)
             axes.set_xlim(0.0, 1.0)
             axes.set_xticks([0.0, 0.5, 1.0], ["0", "½", "1"])
             if leaves.any():
                 axes.legend(frameon=False, fontsize=8)
-        for axes in places[len(chosen) :]:  # of an odd number the last place stays empty
-            axes.remove()
         drawn.supxlabel(f"rank among all draws (band: simultaneous {percent(1 - LEVEL)})", fontsize=10)
         drawn.supylabel("share of draws below, less expected", fontsize=10)
     return drawn
-
-
-def _wrapped(title: str) -> str:
-    """A title of a panel of half the width, in two lines if it needs them."""
-    return "\n".join(textwrap.wrap(title, _TITLE_WIDTH, break_long_words=False)) or title

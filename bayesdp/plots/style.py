@@ -80,6 +80,16 @@ def figure(height: float) -> Figure:
     return Picture(figsize=(WIDTH, height), layout="constrained")
 
 
+def panels(number: int, columns: int, margin: float, height: float, **shared: bool) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels, each so high, beside `margin` for what is around them; places that stay empty are removed."""
+    rows = -(-number // columns)
+    drawn = figure(margin + height * rows)
+    places = list(drawn.subplots(rows, columns, squeeze=False, **shared).reshape(-1))
+    for axes in places[number:]:
+        axes.remove()
+    return drawn, places[:number]
+
+
 def rows_of(axes: Axes, labels: Sequence[str]) -> None:
     """One row of the picture for each label, from the top down."""
     axes.set_yticks(range(len(labels)), labels)

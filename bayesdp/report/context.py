@@ -1,23 +1,20 @@
-"""The data of a page: one `Context` for each table, and the `Whole` that the sections on all of them are written from."""
+"""The data of a page: one `Context` for each table, and the `Whole` for the sections on all of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
-from bayesdp.composition import converged_of
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.plots.noise import NoiseScale, noise_scale
 from bayesdp.plots.style import percent
-from bayesdp.posterior import Described, Further, Posterior, Summary, described_model, further
+from bayesdp.posterior import Posterior, PosteriorModel, Summary
 from bayesdp.queries import Query
-from bayesdp.release import Release
+from bayesdp.report.html import Html, items
 from bayesdp.report.tables import plural
 from bayesdp.summaries import LawComparison, totals_of
 
@@ -26,20 +23,14 @@ from bayesdp.summaries import LawComparison, totals_of
 class Context:
     """One table of the posterior, and the options of the page.
 
-    `prob` is the probability of the equal-tailed intervals, `truth`, shape ``(cells,)``, the confidential counts in a simulation, and
-    `command` the command line, where there was one. Where the page has `several` tables, this one has to be named.
+    `prob` is the probability of the equal-tailed intervals, `truth`, shape ``(cells,)``, the confidential counts in a simulation.
+    Where the page has `several` tables, this one has to be named.
     """
 
     fit: Posterior
     prob: float
-    truth: npt.NDArray[np.float64] | None
-    command: str
+    truth: npt.NDArray[np.float64] | None = None
     several: bool = False
-
-    @property
-    def tree(self) -> xr.DataTree:
-        """The posterior."""
-        return self.fit.tree
 
     @property
     def frame(self) -> Frame:
@@ -74,6 +65,10 @@ class Context:
         sizes = " × ".join(f"{dim} ({size:,})" for dim, size in zip(frame.dims, frame.shape, strict=True))
         return f"{sizes}, {frame.size:,} cells" if len(frame.dims) > 1 else sizes
 
+    def cells(self, chosen: npt.NDArray[np.bool_]) -> Html:
+        """Some cells by name."""
+        return items([self.frame.cell_name(int(i)) for i in np.flatnonzero(chosen)], what="cells")
+
     @cached_property
     def summary(self) -> Summary:
         """Posterior summary of the cells."""
@@ -102,83 +97,19 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """All tables of the posterior, at least one, and the properties of the model as a whole.
+    """The posterior as a whole, its tables, at least one, and the options of the page.
 
     `question` is what the reader wants to know, in the words of the user, or empty, `headline` what answers it: a query of one of the
     tables, or a variable of the model. `laws` is the same model under several noise laws.
     """
 
+    model: PosteriorModel
     tables: tuple[Context, ...]
     question: str = ""
     headline: Query | str | None = None
     laws: LawComparison | None = None
 
     @property
-    def tree(self) -> xr.DataTree:
-        """The posterior."""
-        return self.tables[0].tree
-
-    @property
     def kind(self) -> str:
         """Probability and kind of the intervals."""
         return self.tables[0].kind
-
-    @property
-    def releases(self) -> list[Release]:
-        """All releases of all tables."""
-        return [release for table in self.tables for release in table.fit.releases]
-
-    @cached_property
-    def further(self) -> Further:
-        """Likelihoods and potentials of the model besides the releases, and releases whose numbers were replaced."""
-        return further(self.tree, [table.fit.releases for table in self.tables])
-
-    @cached_property
-    def described(self) -> Described:
-        """The prior in words and formulas, and the model as PyMC prints it, where the posterior has them."""
-        return described_model(self.tree)
-
-    @cached_property
-    def parameters(self) -> list[str]:
-        """Variables of the posterior that are numbers, and neither tables nor the coordinates behind one."""
-        tables = {table.fit.name for table in self.tables}
-        relaxed = [
-            str(group.attrs.get("variable")) for name, group in self.tree.children.items() if name[:10] == "relaxation"
-        ]
-        recorded = {name for table in self.tables for name in table.fit.recorded}
-        hidden = tables | recorded | {f"{name}_coordinates" for name in relaxed}
-        variables = self.tree["posterior"].to_dataset().data_vars
-        return [
-            str(name) for name, variable in variables.items() if variable.dtype.kind in "iuf" and name not in hidden
-        ]
-
-    @cached_property
-    def free_parameters(self) -> list[str]:
-        """`parameters` without what the model computes from others."""
-        computed = {name for name, law in self.described.lines("=") if law.startswith("Deterministic(")}
-        return [name for name in self.parameters if name not in computed]
-
-    @cached_property
-    def converged(self) -> bool | None:
-        """Whether the chains converged; None without diagnostics."""
-        return converged_of(self.tree)
-
-    @property
-    def diagnostics(self) -> dict[Any, Any]:
-        """What the posterior says of convergence; empty without diagnostics."""
-        return dict(self.tree["diagnostics"].attrs) if "diagnostics" in self.tree.children else {}
-
-    @property
-    def message(self) -> str:
-        """Convergence in words."""
-        return str(self.diagnostics.get("message", ""))
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise of any release came from a generator whose seed somebody may know."""
-        return any(is_simulated(release) for release in self.releases)
-
-
-def is_simulated(release: Release) -> bool:
-    """Whether the noise of a release came from a generator whose seed somebody may know."""
-    return bool(release.simulated or (release.guarantee is not None and release.guarantee.simulated))

@@ -16,7 +16,7 @@ from bayesdp._validate import probability
 from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks
-from bayesdp.posterior import Posterior
+from bayesdp.posterior import PosteriorModel
 from bayesdp.queries import Query
 from bayesdp.report import methods, published, reliability, results
 from bayesdp.report.context import Context, Whole
@@ -115,7 +115,6 @@ def report(
     prob: float = 0.95,
     truth: Any = None,
     title: str | None = None,
-    command: str | None = None,
     question: str | None = None,
     headline: Query | str | None = None,
     laws: LawComparison | None = None,
@@ -137,8 +136,6 @@ def report(
         tables: a mapping from their names in the model to tables, not necessarily all.
     title : str, optional
         Title of the page.
-    command : str, optional
-        Command line, for the record; that of the posterior by default.
     question : str, optional
         What the reader wants to know, in your words; the page begins with it.
     headline : Query or str, optional
@@ -183,9 +180,7 @@ def report(
     True
     """
     target = check_output(path, overwrite=overwrite)
-    text = page(
-        posterior, prob=prob, truth=truth, title=title, command=command, question=question, headline=headline, laws=laws
-    )
+    text = page(posterior, prob=prob, truth=truth, title=title, question=question, headline=headline, laws=laws)
     write_text(target, text, overwrite=overwrite)
     return target
 
@@ -196,7 +191,6 @@ def page(
     prob: float = 0.95,
     truth: Any = None,
     title: str | None = None,
-    command: str | None = None,
     question: str | None = None,
     headline: Query | str | None = None,
     laws: LawComparison | None = None,
@@ -205,26 +199,14 @@ def page(
     given: Any = laws
     if laws is not None and not isinstance(given, LawComparison):
         raise TypeError(f"laws must be what bayesdp.compare_laws gave, got {type(laws).__name__}")
-    fits = Posterior.all(posterior)
-    level, recorded = probability(prob, "prob"), str(posterior.attrs.get("command", ""))
-    told = recorded if command is None else command
-    truths = _truths(fits, truth)
-    several = len(fits) > 1
-    whole = Whole(
-        tuple(Context(fit, level, fit.truth(truths.get(fit.name)), told, several) for fit in fits),
-        question or "",
-        headline,
-        laws,
-    )
-    heading = title or f"{_subject(whole)}: a posterior report"
-    sections = sections_of(whole)
-    first, rest = sections[0], sections[1:]
-    body = [
-        element("header", element("h1", heading), element("p", _lead(whole), class_="lead")),
-        *_banners(whole),
-        element("main", _section(first), contents(rest), *(_section(section) for section in rest)),
-    ]
-    return document(heading, body)
+    model = PosteriorModel.checked(posterior)
+    fits = model.published_tables()
+    level, truths = probability(prob, "prob"), _truths([fit.name for fit in fits], truth)
+    tables = tuple(Context(fit, level, fit.truth(truths.get(fit.name)), len(fits) > 1) for fit in fits)
+    whole = Whole(model, tables, question or "", headline, laws)
+    first, *rest = sections_of(whole)
+    main = element("main", _section(first), contents(rest), *(_section(section) for section in rest))
+    return document(title or f"{_subject(whole)}: a posterior report", _lead(whole), [*_banners(whole), main])
 
 
 def _subject(whole: Whole) -> str:
@@ -236,24 +218,23 @@ def _subject(whole: Whole) -> str:
     return f"Confidential counts by {', and by '.join(tables)}{', and statistics' if statistics else ''}"
 
 
-def _truths(fits: list[Posterior], truth: Any) -> Mapping[str, Any]:
+def _truths(names: list[str], truth: Any) -> Mapping[str, Any]:
     """The confidential table of each table of the posterior, where it was given."""
-    names = [fit.name for fit in fits]
-    if truth is None:
-        return {}
-    if not isinstance(truth, Mapping):
-        if len(fits) > 1:
+    if truth is None or isinstance(truth, Mapping):
+        unknown = [str(name) for name in truth or () if name not in names]
+        if unknown:
             raise ValueError(
-                f"truth must say which of the tables {', '.join(names)} it is, as a mapping from the name to the table"
+                f"truth must be about tables of the posterior, {', '.join(names)}; got {', '.join(unknown)}"
             )
-        return {names[0]: truth}
-    unknown = [str(name) for name in truth if name not in names]
-    if unknown:
-        raise ValueError(f"truth must be about tables of the posterior, {', '.join(names)}; got {', '.join(unknown)}")
-    return truth
+        return truth or {}
+    if len(names) > 1:
+        raise ValueError(
+            f"truth must say which of the tables {', '.join(names)} it is, as a mapping from the name to the table"
+        )
+    return {names[0]: truth}
 
 
-def document(heading: str, body: Sequence[Html]) -> str:
+def document(heading: str, lead: str, body: Sequence[Html]) -> str:
     """A whole file, with the head that all our pages share."""
     head = element(
         "head",
@@ -263,7 +244,8 @@ def document(heading: str, body: Sequence[Html]) -> str:
         element("title", heading),
         element("style", Html(STYLE)),
     )
-    return "<!DOCTYPE html>\n" + element("html", head, element("body", *body), lang="en") + "\n"
+    top = element("header", element("h1", heading), element("p", lead, class_="lead"))
+    return "<!DOCTYPE html>\n" + element("html", head, element("body", top, *body), lang="en") + "\n"
 
 
 def _lead(whole: Whole) -> str:
@@ -284,7 +266,7 @@ def _lead(whole: Whole) -> str:
 def _banners(whole: Whole) -> list[Html]:
     """Warnings at the top of the page."""
     shown = []
-    if whole.simulated:
+    if any(release.simulated for context in whole.tables for release in context.fit.releases):
         told = (
             "The noise came from a generator whose seed may be known, and whoever knows it can subtract the noise. The "
             "guarantee below describes the mechanism; these published numbers protect nobody."
@@ -301,16 +283,16 @@ def _banners(whole: Whole) -> list[Html]:
         link = element("a", "Sources of error", href="#errors")
         shown.append(boxed("warn", "Continuous relaxation.", told, link, "."))
     alarm = reliability.banner(whole)
-    return [*shown, alarm] if alarm is not None else shown
+    return shown if alarm is None else [*shown, alarm]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a page: its anchor, its title, and its text."""
+    """A section of a page: its anchor, its title, and its text; None where there is nothing to say."""
 
     anchor: str
     title: str
-    text: Html
+    text: Html | None
 
 
 def sections_of(whole: Whole) -> list[Section]:
@@ -329,35 +311,27 @@ def sections_of(whole: Whole) -> list[Section]:
             ("counts", "odds", "Odds ratio", results.odds_ratio),
             ("statistics", "results", "Statistics: published and posterior", results.statistics),
         ),
-    ]
-    parameters, laws = results.parameters(whole), published.noise_laws(whole)
-    if parameters is not None:
-        written.append(Section("parameters", "Parameters of the model", parameters))
-    written += _of_tables(
-        whole, ("counts", "noise", "Noise against sampling uncertainty", published.noise_and_sampling)
-    )
-    written.append(Section("prior", "Prior", reliability.prior(whole)))
-    written += _of_tables(whole, ("counts", "sensitivity", "Sensitivity to the prior", reliability.sensitivity))
-    if laws is not None:
-        written.append(Section("laws", "Sensitivity to the noise law", laws))
-    return [
-        *written,
+        Section("parameters", "Parameters of the model", results.parameters(whole)),
+        *_of_tables(whole, ("counts", "noise", "Noise against sampling uncertainty", published.noise_and_sampling)),
+        Section("prior", "Prior", reliability.prior(whole)),
+        *_of_tables(whole, ("counts", "sensitivity", "Sensitivity to the prior", reliability.sensitivity)),
+        Section("laws", "Sensitivity to the noise law", published.noise_laws(whole)),
         Section("convergence", "Convergence", reliability.convergence(whole)),
         Section("errors", "Sources of error", reliability.sources_of_error(whole)),
         Section("methods", "Methods, to cite", methods.methods(whole)),
         Section("provenance", "Versions, seed, command", methods.provenance(whole)),
     ]
+    return [section for section in written if section.text is not None]
 
 
 def _of_tables(whole: Whole, *parts: tuple[str, str, str, Callable[[Context], Html | None]]) -> list[Section]:
     """Sections that are written anew for each table: what the table is of, anchor, title, and what writes it, or nothing."""
-    found = []
-    for i, context in enumerate(whole.tables):
-        for about, anchor, title, write in parts:
-            text = write(context) if about == context.fit.release.about else None
-            if text is not None:
-                found.append(Section(f"{anchor}-{i + 1}" if i else anchor, f"{title}{context.of_table}", text))
-    return found
+    return [
+        Section(f"{anchor}-{i + 1}" if i else anchor, f"{title}{context.of_table}", write(context))
+        for i, context in enumerate(whole.tables)
+        for about, anchor, title, write in parts
+        if about == context.fit.release.about
+    ]
 
 
 def contents(sections: Sequence[Section]) -> Html:
@@ -413,7 +387,6 @@ def calibration_page(result: xr.DataTree, *, title: str | None = None) -> str:
     """The text of the page; arguments as for `calibration_report`."""
     pictures = _calibration_pictures(result)  # sees to the type of the result
     verdict = verdict_of(result)
-    heading = title or "Simulation-based calibration: a report"
     sections = [
         Section("verdict", "Verdict", _verdict(result, verdict)),
         Section("ranks", "Ranks", pictures[0]),
@@ -423,16 +396,8 @@ def calibration_page(result: xr.DataTree, *, title: str | None = None) -> str:
         Section("limits", "What this can and cannot notice", _limits(verdict)),
         Section("run", "The run", _calibration_run(result)),
     ]
-    written = [
-        element("section", element("h2", section.title, id=f"{section.anchor}-title"), section.text, id=section.anchor)
-        for section in sections
-    ]
-    body = [
-        element("header", element("h1", heading), element("p", _CALIBRATION_LEAD, class_="lead")),
-        contents(sections),
-        element("main", *written),
-    ]
-    return document(heading, body)
+    main = element("main", *map(_section, sections))
+    return document(title or "Simulation-based calibration: a report", _CALIBRATION_LEAD, [contents(sections), main])
 
 
 _CALIBRATION_LEAD = (
@@ -530,29 +495,21 @@ def _limits(verdict: Verdict) -> Html:
 
 
 def _calibration_run(result: xr.DataTree) -> Html:
-    fits = result["fits"].to_dataset()
-    attrs = result.attrs
+    fits, attrs = result["fits"].to_dataset(), result.attrs
     reused = {"True": "compiled once for all releases", "False": "built for each release"}
     sampler, versions = (json.loads(attrs[key]) for key in ("sampler", "versions"))
+    seconds, ess = fits["seconds"], fits["ess"]
     rows = [
         ("Simulations", str(int(result["verdict"].attrs["simulations"]))),
         ("Failed", str(int(result["verdict"].attrs["failed"]))),
         ("Seed", attrs["seed"]),
         ("Model", reused.get(attrs["model_reused"], "one release only")),
-        (
-            "Time",
-            f"{float(fits['seconds'].sum()):,.0f} s in all, {float(fits['seconds'].median()):.2f} s a simulation (median)",
-        ),
-        (
-            "Smallest effective sample size",
-            f"{float(fits['ess'].min()):,.0f}, median {float(fits['ess'].median()):,.0f}",
-        ),
+        ("Time", f"{float(seconds.sum()):,.0f} s in all, {float(seconds.median()):.2f} s a simulation (median)"),
+        ("Smallest effective sample size", f"{float(ess.min()):,.0f}, median {float(ess.median()):,.0f}"),
         ("Divergences", str(int(fits["divergences"].sum()))),
         ("Sampler", ", ".join(f"{key} {value}" for key, value in sampler.items())),
         ("Versions", ", ".join(f"{key} {value}" for key, value in versions.items())),
+        ("Command", attrs.get("command")),
+        ("Identity of the model", attrs.get("identity")),
     ]
-    if attrs.get("command"):
-        rows.append(("Command", attrs["command"]))
-    if attrs.get("identity"):
-        rows.append(("Identity of the model", attrs["identity"]))
-    return facts(rows)
+    return facts([(name, value) for name, value in rows if value not in (None, "")])

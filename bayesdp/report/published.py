@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,9 +14,9 @@ from bayesdp.measurements import SIGNS, Exact, described, held_back
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.plots import law_comparison
 from bayesdp.plots.noise import NoiseScale, draw_noise_law
-from bayesdp.posterior import SummarisedPosterior
+from bayesdp.posterior import SummarisedPosterior, flat
 from bayesdp.privacy.guarantee import KINDS
-from bayesdp.queries import answer_labels
+from bayesdp.queries import Query, answer_labels
 from bayesdp.release import Measured, Release
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, boxed, element, embedded, items, joined, label, paragraph
@@ -41,11 +43,18 @@ SIGN_WORDS = dict(zip(SIGNS, ("", "at least ", "at most "), strict=True))
 
 def published(context: Context) -> Html:
     """Exact answers, noise laws, guarantees, and the cells that have no protection."""
+    number = len(context.fit.releases)
+    several = f" {number} releases of it were published, and all are accounted for." if number > 1 else ""
+    exact = [
+        joined([f"release {i + 1}: " if several else "", _stated(part)])
+        for i, release in enumerate(context.fit.releases)
+        for part in release.exact
+    ]
     return joined(
         [
-            paragraph(f"One confidential table of counts: {context.table}.{_releases(context)}"),
+            paragraph(f"One confidential table of counts: {context.table}.{several}"),
             element("h3", "Exact"),
-            _exact(context),
+            items(exact, what="exact statistics") if exact else paragraph("Nothing is published exactly."),
             element("h3", "Noisy"),
             *_noisy(context),
             *_compatible(context),
@@ -57,44 +66,21 @@ def published(context: Context) -> Html:
     )
 
 
-def _releases(context: Context) -> str:
-    number = len(context.fit.releases)
-    return f" {number} releases of it were published, and all are accounted for." if number > 1 else ""
-
-
-def _exact(context: Context) -> Html:
-    if not context.fit.exact:
-        return paragraph("Nothing is published exactly.")
-    several = len(context.fit.releases) > 1
-    listed = [
-        joined([f"release {i + 1}: ", _stated(exact)]) if several else _stated(exact)
-        for i, release in enumerate(context.fit.releases)
-        for exact in release.exact
-    ]
-    return items(listed, what="exact statistics")
-
-
 def _stated(exact: Exact) -> Html:
-    values = _values(exact)
-    return values if exact.assumption is None else joined([values, " ", element("em", f"({exact.assumption})")])
-
-
-def _values(exact: Exact) -> Html:
-    sign = SIGN_WORDS[exact.sign]
-    values = exact.values.reshape(-1)
-    if exact.query.rows == 1:
-        name = "Grand total" if is_grand_total(exact.query) else label(*answer_labels(exact.query, [0])[0])
-        return joined([name, f": {sign}{count(float(values[0]))}"])
-    if exact.query.rows <= _LISTED:
-        names = answer_labels(exact.query, range(exact.query.rows))
-        listed = items(
-            joined([label(*name), f": {sign}{count(value)}"])
-            for name, value in zip(names, values.tolist(), strict=True)
-        )
-        return joined([f"{described(exact.query)}:", listed])
-    bounds = f" ({sign.strip()} the published values)" if sign else ""
-    told = f"{described(exact.query)}{bounds}, values {count(float(values.min()))} to {count(float(values.max()))}"
-    return joined([told])
+    """An exact part: its values, or how large they are where there are many, and what is assumed."""
+    query, sign, values = exact.query, SIGN_WORDS[exact.sign], exact.values.reshape(-1)
+    if query.rows == 1:
+        name = "Grand total" if is_grand_total(query) else label(*answer_labels(query, [0])[0])
+        told = [name, f": {sign}{count(float(values[0]))}"]
+    elif query.rows <= _LISTED:
+        named = zip(answer_labels(query, range(query.rows)), values.tolist(), strict=True)
+        listed = items(joined([label(*name), f": {sign}{count(value)}"]) for name, value in named)
+        told = [f"{described(query)}:", listed]
+    else:
+        bounds = f" ({sign.strip()} the published values)" if sign else ""
+        ends = f"{count(float(values.min()))} to {count(float(values.max()))}"
+        told = [f"{described(query)}{bounds}, values {ends}"]
+    return joined(told if exact.assumption is None else [*told, " ", element("em", f"({exact.assumption})")])
 
 
 def _noisy(context: Context) -> list[Html]:
@@ -102,28 +88,26 @@ def _noisy(context: Context) -> list[Html]:
         return [paragraph("Nothing noisy is published: the posterior is the prior, held to the exact values.")]
     written = []
     for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
-        sd = scale.sd[scale.sd == scale.sd]
-        low, high = (float(sd.min()), float(sd.max())) if sd.size else (float("nan"), float("nan"))
-        size = spread(low) if spread(low) == spread(high) else f"{spread(low)} to {spread(high)}"
         hidden = int(measured.unmeasured.sum())
-        kept = measured.invariants is not None
-        keeps = ", noise that changes none of the exact values" if kept else ", independent noise"
-        around_true = measured.law.support == "counts"
-        if around_true:
-            scale_told = ". Its size depends on the true count."
+        keeps = "independent noise" if measured.invariants is None else "noise that changes none of the exact values"
+        if measured.law.support == "counts":  # around the true ones
+            size, lines = "Its size depends on the true count.", "for one true count, at a dashed line"
         else:
-            scale_told = f". Standard deviation of the noise: {size} counts ({scale.words})."
+            sd = scale.sd[~np.isnan(scale.sd)]
+            ends = [spread(float(end(sd))) if sd.size else spread(math.nan) for end in (np.min, np.max)]
+            between = " to ".join(dict.fromkeys(ends))
+            size = f"Standard deviation of the noise: {between} counts ({scale.words})."
+            lines = "dashed lines at one standard deviation"
         law = paragraph(
             f"{context.measurement_title(i)}: law ",
             element("code", str(measured.law)),
-            f"{keeps}{scale_told}",
+            f", {keeps}. {size}",
             *(
                 f" Of its answers, {words.replace(' of them', '')} (not published, and known by that alone)."
                 for words in held_back(measured)
             ),
             f" {plural(hidden, 'answer was', 'answers were')} not published." if hidden else "",
         )
-        lines = "for one true count, at a dashed line" if around_true else "dashed lines at one standard deviation"
         alt = f"Law of the noise {measured.law}; {lines}, in counts."
         written += [law, embedded(draw_noise_law(measured, scale), alt)]
     return written
@@ -133,18 +117,14 @@ def _compatible(context: Context) -> list[Html]:
     """Whether the numbers are compatible with the stated laws; with a picture if not."""
     check = check_law(*context.fit.releases)
     if check.warning is not None:
-        told = boxed("bad", "Not compatible with the stated law. ", check.warning)
-        drawn = any(group.observed.sum() for group in check.groups)
-        return (
-            [told, embedded(check.plot(2), "Differences of published sums beside what the law says.")]
-            if drawn
-            else [told]
-        )
-    p = "" if check.pvalue != check.pvalue else f" (p = {check.pvalue:.2g}, whatever the true table)"
-    fits = f"Published sums that have to agree differ as the stated laws say{p}."
-    return [
-        paragraph(fits if p else "No published sums have to agree, so that nothing checks the stated laws by itself.")
-    ]
+        told = [boxed("bad", "Not compatible with the stated law. ", check.warning)]
+        if any(group.observed.sum() for group in check.groups):
+            told.append(embedded(check.plot(2), "Differences of published sums beside what the law says."))
+        return told
+    if math.isnan(check.pvalue):
+        return [paragraph("No published sums have to agree, so that nothing checks the stated laws by itself.")]
+    p = f"(p = {check.pvalue:.2g}, whatever the true table)"
+    return [paragraph(f"Published sums that have to agree differ as the stated laws say {p}.")]
 
 
 def guarantees(context: Context) -> list[Html]:
@@ -166,29 +146,49 @@ def guarantees(context: Context) -> list[Html]:
 
 def _guarantee(release: Release) -> Html:
     guarantee = release.guarantee
-    unknown = (release.mechanism or {}).get(LOSS_UNKNOWN)
-    perturbed = [why for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why]
-    if guarantee is None and perturbed:
-        return paragraph(
-            "No guarantee is stated, and none follows from how these numbers were made: ", "; ".join(perturbed), "."
-        )
-    if guarantee is None and unknown is not None:
-        return paragraph(
-            f"These are several releases of one table, taken together, and no total loss is stated: {unknown}. See the "
-            "publishers' methods notes for each."
-        )
     if guarantee is None:
-        return paragraph(
-            "The release does not say which mechanism made it, so this report cannot say whom it protects, under "
-            "which neighbours and at which loss. See the publisher's methods note."
-        )
-    parts = [paragraph(element("strong", f"{KINDS[guarantee.kind][0].upper()}{KINDS[guarantee.kind][1:]}."))]
+        unknown = (release.mechanism or {}).get(LOSS_UNKNOWN)
+        perturbed = [why for why in dict.fromkeys(part.law.not_private for part in release.measurements) if why]
+        if perturbed:
+            told = f"No guarantee is stated, and none follows from how these numbers were made: {'; '.join(perturbed)}."
+        elif unknown is not None:
+            told = (
+                f"These are several releases of one table, taken together, and no total loss is stated: {unknown}. See the "
+                "publishers' methods notes for each."
+            )
+        else:
+            told = (
+                "The release does not say which mechanism made it, so this report cannot say whom it protects, under "
+                "which neighbours and at which loss. See the publisher's methods note."
+            )
+        return paragraph(told)
+    kind = KINDS[guarantee.kind]
     entries = []
     for sentence, listed in guarantee.statements():
         if list(listed) == list(guarantee.determined_cells) and listed:
             continue  # they have a heading of their own below
         entries.append(joined([sentence, items(listed)]) if listed else sentence)
-    return joined([*parts, items(entries, limit=20)])
+    return joined([paragraph(element("strong", f"{kind[0].upper()}{kind[1:]}.")), items(entries, limit=20)])
+
+
+def _determined(context: Context) -> Html:
+    cells = [context.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
+    guarantees = [release.guarantee for release in context.fit.releases if release.guarantee is not None]
+    cells = list(dict.fromkeys([*cells, *(cell for stated in guarantees for cell in stated.determined_cells)]))
+    complete = Fiber.of(context.fit.exact, context.frame).determined_is_complete
+    if not cells:
+        none = "None: every cell has more than one value that agrees with the exact statistics."
+        unknown = "None is known of. Whether there are any could not be worked out for this table."
+        return paragraph(none if complete else unknown)
+    verb = "has" if len(cells) == 1 else "have"
+    warning = boxed(
+        "warn",
+        f"{plural(len(cells), 'cell')} {verb} no protection.",
+        "The exact values, and that counts are not negative, leave one possible value. No noise hides it, whatever the loss "
+        "stated above.",
+    )
+    others = [] if complete else [paragraph("Whether there are others could not be worked out for this table.")]
+    return joined([warning, items(cells, what="determined cells"), *others])
 
 
 def _determined(context: Context) -> Html:
@@ -260,13 +260,10 @@ def noise_and_sampling(context: Context) -> Html:
                 "root of the mean squared difference under its law, averaged over the posterior."
             )
         )
-    for i, (measured, scale) in enumerate(zip(context.fit.measurements, context.noise, strict=True)):
-        found = noise_sizes(context, measured, scale)
+    for i, measured in enumerate(context.fit.measurements):
         if len(context.fit.measurements) > 1:
             parts.append(element("h3", context.measurement_title(i)))
-        parts.append(_median_words(context, measured, found))
-        if measured.query.rows <= MOST_ROWS:
-            parts.append(noise_table(context, measured, found, i).to_html())
+        parts += _of_measurement(context, measured, i)
     return joined(parts)
 
 
@@ -276,67 +273,56 @@ def noise_sizes(context: Context, measured: Measured, scale: NoiseScale) -> Floa
     That of perturbed counts depends on the true ones: it is averaged over their posterior, or taken at the posterior mean of sums
     whose draws were not kept.
     """
-    law, query = measured.law, measured.query
+    law, query, fit = measured.law, measured.query, context.fit
     if not isinstance(law, PerturbedLaw):
         return scale.sd
-    fit = context.fit
-    only_moments = query.is_identity and isinstance(fit, SummarisedPosterior)
-    kept = fit.has(query) and not only_moments
-    counts = fit.answers(query) if kept else np.rint(_moments(context, measured)[0])[None]
+    summarised = query.is_identity and isinstance(fit, SummarisedPosterior)
+    drawn = fit.answers(query) if fit.has(query) and not summarised else np.rint(_moments(context, query)[0])[None]
     squares = np.zeros(query.rows)
-    for drawn in counts:
-        variance = law.variance(drawn.shape, location=drawn)
-        squares += law.bias(drawn) ** 2 + (0.0 if variance is None else variance)
-    return np.asarray(np.sqrt(squares / len(counts)))
+    for counts in drawn:
+        variance = law.variance(counts.shape, location=counts)
+        squares += law.bias(counts) ** 2 + (0.0 if variance is None else variance)
+    return np.asarray(np.sqrt(squares / len(drawn)))
 
 
-def _sampling_sds(context: Context, measured: Measured) -> tuple[Floats, Floats]:
-    """Posterior and sampling standard deviation of each answer; the former is NaN where draws of sums were not kept."""
-    mean, sd = _moments(context, measured)
-    return sd, np.sqrt(np.maximum(mean, 0.0))
-
-
-def _moments(context: Context, measured: Measured) -> tuple[Floats, Floats]:
+def _moments(context: Context, query: Query) -> tuple[Floats, Floats]:
     """Posterior mean and standard deviation of each answer; the latter is NaN where draws of sums were not kept."""
-    fit, query = context.fit, measured.query
+    fit = context.fit
     if fit.has(query):
         return fit.moments(query)
     means = fit.moments(fit.cells)[0].reshape(context.frame.shape)  # means of sums are sums of means
-    return np.asarray(query.apply(means), dtype=np.float64).reshape(-1), np.full(query.rows, np.nan)
+    return flat(query.apply(means)), np.full(query.rows, np.nan)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
 
 
-def _median_words(context: Context, measured: Measured, sizes: Floats) -> Html:
-    """Medians of the noise, the posterior and their ratio over the free published numbers."""
-    posterior, sampling = _sampling_sds(context, measured)
-    published = np.isfinite(np.asarray(measured.published, dtype=np.float64).reshape(-1))
-    free = ~context.fit.fixed(measured.query) & published & np.isfinite(sizes)
+def _of_measurement(context: Context, measured: Measured, number: int) -> list[Html]:
+    """Medians of the noise, the posterior and their ratio over the free published numbers of a measurement, and a table of all."""
+    query, sizes = measured.query, noise_sizes(context, measured, context.noise[number])
+    mean, posterior = _moments(context, query)
+    sampling, fixed = np.sqrt(np.maximum(mean, 0.0)), context.fit.fixed(query)
+    noise = np.where(np.isfinite(flat(measured.published)), sizes, np.nan)
+    free = ~fixed & np.isfinite(noise)
     if not free.any():
-        return paragraph("No free published number has noise of a known size.")
-    if not context.fit.has(measured.query):
-        return paragraph(
+        told = "No free published number has noise of a known size."
+    elif not context.fit.has(query):
+        told = (
             f"Median noise sd {spread(float(np.median(sizes[free])))}. The posterior sd of these sums is not known: their draws "
             "were not recorded."
         )
-    shrunk = float(np.nanmedian(_ratio(posterior, sizes)[free]))
-    larger = int((sizes > sampling)[free].sum())
-    return paragraph(
-        f"Median over {plural(int(free.sum()), 'free published number')}: noise sd {spread(float(np.median(sizes[free])))}, "
-        f"posterior sd {spread(float(np.median(posterior[free])))}, median ratio {spread(shrunk)}. The noise is larger than the "
-        f"sampling sd in {larger:,} of them."
-    )
-
-
-def noise_table(context: Context, measured: Measured, sizes: Floats, number: int = 0) -> Table:
-    """The table of one measurement's answers."""
-    posterior, sampling = _sampling_sds(context, measured)
-    fixed = context.fit.fixed(measured.query)
-    noise = np.where(np.isfinite(np.asarray(measured.published, dtype=np.float64).reshape(-1)), sizes, np.nan)
+    else:
+        shrunk = float(np.nanmedian(_ratio(posterior, sizes)[free]))
+        told = (
+            f"Median over {plural(int(free.sum()), 'free published number')}: noise sd {spread(float(np.median(sizes[free])))}, "
+            f"posterior sd {spread(float(np.median(posterior[free])))}, median ratio {spread(shrunk)}. The noise is larger than the "
+            f"sampling sd in {int((sizes > sampling)[free].sum()):,} of them."
+        )
+    if query.rows > MOST_ROWS:
+        return [paragraph(told)]
     columns = [
-        *labels(measured.query),
+        *labels(query),
         numeric("Noise sd", noise, spread, "noise_sd"),
         numeric("Posterior sd", posterior, spread, "posterior_sd"),
         numeric("Posterior / noise", _ratio(posterior, noise), spread, "posterior_over_noise"),
@@ -347,7 +333,7 @@ def noise_table(context: Context, measured: Measured, sizes: Floats, number: int
         "Standard deviations, in counts, and their ratios. Grey rows are known exactly; – where no number was published, or the size "
         "of its noise is not known."
     )
-    return Table(caption, columns, context.file(f"noise-{number + 1}.csv"), fixed.tolist())
+    return [paragraph(told), Table(caption, columns, context.file(f"noise-{number + 1}.csv"), fixed.tolist()).to_html()]
 
 
 def noise_laws(whole: Whole) -> Html | None:
@@ -423,5 +409,5 @@ def _quantity(part: object, label: object) -> str:
 
 def _keyed(whole: Whole) -> list[str]:
     """Laws of the releases that give one cell one value, in words."""
-    measured = [part for release in whole.releases for part in release.measurements]
-    return list(dict.fromkeys(printable(str(part.law)) for part in measured if part.law.same_cell_same_value))
+    laws = [measured.law for context in whole.tables for measured in context.fit.measurements]
+    return list(dict.fromkeys(printable(str(law)) for law in laws if law.same_cell_same_value))

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp.plots.cells import prior_predictive, prior_predictive_draws
+from bayesdp.plots.cells import prior_predictive
 from bayesdp.plots.rank import ranks
-from bayesdp.posterior import summarise_draws
+from bayesdp.posterior import flat, summarise_draws
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph
 from bayesdp.report.tables import Column, Table, count, decimal, labels, numeric, plural, spread
@@ -16,45 +16,44 @@ from bayesdp.report.tables import Column, Table, count, decimal, labels, numeric
 
 def banner(whole: Whole) -> Html | None:
     """A red banner if the chains have not converged or there are no diagnostics, a calm one if they are too short; else None."""
-    if whole.converged:
+    model = whole.model
+    if model.converged:
         return None
-    if whole.converged is None:
+    if model.converged is None:
         told = "The posterior file has no diagnostics. Do not rely on its numbers yet."
         return boxed("bad", "Convergence was not assessed.", told)
-    if whole.diagnostics.get("verdict") == "not judged":
-        told = f"{whole.message} Draw more, in two chains or more."
+    if model.diagnostics.get("verdict") == "not judged":
+        told = f"{model.message} Draw more, in two chains or more."
         return boxed("warn", "Too little to judge convergence.", told)
-    return boxed("bad", "Do not report these numbers.", f"{whole.message} Draw more, or look at the model.")
+    return boxed("bad", "Do not report these numbers.", f"{model.message} Draw more, or look at the model.")
 
 
 def convergence(whole: Whole) -> Html:
     """Whether the chains can be trusted."""
     fit = whole.tables[0].fit
-    parts = [banner(whole) or boxed("good", "The chains agree.", whole.message)]
-    told = [f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning."]
-    told += _fiber(whole) + _divergences(whole)
-    missed_modes = str(whole.diagnostics.get("missed_modes_message", ""))
-    told += [missed_modes] if missed_modes else []
-    told.append(
-        "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there."
-    )
-    parts.append(items(told))
-    picture = ranks(whole.tree)
+    told = [
+        f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning.",
+        *_reach(whole),
+        _divergences(whole),
+        str(whole.model.diagnostics.get("missed_modes_message", "")),
+        "Cells that the exact values determine are left out of R-hat and effective sample sizes: they mean nothing there.",
+    ]
+    picture = ranks(fit)
     if picture is None:
-        parts.append(
-            paragraph("No rank plots: they compare chains, and there is one, or nothing that moves.", class_="note")
-        )
+        shown = paragraph("No rank plots: they compare chains, and there is one, or nothing that moves.", class_="note")
     else:
-        text = (
+        shown = embedded(
+            picture,
             "Rank plots of the quantities with the smallest effective sample sizes: one line a chain, the share of its draws below a "
             "rank less what is expected. Chains that agree leave the bands (simultaneous, over everything that moves) in 5% "
-            "of posteriors at most; a chain that leaves its band is drawn thick."
+            "of posteriors at most; a chain that leaves its band is drawn thick.",
         )
-        parts.append(embedded(picture, text))
-    return joined(parts)
+    good = banner(whole) or boxed("good", "The chains agree.", whole.model.message)
+    return joined([good, items(sentence for sentence in told if sentence), shown])
 
 
-def _fiber(whole: Whole) -> list[str]:
+def _reach(whole: Whole) -> list[str]:
+    """Whether the moves reach every table of the fiber, as far as the posterior says so."""
     claims = []
     for context in whole.tables:
         limits = context.fit.limits
@@ -66,15 +65,16 @@ def _fiber(whole: Whole) -> list[str]:
     return claims
 
 
-def _divergences(whole: Whole) -> list[str]:
-    if "sample_stats" not in whole.tree.children or "diverging" not in whole.tree["sample_stats"].data_vars:
-        return []
-    found = int(whole.tree["sample_stats"].to_dataset()["diverging"].sum())
+def _divergences(whole: Whole) -> str:
+    group = whole.model.tree.children.get("sample_stats")
+    if group is None or "diverging" not in group.data_vars:
+        return ""
+    found = int(group["diverging"].sum())
     if not found:
-        return ["No divergent transitions of NUTS."]
-    return [
+        return "No divergent transitions of NUTS."
+    return (
         f"{plural(found, 'divergent transition')} of NUTS: the parameters may be biased where the posterior is narrow."
-    ]
+    )
 
 
 _LAW_TAKEN = (
@@ -105,7 +105,7 @@ def sources_of_error(whole: Whole) -> Html:
 
 
 def _monte_carlo(whole: Whole) -> str:
-    worst = float(whole.diagnostics.get("worst_ess", np.nan))  # of any quantity that can move
+    worst = float(whole.model.diagnostics.get("worst_ess", np.nan))  # of any quantity that can move
     if np.isnan(worst):
         return "Monte Carlo error: not known, as the posterior file states no effective sample size."
     return (
@@ -177,31 +177,36 @@ def relaxation_table(context: Context, relaxed: xr.Dataset) -> Table:
 
 def prior(whole: Whole) -> Html:
     """The prior, and its predictive intervals of the published numbers."""
-    parts: list[Html] = []
-    described = whole.described
-    if described.text or described.model:
-        parts.append(element("pre", described.text or described.model))
-    else:
-        parts.append(
-            paragraph(
-                "The posterior file does not describe its prior. Say what it was when you cite these results; it is what the "
-                "code that built the model says."
-            )
-        )
-    parts.append(element("h3", "Prior predictive check"))
+    text, printed = whole.model.described
+    undescribed = paragraph(
+        "The posterior file does not describe its prior. Say what it was when you cite these results; it is what the "
+        "code that built the model says."
+    )
+    stated = element("pre", text or printed) if text or printed else undescribed
     found = [part for context in whole.tables for part in _predictive(context)]
-    return joined([*parts, *(found or [_nothing(whole)])])
+    if not found and any(context.fit.measurements for context in whole.tables):
+        found = [
+            paragraph(
+                "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
+                "Add the groups of ",
+                element("code", "pm.sample_prior_predictive"),
+                " to have the check.",
+            )
+        ]
+    elif not found:
+        found = [paragraph("Nothing noisy is published that the prior could be compared with.")]
+    return joined([stated, element("h3", "Prior predictive check"), *found])
 
 
 def _predictive(context: Context) -> list[Html]:
     written: list[Html] = []
     for i, measured in enumerate(context.fit.measurements):
-        found = prior_predictive_draws(context.fit, i)
-        picture = prior_predictive(context.tree, prob=context.prob, measurement=i, var=context.fit.name)
+        found = context.fit.prior_predictive(i)
+        picture = prior_predictive(context.fit, prob=context.prob, measurement=i)
         if found is None or picture is None:
             continue
         draws, what = found
-        published = np.asarray(measured.published, dtype=np.float64).reshape(-1)
+        published = flat(measured.published)
         shown = np.isfinite(published)
         expected = summarise_draws(draws[:, shown], context.prob)
         inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
@@ -217,17 +222,6 @@ def _predictive(context: Context) -> list[Html]:
     return written
 
 
-def _nothing(whole: Whole) -> Html:
-    if not any(context.fit.measurements for context in whole.tables):
-        return paragraph("Nothing noisy is published that the prior could be compared with.")
-    return paragraph(
-        "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
-        "Add the groups of ",
-        element("code", "pm.sample_prior_predictive"),
-        " to have the check.",
-    )
-
-
 _CLOSE = 0.15
 """Largest distance between the distribution functions of prior and posterior that still counts as the same: with 1,000
 prior draws and 400 effective posterior draws, chance alone gives up to 0.08 (95%)."""
@@ -241,25 +235,17 @@ type Mask = npt.NDArray[np.bool_]
 
 def sensitivity(context: Context) -> Html:
     """How much the prior matters: cells on which nothing was published, and cells where the posterior is the prior."""
-    return joined([_unseen_words(context), *_same_as_prior(context)])
-
-
-def unseen(context: Context) -> Mask:
-    """Free cells that no published noisy number involves, shape ``(cells,)``."""
     seen = np.zeros(context.frame.size, dtype=np.int64)
     for measured in context.fit.measurements:
-        published = (~measured.unmeasured.reshape(-1)).astype(np.int64)
-        seen += abs(measured.query.matrix).T @ published
-    return np.asarray((seen == 0) & ~context.fit.determined)
-
-
-def _unseen_words(context: Context) -> Html:
-    cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(unseen(context))]
-    if not cells:
-        return paragraph("Every free cell is part of at least one published noisy number.")
-    heading = f"No noisy number was published that involves {plural(len(cells), 'free cell')}."
+        seen += abs(measured.query.matrix).T @ (~measured.unmeasured.reshape(-1)).astype(np.int64)
+    unseen = (seen == 0) & ~context.fit.determined
+    if not unseen.any():
+        return joined(
+            [paragraph("Every free cell is part of at least one published noisy number."), *_same_as_prior(context)]
+        )
+    heading = f"No noisy number was published that involves {plural(int(unseen.sum()), 'free cell')}."
     text = "What the posterior says about them comes from the prior, the exact values and the model's other cells."
-    return joined([boxed("warn", heading, text), items(cells, what="cells")])
+    return joined([boxed("warn", heading, text), context.cells(unseen), *_same_as_prior(context)])
 
 
 def prior_distance(prior: npt.NDArray[np.generic], posterior: npt.NDArray[np.generic]) -> Floats:
@@ -286,40 +272,10 @@ def same_as_prior(distance: Floats, ratio: Floats, fixed: Mask) -> Mask:
     return np.asarray((distance <= _CLOSE) & (ratio >= _SD_RATIO[0]) & (ratio <= _SD_RATIO[1]) & ~fixed)
 
 
-def prior_table(context: Context) -> tuple[Table, Mask] | None:
-    """Prior and posterior of each cell, and the cells where they are the same; None without prior draws."""
-    prior = context.fit.prior_draws
-    if prior is None:
-        return None
-    posterior = context.fit.answers(context.fit.cells)
-    summary = context.summary
-    prior_sd = prior.std(axis=0)
-    ratio = np.divide(summary.sd, prior_sd, out=np.full(summary.sd.shape, np.nan), where=prior_sd > 0)
-    distance = prior_distance(prior, posterior)
-    same = same_as_prior(distance, ratio, context.fit.determined)
-    columns = [
-        *labels(context.fit.cells),
-        numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
-        numeric("Prior sd", prior_sd, decimal, "prior_sd"),
-        numeric("Posterior mean", summary.mean, decimal, "posterior_mean"),
-        numeric("Posterior sd", summary.sd, spread, "posterior_sd"),
-        numeric("Posterior sd / prior sd", ratio, spread, "sd_ratio"),
-        numeric("Distance", distance, spread, "distance"),
-    ]
-    if same.any():
-        columns.append(Column("Remark", np.where(same, "posterior is the prior", "").tolist(), kind="text"))
-    caption = (
-        "Prior (before any published number, exact ones included) and posterior of each cell, in counts. Distance: largest "
-        "difference of the two distribution functions, 0 the same, 1 disjoint. Grey rows are known exactly."
-    )
-    return Table(caption, columns, context.file("prior.csv"), context.fit.determined.tolist()), same
-
-
 def _same_as_prior(context: Context) -> list[Html]:
-    found = prior_table(context)
-    prior = context.fit.prior_draws
-    few = prior is not None and len(prior) < _FEWEST
-    if found is None or few:
+    """Prior and posterior of each cell, and the cells where they are the same."""
+    fit, summary, prior = context.fit, context.summary, context.fit.prior_draws
+    if prior is None or len(prior) < _FEWEST:
         there = "no prior draws" if prior is None else f"only {plural(len(prior), 'prior draw')}"
         return [
             paragraph(
@@ -328,25 +284,35 @@ def _same_as_prior(context: Context) -> list[Html]:
                 "from the prior and the exact values. To be sure, fit again with another prior."
             )
         ]
-    table, same = found
+    prior_sd = prior.std(axis=0)
+    ratio = np.divide(summary.sd, prior_sd, out=np.full(summary.sd.shape, np.nan), where=prior_sd > 0)
+    distance = prior_distance(prior, fit.answers(fit.cells))
+    same = same_as_prior(distance, ratio, fit.determined)
+    columns = [
+        *labels(fit.cells),
+        numeric("Prior mean", prior.mean(axis=0), decimal, "prior_mean"),
+        numeric("Prior sd", prior_sd, decimal, "prior_sd"),
+        numeric("Posterior mean", summary.mean, decimal, "posterior_mean"),
+        numeric("Posterior sd", summary.sd, spread, "posterior_sd"),
+        numeric("Posterior sd / prior sd", ratio, spread, "sd_ratio"),
+        numeric("Distance", distance, spread, "distance"),
+    ]
+    told = [paragraph("There is no free cell where the posterior is the prior.")]
     if same.any():
-        cells = [context.frame.cell_name(int(i)) for i in np.flatnonzero(same)]
-        told = joined(
-            [
-                boxed(
-                    "warn",
-                    f"In {plural(len(cells), 'cell')} the posterior is the prior.",
-                    "The published numbers taught next to nothing about them "
-                    f"(distance at most {_CLOSE}, ratio of standard deviations {_SD_RATIO[0]} to {_SD_RATIO[1]}).",
-                ),
-                items(cells, what="cells"),
-            ]
+        columns.append(Column("Remark", np.where(same, "posterior is the prior", "").tolist(), kind="text"))
+        heading = f"In {plural(int(same.sum()), 'cell')} the posterior is the prior."
+        text = (
+            f"The published numbers taught next to nothing about them (distance at most {_CLOSE}, ratio of standard deviations "
+            f"{_SD_RATIO[0]} to {_SD_RATIO[1]})."
         )
-    else:
-        told = paragraph("There is no free cell where the posterior is the prior.")
+        told = [boxed("warn", heading, text), context.cells(same)]
+    caption = (
+        "Prior (before any published number, exact ones included) and posterior of each cell, in counts. Distance: largest "
+        "difference of the two distribution functions, 0 the same, 1 disjoint. Grey rows are known exactly."
+    )
     advice = paragraph(
         "This shows where the data spoke, not how another prior would have changed the result; fit again with another prior "
         "to see that.",
         class_="note",
     )
-    return [told, table.to_html(), advice]
+    return [*told, Table(caption, columns, context.file("prior.csv"), fit.determined.tolist()).to_html(), advice]

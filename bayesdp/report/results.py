@@ -3,75 +3,79 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from bayesdp.plots import heatmaps, intervals
-from bayesdp.plots.cells import number_of_pages
 from bayesdp.plots.style import percent
-from bayesdp.posterior import Posterior, SummarisedPosterior, Summary, summarise_draws
+from bayesdp.posterior import PosteriorModel, SummarisedPosterior, Summary, summarise_draws
 from bayesdp.queries import Margins, Query, SumPart, answer_labels
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, embedded, items, joined, label, paragraph
 from bayesdp.report.published import SIGN_WORDS
-from bayesdp.report.tables import MOST_ROWS, Column, Table, count, decimal, labels, numeric, plural, significant, spread
+from bayesdp.report.tables import (
+    ABSENT,
+    MOST_ROWS,
+    Column,
+    Table,
+    count,
+    decimal,
+    labels,
+    numeric,
+    plural,
+    significant,
+    spread,
+)
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.corners import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
-from bayesdp.summaries.answers import answers_to_part
+from bayesdp.summaries.frame import answers_to_part
 
 _FEW = 8
 """Largest number of answers that are all written out; of more, the `_LARGEST` largest."""
 _LARGEST = 3
 
-_pvalue = "{:.3g}".format
-
-type Draws = npt.NDArray[Any]
-
 
 def headline(whole: Whole) -> Html:
     """The result in a few lines: the question, the answer, its interval."""
-    parts = []
-    if whole.headline is not None:
-        parts.append(_asked(whole, whole.headline))
-    else:
-        parts += [_of_table(whole, context) for context in whole.tables]
-    if whole.converged is not True:
+    parts = [_asked(whole)] if whole.headline is not None else [_of_table(whole, one) for one in whole.tables]
+    if whole.model.converged is not True:
         told = (
             "These numbers are not established: see the box above."
-            if whole.converged is False
-            else ("Nobody has looked whether the chains converged: see the box above.")
+            if whole.model.converged is False
+            else "Nobody has looked whether the chains converged: see the box above."
         )
         parts.append(element("p", element("strong", told)))
     parts.append(paragraph(f"Intervals are {whole.kind}s, given everything published and the prior.", class_="note"))
     return joined(parts)
 
 
-def _question(text: str) -> Html:
-    return element("p", text, class_="question")
+def _answered(question: str, answer: Html) -> Html:
+    return joined([element("p", question, class_="question"), element("div", answer, class_="answer")])
 
 
 def _of_table(whole: Whole, context: Context) -> Html:
     """Question and answers about a table: the odds ratio where there is one, and the cells."""
-    named = f" in the table {context.fit.name}" if context.several else ""
+    fit, size = context.fit, context.frame.size
+    named = f" in the table {fit.name}" if context.several else ""
     if context.of_statistics:
-        size = context.frame.size
         what = "is the confidential statistic" if size == 1 else f"are the {size:,} confidential statistics"
-        asked = whole.question or f"What {what}{f' {context.fit.name}' if context.several else ''}?"
-        answer = element("div", _first_statistics(context), class_="answer")
-        return joined([_question(asked), answer])
-    if has_odds_ratio(context):
+        question = f"What {what}{f' {fit.name}' if context.several else ''}?"
+        places = np.arange(min(size, _FEW))
+        answer = _listed(_labels(fit.cells, places), context.summary, places, counts=False)
+    elif has_odds_ratio(context):
         rows, columns = context.frame.dims
         question = f"Are {rows} and {columns} associated{named}?"
         answer = items(_odds(context))
     else:
         by = " × ".join(context.frame.dims)
-        cells = plural(context.frame.size, "cell")
-        question = f"What are the confidential counts of the {cells} by {by}{named}?"
+        question = f"What are the confidential counts of the {plural(size, 'cell')} by {by}{named}?"
         answer = _largest_cells(context)
-    return joined([_question(whole.question or question), element("div", answer, class_="answer")])
+    return _answered(whole.question or question, answer)
 
 
 def _odds(context: Context) -> list[Html]:
@@ -92,17 +96,15 @@ def _largest_cells(context: Context) -> Html:
         return paragraph("They are known: the exact values determine every cell.")
     known = int(fit.determined.sum())
     parts = []
-    if free.size <= _FEW:
-        parts.append(_listed(_labels(fit.cells, free), summary, free))
-    else:
+    if free.size > _FEW:
         width = float(np.median((summary.upper - summary.lower)[free]))
         told = (
-            f" is the median width of the {context.kind} of a cell"
-            f"{_noise_words(context)}. The largest of {plural(free.size, 'free cell')}:"
+            f" is the median width of the {context.kind} of a cell{_noise_words(context)}. The largest of "
+            f"{plural(free.size, 'free cell')}:"
         )
         parts.append(paragraph(element("strong", f"{count(width)} count{'' if width == 1 else 's'}"), told))
-        largest = free[np.argsort(-summary.mean[free], kind="stable")[:_LARGEST]]
-        parts.append(_listed(_labels(fit.cells, largest), summary, largest))
+        free = free[np.argsort(-summary.mean[free], kind="stable")[:_LARGEST]]
+    parts.append(_listed(_labels(fit.cells, free), summary, free))
     if known:
         verb = "is" if known == 1 else "are"
         parts.append(
@@ -118,22 +120,12 @@ def _labels(query: Query, rows: npt.NDArray[np.int64]) -> list[Html]:
 
 def _noise_words(context: Context) -> str:
     """The size of the noise of the cells, beside the width of their intervals."""
-    sds = [
-        scale.sd
-        for measured, scale in zip(context.fit.measurements, context.noise, strict=True)
-        if measured.query.is_identity
-    ]
-    finite = sds[0][np.isfinite(sds[0])] if sds else np.empty(0)
-    return (
-        f" (the noise of a published cell has the standard deviation {spread(float(np.median(finite)))})"
-        if finite.size
-        else ""
-    )
-
-
-def _first_statistics(context: Context) -> Html:
-    places = np.arange(min(context.frame.size, _FEW))
-    return _listed(_labels(context.fit.cells, places), context.summary, places, counts=False)
+    pairs = zip(context.fit.measurements, context.noise, strict=True)
+    sd = next((scale.sd for measured, scale in pairs if measured.query.is_identity), np.empty(0))
+    finite = sd[np.isfinite(sd)]
+    if not finite.size:
+        return ""
+    return f" (the noise of a published cell has the standard deviation {spread(float(np.median(finite)))})"
 
 
 def _listed(
@@ -155,46 +147,40 @@ def _listed(
     )  # fmt: skip
 
 
-def _asked(whole: Whole, headline: Query | str) -> Html:
-    """Question and answer of the `headline` that the user has chosen."""
-    prob = whole.tables[0].prob
-    if isinstance(headline, str):
-        draws, texts = _variable(whole.tables[0].fit, whole, headline)
-        summary, names = summarise_draws(draws, prob), [label(name) for name in texts]
-        question = f"What is {headline}?"
+def _asked(whole: Whole) -> Html:
+    """Question and answer of the headline that the user has chosen."""
+    asked, prob, counts = whole.headline, whole.tables[0].prob, not isinstance(whole.headline, str)
+    if isinstance(asked, Query):
+        context = next((one for one in whole.tables if one.frame.same_cells(asked.frame)), None)
+        if context is None:
+            raise ValueError(
+                "headline must be a query of a table of the posterior; its dimensions or labels are those of none"
+            )
+        summary, names = context.fit.summary(asked, prob), _labels(asked, np.arange(asked.rows))
+        question = "What are the confidential counts?" if asked.rows > 1 else "What is the confidential count?"
     else:
-        summary = _table_of(whole, headline).fit.summary(headline, prob)
-        names = _labels(headline, np.arange(headline.rows))
-        question = "What are the confidential counts?" if headline.rows > 1 else "What is the confidential count?"
-    listed = _listed(names, summary, np.arange(len(names)), counts=isinstance(headline, Query), what="answers")
-    return joined([_question(whole.question or question), element("div", listed, class_="answer")])
+        if asked not in whole.model.parameters:
+            known = ", ".join(whole.model.parameters) or "none"
+            raise ValueError(
+                f"headline must be a parameter of the model ({known}) or a query of a table, got {asked!r}"
+            )
+        draws = whole.model.draws_of(asked)
+        names = [label(name) for name in element_names(asked, draws)]
+        summary, question = summarise_draws(_flattened(draws), prob), f"What is {asked}?"
+    listed = _listed(names, summary, np.arange(len(names)), counts=counts, what="answers")
+    return _answered(whole.question or question, listed)
 
 
-def _variable(fit: Posterior, whole: Whole, name: str) -> tuple[Draws, list[str]]:
-    variables = fit.tree["posterior"].to_dataset().data_vars
-    if name not in whole.parameters:
-        known = ", ".join(whole.parameters) or "none"
-        raise ValueError(f"headline must be a parameter of the model ({known}) or a query of a table, got {name!r}")
-    values = variables[name].transpose("chain", "draw", ...)
-    return values.values.reshape(fit.chains * fit.draws, -1), element_names(name, values)
+def _flattened(draws: xr.DataArray) -> npt.NDArray[Any]:
+    """Draws of a variable, chains after one another: shape ``(draws, elements)``."""
+    return draws.values.reshape(draws.sizes["chain"] * draws.sizes["draw"], -1)
 
 
-def element_names(name: str, values: Any) -> list[str]:
+def element_names(name: str, draws: xr.DataArray) -> list[str]:
     """The name of each number of a variable, with its labels."""
-    dims = [dim for dim in values.dims if dim not in ("chain", "draw")]
-    places = np.ndindex(*(values.sizes[dim] for dim in dims))
-    labels = [
-        ", ".join(f"{values[d].values[i]}" if d in values.coords else str(i) for d, i in zip(dims, place, strict=True))
-        for place in places
-    ]
-    return [f"{name}[{label}]" if label else name for label in labels] if dims else [name]
-
-
-def _table_of(whole: Whole, query: Query) -> Context:
-    for context in whole.tables:
-        if context.frame.same_cells(query.frame):
-            return context
-    raise ValueError("headline must be a query of a table of the posterior; its dimensions or labels are those of none")
+    dims = [dim for dim in draws.dims if dim not in ("chain", "draw")]
+    labels = [draws[dim].values if dim in draws.coords else range(draws.sizes[dim]) for dim in dims]
+    return [f"{name}[{', '.join(map(str, row))}]" if row else name for row in product(*labels)]
 
 
 _PER_PAGE, _MOST_PAGES = 40, 4
@@ -215,6 +201,15 @@ type Floats = npt.NDArray[np.float64]
 
 def results(context: Context) -> Html:
     """Published value, posterior mean and interval of each cell and total."""
+    size = context.frame.size
+    cells = (
+        cell_table(context).to_html()
+        if size <= MOST_ROWS
+        else paragraph(
+            f"The {size:,} cells are too many for a page (at most {MOST_ROWS:,} are listed); bayesdp.summary and the group "
+            "of the counts in the posterior file have them all."
+        )
+    )
     return joined(
         [
             paragraph(
@@ -223,65 +218,48 @@ def results(context: Context) -> Html:
                 + ("" if context.fit.relaxation is None else _RELAXED)
                 + (_STREAMED if isinstance(context.fit, SummarisedPosterior) else "")
             ),
-            _coverage(context),
+            *_coverage(context),
             *_pictures(context),
             element("h3", "Cells"),
-            *_cells(context),
+            cells,
             *([element("h3", "Totals")] if context.totals else []),
             *(total_table(context, query, i).to_html() for i, query in enumerate(context.totals)),
         ]
     )
 
 
-def _cells(context: Context) -> list[Html]:
-    """The table of the cells, or why a page does not hold it."""
-    size = context.frame.size
-    if size <= MOST_ROWS:
-        return [cell_table(context).to_html()]
+def _coverage(context: Context) -> list[Html]:
+    """A sentence on how many intervals contain the truth; nothing where it is not known."""
+    if context.truth is None:
+        return []
+    free = ~context.fit.determined
+    summary = context.summary
+    inside = int(((context.truth >= summary.lower) & (context.truth <= summary.upper))[free].sum())
     told = (
-        f"The {size:,} cells are too many for a page (at most {MOST_ROWS:,} are listed); bayesdp.summary and the group "
-        "of the counts in the posterior file have them all."
+        f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it. (One table proves "
+        "nothing about calibration; repeated releases do.)"
     )
     return [paragraph(told)]
 
 
-def _coverage(context: Context) -> Html:
-    """A sentence on how many intervals contain the truth; nothing where it is not known."""
-    if context.truth is None:
-        return joined([])
-    free = ~context.fit.determined
-    summary = context.summary
-    inside = int(((context.truth >= summary.lower) & (context.truth <= summary.upper))[free].sum())
-    return paragraph(
-        f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it. (One table proves "
-        "nothing about calibration; repeated releases do.)"
-    )
-
-
 def _pictures(context: Context) -> list[Html]:
-    size = context.frame.size
+    size, dims = context.frame.size, context.frame.dims
     truth = None if context.truth is None else context.truth.reshape(context.frame.shape)
-    pages: list[int | None] = [None]
-    if size > _PER_PAGE:
-        total = number_of_pages(size, _PER_PAGE)
-        pages = list(range(1, total + 1)) if total <= _MOST_PAGES else [None]
+    known = ", and the truth" if truth is not None else ""
+    total = -(-size // _PER_PAGE)
     shown = []
-    for page in pages:
-        which = "" if len(pages) == 1 else f" (part {page} of {len(pages)})"
-        if pages == [None] and size > _PER_PAGE:
+    for page in range(1, total + 1) if total <= _MOST_PAGES else [None]:
+        which = "" if total == 1 else f" (part {page} of {total})"
+        if page is None:
             which = f" (the {_PER_PAGE} cells with the widest intervals; all cells are in the table below)"
-        known = ", and the truth" if truth is not None else ""
         text = f"Published value, posterior mean and {context.kind} of each cell{known}{which}."
-        picture = intervals(
-            context.tree, prob=context.prob, truth=truth, limit=_PER_PAGE, page=page, var=context.fit.name
-        )
+        picture = intervals(context.fit, prob=context.prob, truth=truth, limit=_PER_PAGE, page=page)
         shown.append(embedded(picture, text))
-    dims = context.frame.dims
     map_of = Margins(context.frame, list(dims[:2]))
     if len(dims) >= 2 and max(context.frame.shape[:2]) <= _LARGEST_MAP and context.fit.has(map_of):
         rest = f", summed over {', '.join(dims[2:])}" if len(dims) > 2 else ""
         text = f"Posterior mean and standard deviation by {dims[0]} and {dims[1]}{rest}, in counts."
-        shown.append(embedded(heatmaps(context.tree, dims=(dims[0], dims[1]), var=context.fit.name), text))
+        shown.append(embedded(heatmaps(context.fit, dims=(dims[0], dims[1])), text))
     return shown
 
 
@@ -375,13 +353,11 @@ def _published(context: Context, query: Query) -> tuple[list[str], list[tuple[st
 
 def has_odds_ratio(context: Context) -> bool:
     """Whether the only release is of a 2 x 2 table with exact margins, none of them 0, and the draws are whole numbers."""
-    if (
-        len(context.fit.releases) > 1
-        or not is_two_by_two(context.fit.release)
-        or context.fit.counts.dtype.kind not in "iu"  # nor of means, where no draws were kept
-    ):
+    fit = context.fit
+    # Of cells that were summarised there are means only, which are no whole numbers.
+    if len(fit.releases) > 1 or not is_two_by_two(fit.release) or fit.counts.dtype.kind not in "iu":
         return False
-    table = context.fit.counts[0, 0].values
+    table = fit.counts[0, 0].values
     return bool(table.sum(axis=0).all() and table.sum(axis=1).all())
 
 
@@ -393,18 +369,20 @@ def odds_ratio(context: Context) -> Html | None:
     words = (
         f"The odds ratio is x11 x22 / (x12 x21), with x11 at {both.cell}; it is 1 if rows and columns are independent."
     )
-    parts = [paragraph(words), _ratio_table(context, both).to_html()]
+    rows = _named_ratios(both)
+    columns = [Column("Odds ratio of", [name for name, _ in rows], kind="label")]
+    for heading, raw in (("Median", "median"), ("Lower", "low"), ("Upper", "high")):
+        columns.append(numeric(heading, [getattr(found, raw) for _, found in rows], ratio_shown, raw))
+    caption = f"Posterior of the odds ratio: median and {context.kind}."
+    parts = [paragraph(words), Table(caption, columns, context.file("odds-ratio.csv")).to_html()]
     if both.probability is not None:
-        parts.append(
-            paragraph(
-                f"Posterior probability that the odds ratio of the population is above 1: {both.probability:.3g}."
-            )
-        )
+        told = f"Posterior probability that the odds ratio of the population is above 1: {both.probability:.3g}."
+        parts.append(paragraph(told))
     return joined([*parts, *_pvalues(context, [above, below, both])])
 
 
 def _odds_ratio_of(context: Context, alternative: str) -> PosteriorOddsRatio:
-    posterior = context.tree["posterior"].to_dataset()
+    posterior = PosteriorModel(context.fit.tree).variables
     return posterior_odds_ratio(posterior, context.fit.name, level=context.prob, alternative=alternative)
 
 
@@ -413,49 +391,38 @@ def _named_ratios(posterior: PosteriorOddsRatio) -> list[tuple[str, Interval]]:
     return [("the confidential table", posterior.table), *population]
 
 
-def _ratio_table(context: Context, posterior: PosteriorOddsRatio) -> Table:
-    rows = _named_ratios(posterior)
-    columns = [Column("Odds ratio of", [name for name, _ in rows], kind="label")]
-    for heading, raw in (("Median", "median"), ("Lower", "low"), ("Upper", "high")):
-        columns.append(numeric(heading, [getattr(found, raw) for _, found in rows], ratio_shown, raw))
-    return Table(f"Posterior of the odds ratio: median and {context.kind}.", columns, context.file("odds-ratio.csv"))
-
-
 def _pvalues(context: Context, posteriors: list[PosteriorOddsRatio]) -> list[Html]:
     """p-values of an odds ratio of 1 for each alternative."""
     names = [posterior.alternative for posterior in posteriors]
-    columns = [
-        Column("Alternative to 1", names, kind="label"),
-        Column("Posterior predictive p", [posterior.predictive_pvalue for posterior in posteriors], _pvalue),
-    ]
+    predictive = [posterior.predictive_pvalue for posterior in posteriors]
+    shown = {"Posterior predictive p": predictive}
     try:
         corner = noisy_corner(context.fit.release)
     except (ValueError, NotImplementedError) as reason:
-        told = paragraph(f"There is no p-value from the release itself: {reason}.")
-        return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
-    limits = [pvalue_limits(corner, name, 1.0) for name in names]
-    if corner.noise.integer:
-        columns += [
-            Column("p from the release, least", [low for low, _ in limits], _pvalue),
-            Column("p from the release, largest", [high for _, high in limits], _pvalue),
-        ]
-        why = (
-            "The noise is integer, and the p-value from the release depends on one further draw, which this page does not make: "
-            "a page that is written twice must not show two p-values. Its limits are given; bayesdp test draws once and keeps it."
-        )
+        told = f"There is no p-value from the release itself: {reason}."
     else:
-        columns.append(Column("p from the release", [low for low, _ in limits], _pvalue))
+        low, high = map(list, zip(*(pvalue_limits(corner, name, 1.0) for name in names), strict=True))
         why = ""
-    best = (
-        "uniformly most powerful unbiased" if corner.noise.canonical else "of exact size, though not the most powerful"
-    )
-    told = paragraph(
-        f"The p-values from the release use the noisy corner and the exact margins, not the prior. For one-sided "
-        f"alternatives the test is {best} under Semi-DP (f: {corner.noise.tradeoff}); the two-sided p-value is twice the "
-        f"smaller one. The posterior predictive p-value averages Fisher's exact test over the posterior of the table; it is "
-        f"no uniform number under independence. {why}"
-    )
-    return [Table("p-values of independence.", columns, context.file("odds-ratio-p.csv")).to_html(), told]
+        if corner.noise.integer:
+            shown |= {"p from the release, least": low, "p from the release, largest": high}
+            why = (
+                "The noise is integer, and the p-value from the release depends on one further draw, which this page does not make: "
+                "a page that is written twice must not show two p-values. Its limits are given; bayesdp test draws once and keeps it."
+            )
+        else:
+            shown |= {"p from the release": low}
+        canonical = corner.noise.canonical
+        best = "uniformly most powerful unbiased" if canonical else "of exact size, though not the most powerful"
+        told = (
+            f"The p-values from the release use the noisy corner and the exact margins, not the prior. For one-sided "
+            f"alternatives the test is {best} under Semi-DP (f: {corner.noise.tradeoff}); the two-sided p-value is twice the "
+            f"smaller one. The posterior predictive p-value averages Fisher's exact test over the posterior of the table; it is "
+            f"no uniform number under independence. {why}"
+        )
+    columns = [Column("Alternative to 1", names, kind="label")]
+    columns += [Column(heading, values, "{:.3g}".format) for heading, values in shown.items()]
+    table = Table("p-values of independence.", columns, context.file("odds-ratio-p.csv"))
+    return [table.to_html(), paragraph(told)]
 
 
 def ratio_shown(value: float) -> str:
@@ -465,34 +432,29 @@ def ratio_shown(value: float) -> str:
 
 def parameters(whole: Whole) -> Html | None:
     """Mean, interval and diagnostics of each number of the parameters; None where the model has none."""
-    if not whole.parameters:
+    if not whole.model.parameters:
         return None
-    variables = whole.tree["posterior"].to_dataset().data_vars
-    fit, prob = whole.tables[0].fit, whole.tables[0].prob
-    drawn = [variables[name].transpose("chain", "draw", ...) for name in whole.parameters]
-    names = [
-        element for name, draws in zip(whole.parameters, drawn, strict=True) for element in element_names(name, draws)
-    ]
-    flat = np.concatenate(
-        [array.values.reshape(fit.chains * fit.draws, -1).astype(np.float64) for array in drawn], axis=1
-    )
+    drawn = {name: whole.model.draws_of(name) for name in whole.model.parameters}
+    draws = np.concatenate([_flattened(own).astype(np.float64) for own in drawn.values()], axis=1)
+    names = [text for name, own in drawn.items() for text in element_names(name, own)]
     columns = [Column("Parameter", names, kind="label")]
-    columns += _posterior_columns(summarise_draws(flat, prob), whole.kind, counts=False)
-    if "diagnostics" in whole.tree.children:
-        found = whole.tree["diagnostics"].to_dataset()
-        for statistic, heading in (("ess_bulk", "Effective draws"), ("rhat", "R-hat")):
+    columns += _posterior_columns(summarise_draws(draws, whole.tables[0].prob), whole.kind, counts=False)
+    if "diagnostics" in whole.model.tree.children:
+        found = whole.model.tree["diagnostics"].to_dataset()
+        for statistic, heading, show in (("ess_bulk", "Effective draws", _effective), ("rhat", "R-hat", spread)):
             values = [
-                found[f"{name}_{statistic}"]
-                .transpose(*(d for d in draws.dims if d not in ("chain", "draw")))
-                .values.reshape(-1)
+                found[f"{name}_{statistic}"].transpose(*own.dims[2:]).values.reshape(-1)
                 if f"{name}_{statistic}" in found
-                else np.full(draws[0, 0].size, np.nan)
-                for name, draws in zip(whole.parameters, drawn, strict=True)
+                else np.full(own[0, 0].size, np.nan)
+                for name, own in drawn.items()
             ]
-            shown = (lambda v: f"{v:,.0f}" if v == v else "–") if statistic == "ess_bulk" else spread
-            columns.append(numeric(heading, np.concatenate(values), shown, statistic))
+            columns.append(numeric(heading, np.concatenate(values), show, statistic))
     caption = f"Each parameter of the model: posterior mean, standard deviation and {whole.kind}, in its own unit."
     return Table(caption, columns, "parameters.csv").to_html()
+
+
+def _effective(draws: float) -> str:
+    return ABSENT if math.isnan(draws) else f"{draws:,.0f}"
 
 
 _DRAWN = 40
@@ -503,7 +465,7 @@ def statistics(context: Context) -> Html:
     """Published value, posterior mean and interval of each statistic."""
     pictures = []
     if context.frame.size <= _DRAWN:
-        picture = intervals(context.tree, prob=context.prob, var=context.fit.name)
+        picture = intervals(context.fit, prob=context.prob)
         shown = "Published value, posterior mean" if context.fit.published_cells else "Posterior mean"
         pictures.append(embedded(picture, f"{shown} and {context.kind} of each statistic."))
     return joined(

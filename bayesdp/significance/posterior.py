@@ -13,9 +13,9 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp._text import printable
-from bayesdp.composition import releases_of_tables
 from bayesdp.frames import Frame
 from bayesdp.noise.base import Floats
+from bayesdp.posterior import releases_of_tables
 from bayesdp.significance._families import Hypergeometric, checked_null, documented_test
 from bayesdp.significance.corners import corner_position, family_of
 from bayesdp.significance.odds_ratio import OddsRatioResult, odds_ratio_test_from_release

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from bayesdp._numba import nb
 from bayesdp._validate import shown
-from bayesdp.composition import CELLS
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.structure import Tree
+from bayesdp.posterior import CELLS
 from bayesdp.queries import MatrixPart, Query, SumPart
 
 type Floats = npt.NDArray[np.float64]

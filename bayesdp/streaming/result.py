@@ -17,7 +17,6 @@ from bayesdp import _text
 from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
 from bayesdp._text import printable
-from bayesdp.composition import CELLS
 from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
@@ -32,6 +31,7 @@ from bayesdp.inference.diagnostics import (
     verdict_of,
     with_modes,
 )
+from bayesdp.posterior import CELLS
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.above import SUMS, NoisyAbove

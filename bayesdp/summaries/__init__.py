@@ -3,24 +3,14 @@
 - `summary`: a labelled `pandas.DataFrame` of all of it, or of some variables or one query;
 - `compare_laws`: the same of one model under several noise laws, side by side, with their spread;
 - `published_table`: lines of published tables of the Census by their codes;
-- `summarise_table`, `summarise`, `summarise_variable`: the numbers behind it and behind ``bayesdp summary``.
+- `summarise_table`, `summarise_variable`: the numbers behind it and behind ``bayesdp summary``.
 """
 
 from __future__ import annotations
 
-from bayesdp.summaries.answers import Answers, summarise, summarise_table, summarise_variable, variable_names
-from bayesdp.summaries.frame import published_table, summary, totals_of
+from bayesdp.summaries.frame import Answers, published_table, summarise_table, summarise_variable, summary, totals_of
 from bayesdp.summaries.law_comparison import LawComparison, compare_laws
 
 __all__ = [
-    "Answers",
-    "LawComparison",
-    "compare_laws",
-    "published_table",
-    "summarise",
-    "summarise_table",
-    "summarise_variable",
-    "summary",
-    "totals_of",
-    "variable_names",
-]
+    "Answers", "LawComparison", "compare_laws", "published_table", "summarise_table", "summarise_variable", "summary", "totals_of",
+]  # fmt: skip

@@ -1,23 +1,163 @@
-"""``bdp.summary``: a posterior as one labelled table; and as a published table of the Census, one line a code, with intervals."""
+"""A posterior as numbers and as one labelled table, ``bdp.summary``; and as a published table of the Census, one line a code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._chains import chain_statistics
 from bayesdp._validate import nearest, probability, shown
-from bayesdp.composition import check_posterior, converged_of, releases_of_tables
+from bayesdp.consistency import determined_answers, implied_answers
 from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
-from bayesdp.posterior import Posterior, SummarisedPosterior, summarise_draws, tables_in
-from bayesdp.queries import Identity, Query, SumPart
+from bayesdp.posterior import (
+    Posterior,
+    PosteriorModel,
+    SummarisedPosterior,
+    Summary,
+    flat,
+    releases_of_tables,
+    summarise_draws,
+)
+from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
-from bayesdp.summaries.answers import Answers, same_part, summarise_table, summarise_variable, variable_names
+from bayesdp.release import Release
+
+type Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answers(Summary):
+    """Summary of the posterior of each answer of a query; all arrays have one entry an answer.
+
+    `labels` are those of each dimension; `published` is the noisy value, NaN where none was published, and `further` those of other
+    measurements of the same query. An answer is `exact` if it was published exactly, or is a sum of answers that were, and
+    `determined` if it is, or the exact values leave one possible answer: then there is nothing to estimate, and effective sample sizes
+    and R-hat are NaN.
+    """
+
+    labels: dict[str, list[Any]]
+    published: Floats
+    further: tuple[Floats, ...] = ()
+    exact: npt.NDArray[np.bool_]
+    determined: npt.NDArray[np.bool_]
+
+    @property
+    def columns(self) -> dict[str, Floats]:
+        """The numbers by name, what was published first."""
+        further = {f"published_{k}": values for k, values in enumerate(self.further, start=2)}
+        names = ("mean", "sd", "lower", "upper", "ess_bulk", "ess_tail", "rhat")
+        return {"published": self.published, **further, **{name: getattr(self, name) for name in names}}
+
+    @property
+    def value(self) -> Floats:
+        """The one possible value of the answers that are determined; NaN elsewhere."""
+        return np.where(self.determined, self.lower, np.nan)
+
+
+def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bool = False) -> Answers:
+    """Summarise the answers of a query about a table of a posterior.
+
+    The ends of the intervals are values that were drawn: the smallest with at least (1 - prob) / 2, and with at least (1 + prob) / 2,
+    of all draws at or below it. For counts the interval therefore holds at least `prob` of the draws.
+
+    Cells that were summarised while sampling have ``ess_bulk`` and ``rhat`` of means of batches, and no ``ess_tail``, unless the
+    numbers shall be `of_draws`; other queries must have been recorded.
+    """
+    release = table.joint
+    exact = implied_answers(query, release.exact)
+    determined = exact | determined_answers(query, release.exact, table.known)
+    if of_draws or not (query.is_identity and isinstance(table, SummarisedPosterior)):
+        chains = table.chains_of(query)
+        numbers = _diagnosed(chains, table.flattened(chains), prob, determined)
+    else:
+        cells = table.summary(query, prob)
+        ess, rhat = (np.where(determined, np.nan, values) for values in (cells.ess_bulk, cells.rhat))
+        numbers = replace(cells, ess_bulk=ess, rhat=rhat)
+    published = _published(query, release)
+    return Answers(
+        **vars(numbers),
+        labels={
+            dim: [labels[i] for i in places.reshape(-1)]
+            for (dim, labels), places in zip(query.coords.items(), np.indices(query.shape), strict=True)
+        },
+        published=published[0] if published else np.full(query.rows, np.nan),
+        further=tuple(published[1:]),
+        exact=exact,
+        determined=determined,
+    )
+
+
+def _diagnosed(
+    chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: npt.NDArray[np.bool_]
+) -> Summary:
+    """Summary with the diagnostics of what is not determined.
+
+    `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
+    """
+    found, free = summarise_draws(draws, prob), np.flatnonzero(~determined)
+    of_chains = chain_statistics(chains[..., free])
+    for name in ("ess_bulk", "ess_tail", "rhat"):
+        getattr(found, name)[free] = getattr(of_chains, name)
+    return found
+
+
+def _published(query: Query, release: Release) -> list[Floats]:
+    """The noisy values of each measurement that asked just this query, or had it as a part."""
+    found = []
+    for measured in release.measurements:
+        if measured.query == query:
+            found.append(flat(measured.published))
+        elif len(query.parts) == 1:
+            found += answers_to_part(measured.query, measured.published, query)
+    return found
+
+
+def answers_to_part(asked: Query, values: Any, query: Query) -> list[Floats]:
+    """The answers of those parts of a query that ask the same as another query of one part."""
+    answers = flat(values)
+    return [answers[rows] for part, rows in asked.placed_parts if same_part(part, query.parts[0])]
+
+
+def same_part(one: Any, other: Any) -> bool:
+    """Whether two parts of queries have the same answers; the frames of two releases may differ in their groups."""
+    if isinstance(one, SumPart) and isinstance(other, SumPart):
+        same = one.keep == other.keep and one.answer_labels == other.answer_labels
+        return bool(same and np.array_equal(one.row_of_cell, other.row_of_cell))
+    return bool(one == other)
+
+
+def summarise_variable(draws: xr.DataArray, prob: float, determined: xr.DataArray | None = None) -> Answers:
+    """Summarise a variable with the dimensions chain and draw, and any others, element by element; nothing of it is published.
+
+    `determined`: which elements have one possible value; none by default. The ends of intervals are values that were drawn.
+
+    Examples
+    --------
+    >>> draws = xr.DataArray([[[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]]], dims=("chain", "draw", "group"), name="effect")
+    >>> own = summarise_variable(draws, 0.9)
+    >>> own.labels, own.mean.tolist(), own.upper.tolist()
+    ({'group': [0, 1]}, [2.0, 6.0], [3.0, 7.0])
+    """
+    ordered = draws.transpose("chain", "draw", ...)
+    shape = ordered.shape[2:]
+    chains = ordered.values.reshape(*ordered.shape[:2], -1)
+    nothing = np.zeros(chains.shape[2], dtype=np.bool_)
+    known = nothing if determined is None else determined.transpose(*ordered.dims[2:]).values.reshape(-1).astype(bool)
+    labels: dict[str, list[Any]] = {}
+    for dim, places in zip(ordered.dims[2:], np.indices(shape), strict=True):
+        named = ordered.coords[dim].values.tolist() if dim in ordered.coords else list(range(ordered.sizes[dim]))
+        labels[str(dim)] = [named[i] for i in places.reshape(-1)]
+    numbers = _diagnosed(chains, chains.reshape(-1, chains.shape[2]), prob, known)
+    published = np.full(chains.shape[2], np.nan)
+    return Answers(**vars(numbers), labels=labels, published=published, exact=nothing, determined=known)
 
 
 def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
@@ -107,71 +247,72 @@ def summary(
     ['mean', 'sd', 'eti90_lower', 'eti90_upper']
     """
     level = probability(prob, "prob")
-    given: Any = posterior
-    if not isinstance(given, xr.DataTree):
-        raise TypeError(f"posterior must be the DataTree that bayesdp.sample returns, got {type(given).__name__}")
-    if "posterior" not in posterior.children:
-        raise ValueError(f"posterior lacks the group 'posterior'; it has {shown(posterior.children) or 'none'}")
+    model = PosteriorModel.checked(posterior)
     if var is not None and query is not None:
         raise ValueError("give either var, a variable, or query, answers of the counts")
     if query is not None:
-        checked_query(query)
-    check_posterior(posterior)
-    tables = {table.name: table for table in tables_in(posterior)}
-    if var is not None:
-        names = [var] if isinstance(var, str) else var
-        parts = [part for name in names for part in _of_variable(posterior, tables, name, level)]
+        parts = _of_query(model, checked_query(query), level)
+    elif var is None:
+        parts = _of_everything(model, level)
     else:
-        parts = _of_counts(posterior, tables, query, level)
+        names = [var] if isinstance(var, str) else var
+        parts = [part for name in names for part in _of_variable(model, name, level)]
     if not parts:
         raise ValueError("var names no variable")
     table = pd.concat([_rows(*part) for part in parts])
-    return _finished(table, posterior, level)
+    further = sorted((name for name in table.columns if name.startswith("published_")), key=lambda name: int(name[10:]))
+    rest = [name for name in table.columns if name != "published" and name not in further]
+    table = table[["published", *further, *rest]]
+    sizes = model.variables.sizes
+    table.attrs = {
+        "prob": level,
+        "interval": "equal-tailed",
+        "chains": int(sizes["chain"]),
+        "draws": int(sizes["draw"]),
+        "converged": model.converged,
+        "message": model.message,
+    }
+    return table
 
 
-def _of_counts(tree: xr.DataTree, tables: dict[str, Posterior], query: Query | None, level: float) -> list[_Part]:
-    """The answers of a query of every table with its cells; without one all tables with their totals, and all other variables."""
-    if not tables and not releases_of_tables(tree):
-        raise ValueError(
-            "posterior lacks the group 'release', so that only variables can be summarised: give var. bayesdp.sample adds "
-            "the group; to the result of pm.sample, bayesdp.inference.annotate does"
-        )
-    if query is not None:
-        found = [table for table in tables.values() if table.joint.frame.same_cells(query.frame)]
-        if not found:
-            known = "; ".join(f"{name}: {table.joint.frame}" for name, table in tables.items())
-            raise ValueError(
-                f"query must be about a table of the posterior ({known or 'none was recorded'}), not {query.frame}"
-            )
-        return [part for table in found for part in _answers(table, [query], level)]
+def _of_query(model: PosteriorModel, query: Query, level: float) -> list[_Part]:
+    """The answers of a query of every table with its cells."""
+    tables = model.published_tables()
+    found = [table for table in tables if table.joint.frame.same_cells(query.frame)]
+    if not found:
+        known = "; ".join(f"{table.name}: {table.joint.frame}" for table in tables)
+        raise ValueError(f"query must be about a table of the posterior ({known}), not {query.frame}")
+    return [part for table in found for part in _answers(table, [query], level)]
+
+
+def _of_everything(model: PosteriorModel, level: float) -> list[_Part]:
+    """All tables with their totals, and all other variables."""
+    if not model.tables and not releases_of_tables(model.tree):
+        model.published_tables()  # says what is missing
     parts = []
-    for table in tables.values():
-        release = table.joint
-        totals = []
+    for table in model.tables:
+        release, totals = table.joint, []
         if release.about == "counts" and not isinstance(table, SummarisedPosterior):
-            asked = [part.query for part in release.exact] + [part.query for part in release.measurements]
-            totals = totals_of(release.frame, asked)
-        parts += _answers(table, [Identity(release.frame), *totals], level)
-    others = variable_names(tree, *tables)
-    return parts + [part for name in others for part in _of_variable(tree, tables, name, level)]
+            totals = totals_of(release.frame, [part.query for part in (*release.exact, *release.measurements)])
+        parts += _answers(table, [table.cells, *totals], level)
+    return parts + [part for name in model.others for part in _of_variable(model, name, level)]
 
 
-def _of_variable(tree: xr.DataTree, tables: dict[str, Posterior], name: Any, level: float) -> list[_Part]:
+def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[_Part]:
     """The counts of a table, the answers of a recorded query, or a parameter."""
-    draws = tree["posterior"].to_dataset()
     if not isinstance(name, str):
         raise TypeError(f"var must be names of variables, got {name!r}")
-    if name in tables:
-        return _answers(tables[name], [Identity(tables[name].joint.frame)], level)
-    if name not in draws:
-        known = [*(table for table in tables if table not in draws), *map(str, draws.data_vars)]
-        raise ValueError(f"there is no variable {name!r} in the posterior; there are {nearest(name, known)}")
-    for table in tables.values():
+    for table in model.tables:
+        if name == table.name:
+            return _answers(table, [table.cells], level)
+    if name not in model.variables:
+        raise ValueError(f"there is no variable {name!r} in the posterior; there are {nearest(name, model.names)}")
+    for table in model.tables:
         if name in table.recorded:
             query = table.recorded[name]
             return [(name, summarise_table(table, query, level, of_draws=True), _names(query))]
-    determined = tree["determined"].to_dataset() if "determined" in tree.children else {}  # of parts
-    return [(name, summarise_variable(draws[name], level, determined.get(name)), None)]
+    determined = model.tree["determined"].to_dataset() if "determined" in model.tree.children else {}  # of parts
+    return [(name, summarise_variable(model.variables[name], level, determined.get(name)), None)]
 
 
 def _answers(table: Posterior, queries: list[Query], level: float) -> list[_Part]:
@@ -206,41 +347,15 @@ def _rows(title: str, own: Answers, names: list[str] | None) -> pd.DataFrame:
     labels = labels if names is None else names
     value = own.value
     whole = np.where(np.isnan(value), 0, np.rint(value)).astype(np.int64)
-    found = {
-        "published": own.published,
-        **{f"published_{k}": values for k, values in enumerate(own.further, start=2)},
-        "mean": own.mean,
+    called = {"lower": f"{ends}_lower", "upper": f"{ends}_upper"}
+    found: dict[str, Any] = {called.get(name, name): values for name, values in own.columns.items()}
+    found |= {
         "sd": np.where(own.determined, np.nan, own.sd),
-        f"{ends}_lower": own.lower,
-        f"{ends}_upper": own.upper,
-        "ess_bulk": own.ess_bulk,
-        "ess_tail": own.ess_tail,
-        "rhat": own.rhat,
         "exact": pd.arrays.IntegerArray(whole, ~own.determined),
         "status": np.where(own.exact, "exact", np.where(own.determined, "determined", "")),
     }
     index = pd.MultiIndex.from_arrays([[title] * len(labels), labels], names=["part", "label"])
     return pd.DataFrame(found, index=index)
-
-
-def _finished(table: pd.DataFrame, tree: xr.DataTree, level: float) -> pd.DataFrame:
-    """Columns in one order, and what the numbers are."""
-    further = sorted(
-        (name for name in table.columns if str(name).startswith("published_")), key=lambda name: int(name[10:])
-    )
-    rest = [name for name in table.columns if name != "published" and name not in further]
-    ordered = table[["published", *further, *rest]]
-    said = tree["diagnostics"].attrs if "diagnostics" in tree.children else {}
-    sizes = tree["posterior"].to_dataset().sizes
-    ordered.attrs = {
-        "prob": level,
-        "interval": "equal-tailed",
-        "chains": int(sizes["chain"]),
-        "draws": int(sizes["draw"]),
-        "converged": converged_of(tree),
-        "message": str(said.get("message", "convergence was not assessed")),
-    }
-    return ordered
 
 
 def published_table(

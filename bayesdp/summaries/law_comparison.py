@@ -12,9 +12,9 @@ import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp._validate import probability, shown
-from bayesdp.composition import converged_of
 from bayesdp.measurements import Measured, described
 from bayesdp.noise.base import NoiseLaw
+from bayesdp.posterior import converged_of
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.summaries.frame import summary
@@ -71,29 +71,17 @@ class LawComparison:
         return {name: converged_of(posterior) for name, posterior in self.posteriors.items()}
 
     def __repr__(self) -> str:
-        apart = self.spread["spread_in_sd"].to_numpy(dtype=np.float64)
-        lines = [
-            f"<LawComparison of {len(self.laws)} laws, none of them weighed: {shown([_Bare(own) for own in self.laws])}"
-        ]
-        if np.isfinite(apart).any():
-            furthest = int(np.nanargmax(apart))
-            where = ": ".join(printable(str(own)) for own in self.spread.index[furthest] if own)
-            lines.append(
-                f"  means differ by up to {apart[furthest]:.2g} posterior sd ({where}, over {len(apart)} quantities)"
-            )
+        names = shown(list(self.laws))
+        lines = [f"<LawComparison of {len(self.laws)} laws, none of them weighed: {names}"]
+        apart = self.spread["spread_in_sd"].dropna()
+        if len(apart):
+            where = ": ".join(printable(str(own)) for own in apart.idxmax() if own)
+            told = f"{apart.max():.2g} posterior sd ({where}, over {len(self.spread)} quantities)"
+            lines.append(f"  means differ by up to {told}")
         bad = [name for name, good in self.converged.items() if good is False]
         if bad:
             lines.append(f"  chains do not agree under {shown(bad)}")
         return "\n".join(lines) + ">"
-
-
-class _Bare(str):
-    """A name without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return printable(str(self))
 
 
 def compare_laws(
@@ -218,20 +206,16 @@ def _places(release: Release, measurements: Sequence[int | str] | None) -> set[i
         return set(range(many))
     if isinstance(measurements, str) or not isinstance(measurements, Sequence):
         raise TypeError(f"measurements must be a list of places or names, got {measurements!r}")
-    found = set()
-    for own in measurements:
-        if isinstance(own, str) and own in names:
-            found.add(names.index(own))
-        elif isinstance(own, int) and not isinstance(own, bool) and 0 <= own < many:
-            found.add(own)
-        else:
+    found = {names.index(own) if isinstance(own, str) and own in names else own for own in measurements}
+    for own in found:
+        if not isinstance(own, int) or isinstance(own, bool) or not 0 <= own < many:
             known = shown(name for name in names if name is not None)
             raise ValueError(
                 f"measurements must be places from 0 to {many - 1} or names ({known or 'none'}), got {own!r}"
             )
     if not found:
         raise ValueError("measurements names none")
-    return found
+    return {own for own in found if isinstance(own, int)}
 
 
 def _under(release: Release, law: NoiseLaw, places: set[int], name: str) -> Release:
@@ -273,10 +257,8 @@ def _rows(posterior: xr.DataTree, quantities: Any, level: float, law: str) -> pd
     kept = table[["mean", "sd", *ends, "ess_bulk", "rhat"]].set_axis(
         ["mean", "sd", "lower", "upper", "ess_bulk", "rhat"], axis=1
     )
-    kept["sd"] = kept["sd"].fillna(0.0)  # exact numbers have none
-    for end in ("lower", "upper"):
-        kept[end] = kept[end].fillna(kept["mean"])
-    return kept.assign(law=law).set_index("law", append=True).astype(np.float64)
+    exact = {"sd": 0.0, "lower": kept["mean"], "upper": kept["mean"]}  # of numbers that have no errors
+    return kept.fillna(exact).assign(law=law).set_index("law", append=True).astype(np.float64)
 
 
 def _side_by_side(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -26,6 +26,15 @@ class Result(NamedTuple):
 type Run = Callable[..., Result]
 
 
+def failed(result: Result, *words: str) -> None:
+    """Status 2, nothing on standard output, one line on standard error with these words, no traceback."""
+    assert (result.status, result.out) == (2, ""), result
+    assert len(result.err.splitlines()) == 1, result.err
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in result.err
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys) -> Run:
     """Run the command line in a folder with example files; ``run("import", "noisy.csv", ...)``."""

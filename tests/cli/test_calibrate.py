@@ -99,7 +99,7 @@ def test_bad_input_is_one_line(files):
         (("right.py", "-o", "s.nc", "--report", "s.pdf"), "written to an .html file"),
         (("right.py", "-o", "s.nc", "--n", "0"), "--n must be"),
         (("right.py", "-o", "s.nc", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-        (("right.py", "-o", "s.nc", "--false-alarm", "2"), "--false-alarm must be between 0 and 1"),
+        (("right.py", "-o", "s.nc", "--false-alarm", "2"), "--false-alarm must lie strictly between 0 and 1"),
     ):
         done = files("calibrate", *arguments)
         assert done.status == 2

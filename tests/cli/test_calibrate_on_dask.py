@@ -26,7 +26,7 @@ def test_calibrate_on_a_cluster_goes_on_after_a_kill(run):
         sizes = ["calibrate", "right.py", "--n", "12", "--draws", "100", "--tune", "10", "--quiet", "-o"]
         on_cluster = [*sizes, "sbc.nc", "--scheduler", scheduler]
         journal = Path("sbc.nc.partial.jsonl")
-        killed([sys.executable, "-m", "bayesdp.cli", *on_cluster], journal, 2)
+        killed([sys.executable, "-m", "bayesdp", *on_cluster], journal, 2)
         had = records(journal)
         assert 2 <= len(had) < 12
         assert not Path("sbc.nc").exists()

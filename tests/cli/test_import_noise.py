@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from bayesdp.release import Release
+from tests.cli.conftest import failed
 from tests.storage.examples import EXAMPLES
-
-
-def failed(result, *words: str) -> None:
-    assert (result.status, result.out) == (2, ""), result.out
-    assert len(result.err.splitlines()) == 1, result.err
-    for word in words:
-        assert word in result.err
 
 
 @pytest.mark.parametrize("name", ["lattice", "several", "scalar"])

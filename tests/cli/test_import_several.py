@@ -12,7 +12,7 @@ from bayesdp.measurements import Measured
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
-from tests.cli.conftest import NOISY
+from tests.cli.conftest import NOISY, failed
 
 CELLS = ("--law", "discrete-gaussian sigma=5")
 SUMS = ("--noisy", "sums.csv", "--law", "discrete-laplace b=2")
@@ -24,13 +24,6 @@ def imported(run):
         return run("import", "noisy.csv", *options, "-o", "release.nc", "--force")
 
     return call
-
-
-def failed(result, *words: str) -> None:
-    assert (result.status, result.out) == (2, ""), result.out
-    assert len(result.err.splitlines()) == 1, result.err
-    for word in words:
-        assert word in result.err
 
 
 def test_margins_totals_and_a_second_table(imported):

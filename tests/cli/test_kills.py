@@ -64,19 +64,6 @@ def calibrations(names: list[str], workers: list[int], places: tuple[str, ...] =
     ]  # fmt: skip
 
 
-QUICK = [
-    *fits(["SIGTERM"], [1]),
-    *fits(["SIGINT", "SIGHUP"], [2], ["drawing"]),
-    *fits(["SIGINT"], [1], ["tuning", "building the trace", "prior draws"]),
-    *fits(["SIGKILL"], [2], ["tuning", "drawing"]),
-    *fits(["SIGKILL"], [1], ["writing", "diagnostics", "writing again"]),
-    Job([*FIT, "out.nc", "--cores", "1"], "", "drawing", "SIGINT", hammer=True),
-    Job([*FIT, "out.nc", "--cores", "2"], "", "drawing", "SIGTERM", hammer=True),
-    *writers(["SIGTERM"]),
-    *writers(["SIGKILL"])[:5],
-    *calibrations(["SIGKILL"], [2], ("simulating",)),
-    *calibrations(["SIGTERM"], [1]),
-]
 ALL = [
     *fits([*INTERRUPTS, "SIGKILL"], [1, 2]),
     *(Job([*FIT, "out.nc", "--cores", str(n)], "", place, name, hammer=True)
@@ -132,8 +119,8 @@ WARM_UP = [
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory) -> dict[str, tuple[Job, Ended]]:
-    return done(QUICK, tmp_path_factory.mktemp("kills"), WARM_UP)
+def ended(tmp_path_factory) -> dict[str, tuple[Job, Ended]]:
+    return done(ALL, tmp_path_factory.mktemp("kills"), WARM_UP)
 
 
 def too_late(job: Job) -> bool:
@@ -230,36 +217,30 @@ def check(job: Job, ended: Ended) -> None:
     CHECKS.get(job.command[0], check_writer)(job, ended)
 
 
-@pytest.mark.parametrize("what", [label(job) for job in QUICK])
 @pytest.mark.slow
-def test_nothing_is_lost(quick, what):
-    check(*quick[what])
-
-
-@pytest.mark.slow
-def test_what_an_interrupt_leaves_is_read_by_summary_and_report(quick, run):
-    """Without limits, without diagnostics, without draws of the prior."""
-    for what in ("SIGTERM in fit on 1, limits", "SIGTERM in fit on 1, drawing", "SIGKILL in fit on 1, diagnostics"):
-        job, _ = quick[what]
-        shutil.copy(Path(job.folder, "out.nc"), "saved.nc")
-        for command in (("summary", "saved.nc"), ("report", "saved.nc", "-o", "r.html", "--force")):
-            result = run(*command)
-            assert result.status == 3, result.err
-            assert "judge convergence" in result.err or "Convergence was not judged" in result.err
-
-
-@pytest.mark.slow
-def test_nothing_is_lost_wherever_a_signal_hits(tmp_path):
+def test_nothing_is_lost_wherever_a_signal_hits(ended):
     """Every place, every signal, one and two cores, once and again and again; prints how many were tried and survived."""
     survived: dict[str, list[int]] = {}
     wrong = []
-    for what, (job, ended) in done(ALL, tmp_path, WARM_UP).items():
+    for what, (job, one) in ended.items():
         counts = survived.setdefault(f"{job.command[0]}, {job.place}", [0, 0])
         counts[1] += 1
         try:
-            check(job, ended)
+            check(job, one)
             counts[0] += 1
         except AssertionError as error:
             wrong.append(f"{what}: {error}")
     print("\n".join(f"{place}: {good} of {tried}" for place, (good, tried) in survived.items()))
     assert wrong == []
+
+
+@pytest.mark.slow
+def test_what_an_interrupt_leaves_is_read_by_summary_and_report(ended, run):
+    """Without limits, without diagnostics, without draws of the prior."""
+    for what in ("SIGTERM in fit on 1, limits", "SIGTERM in fit on 1, drawing", "SIGKILL in fit on 1, diagnostics"):
+        job, _ = ended[what]
+        shutil.copy(Path(job.folder, "out.nc"), "saved.nc")
+        for command in (("summary", "saved.nc"), ("report", "saved.nc", "-o", "r.html", "--force")):
+            result = run(*command)
+            assert result.status == 3, result.err
+            assert "judge convergence" in result.err or "Convergence was not judged" in result.err

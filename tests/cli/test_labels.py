@@ -85,9 +85,13 @@ def shown(run):
     return call
 
 
+MADE = posterior()
+STATUS = 0 if MADE["diagnostics"].attrs["converged"] else 3
+
+
 @pytest.fixture
 def saved(shown):
-    posterior().to_netcdf("posterior.nc", engine="h5netcdf")
+    MADE.to_netcdf("posterior.nc", engine="h5netcdf")
     return shown
 
 
@@ -103,8 +107,7 @@ def write_table(path: str, counts: np.ndarray = COUNTS) -> None:
 class TestSummary:
     @pytest.mark.parametrize("query", ["cells", f"margins:{DIMS[0]}", "totals:@group\n"])
     def test_a_row_stays_a_row(self, saved, query):
-        status = 0 if bool(posterior()["diagnostics"].attrs["converged"]) else 3
-        result = saved("summary", "posterior.nc", "--query", query, status=status)
+        result = saved("summary", "posterior.nc", "--query", query, status=STATUS)
         table = result.out.split("\n\n")[1].split("\n")
         assert len(table) == 1 + {"cells": 2 * len(LABELS), f"margins:{DIMS[0]}": len(LABELS)}.get(query, 3)
 
@@ -112,9 +115,8 @@ class TestSummary:
         # The position of the mean, in columns of a terminal: two for each letter of 東京都, none for a combining mark.
         from bayesdp._text import width
 
-        status = 0 if bool(posterior()["diagnostics"].attrs["converged"]) else 3
         table = (
-            saved("summary", "posterior.nc", "--query", f"margins:{DIMS[0]}", status=status)
+            saved("summary", "posterior.nc", "--query", f"margins:{DIMS[0]}", status=STATUS)
             .out.split("\n\n")[1]
             .split("\n")
         )
@@ -123,8 +125,7 @@ class TestSummary:
 
     @pytest.mark.parametrize("options", [[], ["--query", "totals:@group\n"], ["--var", "eff\x1bect\n"]])
     def test_csv(self, saved, options):
-        status = 0 if bool(posterior()["diagnostics"].attrs["converged"]) else 3
-        out = saved("summary", "posterior.nc", "--format", "csv", *options, status=status).out
+        out = saved("summary", "posterior.nc", "--format", "csv", *options, status=STATUS).out
         header, *rows = csv.reader(io.StringIO(out))
         assert len(rows) == len(out.splitlines()) - 1
         names = [label_of_csv(cell) for cell in header]
@@ -137,8 +138,7 @@ class TestSummary:
             assert all(float(cell) == float(cell) for cell in row[place:-1] if cell)  # numbers stay numbers
 
     def test_json(self, saved):
-        status = 0 if bool(posterior()["diagnostics"].attrs["converged"]) else 3
-        rows = json.loads(saved("summary", "posterior.nc", "--format", "json", status=status).out)["rows"]
+        rows = json.loads(saved("summary", "posterior.nc", "--format", "json", status=STATUS).out)["rows"]
         assert list(dict.fromkeys(row[DIMS[0]] for row in rows)) == LABELS
 
     def test_errors(self, saved):
@@ -155,12 +155,11 @@ class TestSummary:
 
 class TestReport:
     def test_page(self, saved):
-        status = 0 if bool(posterior()["diagnostics"].attrs["converged"]) else 3
         with warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", message="Glyph .* missing from font"
             )  # a picture of letters that no font has
-            saved("report", "posterior.nc", "-o", "out\u202e.html", "--title", "ti\x1b[31mtle", status=status)
+            saved("report", "posterior.nc", "-o", "out\u202e.html", "--title", "ti\x1b[31mtle", status=STATUS)
         text = Path("out\u202e.html").read_text(encoding="utf-8")
         assert obeyed(text) == set()
         for label in ("القاهرة", "ירושלים", "東京都"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
+from tests.cli.conftest import failed
 from tests.cli.test_summary import tree
 
 
@@ -43,7 +44,4 @@ def test_a_report_is_written_and_tells_the_status(converged, status, run):
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments, words, run):
-    result = run("report", *arguments)
-    assert result.status == 2
-    assert len(result.err.splitlines()) == 1
-    assert words in result.err
+    failed(run("report", *arguments), words)

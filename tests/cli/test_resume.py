@@ -23,21 +23,7 @@ from bayesdp.storage.journal import RunJournal
 pytestmark = pytest.mark.system
 
 IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "release.nc")
-FIT = (
-    "fit",
-    "release.nc",
-    "--chains",
-    "2",
-    "--draws",
-    "400",
-    "--tune",
-    "100",
-    "--seed",
-    "1",
-    "--cores",
-    "1",
-    "--quiet",
-)
+FIT = tuple("fit release.nc --chains 2 --draws 400 --tune 100 --seed 1 --cores 1 --quiet".split())
 MORE = tuple("600" if word == "400" else word for word in FIT)
 OUT = ("-o", "posterior.nc")
 PARTIAL = Path("posterior.nc.partial")

@@ -108,7 +108,7 @@ def test_a_closed_terminal_keeps_the_draws(run):
     )
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "bayesdp.cli", "fit", "r.nc", "--chains", "2", "--draws", "1000000", "--tune", "10", "-o", "p.nc"],
+        [sys.executable, "-m", "bayesdp", "fit", "r.nc", "--chains", "2", "--draws", "1000000", "--tune", "10", "-o", "p.nc"],
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
         preexec_fn=_as_from_a_shell,
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(ru
     assert run(*arguments).status == 0
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "bayesdp.cli", "fit", "r.nc", "--chains", "2", "--draws", "20000", "--tune", "10", "-o", "p.nc"],
+        [sys.executable, "-m", "bayesdp", "fit", "r.nc", "--chains", "2", "--draws", "20000", "--tune", "10", "-o", "p.nc"],
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )  # fmt: skip

@@ -44,7 +44,8 @@ def run(installed: Path, folder: Path, *arguments: str) -> str:
 def test_every_file_that_the_demonstration_reads_is_in_the_wheel(installed, tmp_path):
     script = (
         "import pathlib, bayesdp; from bayesdp.cli import demo; print(bayesdp.__file__, demo._MODELS);"
-        "demo._publish(pathlib.Path('.')); demo._model('county_populations').make_release; print(*demo._PUBLISHED)"
+        "demo._publish(pathlib.Path('.')); demo.load_file(str(demo._MODELS / 'county_populations.py')).make_release;"
+        "print(*demo._PUBLISHED)"
     )
     lines = run(installed, tmp_path, "-c", script).splitlines()
     assert all(place.startswith(str(installed)) for place in lines[0].split())

@@ -55,7 +55,7 @@ def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_publis
         own = tree(bdp.Release.from_published(FRAME, [measured]))
         shown = bdp.summary(own).loc["x", "published"].to_numpy()
         np.testing.assert_array_equal(shown, noisy.reshape(-1))
-        told = cell_table(Context(Posterior.of(own), 0.9, None, "")).to_csv()
+        told = cell_table(Context(Posterior.of(own), 0.9)).to_csv()
         published = [line["published"] for line in csv.DictReader(io.StringIO(told))]
         np.testing.assert_array_equal([float(text) if text else np.nan for text in published], noisy.reshape(-1))
         assert "6 under 5 (not published, and known by that alone)" in page(own)
@@ -68,7 +68,7 @@ def test_the_size_of_a_perturbation_is_averaged_over_the_posterior(law: bdp.nois
     """The mean squared difference is 2/3 * 1 + 1/3 * 4 = 2 at random, and 1 to the nearest multiple of 3; 0 for multiples of 3."""
     measured = bdp.Measured(bdp.Identity(FRAME), 3 * (TRUTH // 3), law)
     own = tree(bdp.Release.from_published(FRAME, [measured]))
-    context = Context(Posterior.of(own), 0.9, None, "")
+    context = Context(Posterior.of(own), 0.9)
     draws = own["posterior"]["x"].values.reshape(-1, TRUTH.size)
     expected = np.sqrt(square * (draws % 3 != 0).mean(axis=0))
     np.testing.assert_allclose(noise_sizes(context, measured, context.noise[0]), expected)

@@ -88,7 +88,7 @@ def test_the_stated_error_is_that_of_the_smallest_cell(posterior: xr.DataTree, t
         f"of 1, posterior means are off by up to {max(MEAN_ERROR[0]):.2f}, and posterior standard deviations by up to "
         f"{max(SD_ERROR[0]):.2f}, of a posterior standard deviation of whole numbers."
     ) in text
-    table = relaxation_table(Context(fit, 0.9, None, ""), STATED)
+    table = relaxation_table(Context(fit, 0.9), STATED)
     assert [table.columns[0].values[i] for i in range(5)] == MEAN_COUNTS
     assert sum(table.columns[1].values) == (~fit.determined).sum() == 8
     assert [column.values for column in table.columns[2:4]] == [

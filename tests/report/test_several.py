@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp import plots
-from bayesdp.posterior import Posterior, described_model, further
+from bayesdp.posterior import Posterior, PosteriorModel
 from bayesdp.report.page import page
 
 pytestmark = pytest.mark.system
@@ -80,8 +80,8 @@ def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
     assert died.observed == ("noisy_2",)
     assert [title for title, _ in people.published_cells] == ["release 1", "release 2"]
     assert people.fixed(bdp.Totals(PEOPLE)).all()  # the total is exact in the second release
-    found = further(posterior, [people.releases, died.releases])
-    assert (found.likelihoods, found.replaced, found.potentials) == (("survey",), (), ("pull",))
+    found = PosteriorModel(posterior)
+    assert (found.likelihoods, found.replaced, found.potentials) == (["survey"], [], ["pull"])
     with pytest.raises(ValueError, match="var must be a table of the posterior, people, died; got 'x'"):
         Posterior.of(posterior, "x")
 
@@ -160,11 +160,11 @@ def test_the_prior_is_there_once(text: str, posterior: xr.DataTree) -> None:
     assert plain.count("rate ~ Gamma(2, 0.5)") == 1
     assert plain.count("ExactAnswers(people)") == 1
     assert "ExactAnswers(people)" not in _words(text, "prior")
-    described = described_model(posterior)
-    assert described.text == "ours: rates that scatter\nrate ~ Gamma(2, 0.5)"
-    assert {name for name, _ in described.lines("~")} >= {"people", "rate", "died", "noisy", "pull"}
+    words, printed = PosteriorModel(posterior).described
+    assert words == "ours: rates that scatter\nrate ~ Gamma(2, 0.5)"
+    assert {name for name, _ in PosteriorModel(posterior).laws("~")} >= {"people", "rate", "died", "noisy", "pull"}
     only = posterior.copy()
-    only.attrs["prior"] = described.model
+    only.attrs["prior"] = printed
     told = html.unescape(page(only))
     assert told.count("ExactAnswers(people)") == 1
     assert "rate ~ Gamma(" in _words(page(only), "methods")

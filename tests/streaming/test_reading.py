@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.cli.__main__ import main
+from bayesdp.cli import main
 from bayesdp.datasets.nmf import code_query
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.posterior import Posterior

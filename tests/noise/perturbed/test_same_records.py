@@ -13,10 +13,9 @@ import pytest
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.composition import releases_of_posterior
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import CellKey, RandomRounding
-from bayesdp.posterior import Further, further
+from bayesdp.posterior import PosteriorModel
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
@@ -197,7 +196,8 @@ def test_prior_predictive_numbers_share_perturbations_and_the_model_is_told_as_t
     assert same[men == 0].all()
     assert 0.05 < same[men > 0].mean() < 0.6
     assert set(drawn.data_vars) == {"noisy", "noisy_2"}
-    assert further(tree, [releases_of_posterior(tree)]) == Further((), (), ())
+    found = PosteriorModel(tree)
+    assert (found.likelihoods, found.replaced, found.potentials) == ([], [], [])
 
 
 def test_intervals_of_the_largest_cell_hold_as_often_as_they_say() -> None:

@@ -13,7 +13,6 @@ import xarray as xr
 
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
-from bayesdp.composition import tables_of_posterior
 from bayesdp.datasets import (
     read_county_demonstration,
     read_county_populations,
@@ -23,6 +22,7 @@ from bayesdp.datasets import (
 from bayesdp.datasets.wikimedia import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import DiscreteLaplace, TransitionTable
+from bayesdp.posterior import tables_of_posterior
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from bayesdp.tables import STATUSES, OfficeTable, read_margins, read_noisy_margins, read_office_csv, read_table

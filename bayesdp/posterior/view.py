@@ -1,12 +1,9 @@
-"""One table of a posterior, and the model around it, as summaries, pictures, reports and the command line read them.
-
-Its cells were drawn (`Posterior`), or `bayesdp.fit_hierarchy` summarised them while sampling (`SummarisedPosterior`).
-"""
+"""The tables of a posterior, drawn (`Posterior`) or summarised while sampling (`SummarisedPosterior`), and its model as a whole."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -18,17 +15,19 @@ import xarray as xr
 
 from bayesdp import _text
 from bayesdp._validate import probability, shown
-from bayesdp.composition import (
+from bayesdp.composition import as_one
+from bayesdp.consistency import determined_answers
+from bayesdp.fibers import Fiber
+from bayesdp.posterior.groups import (
     CELLS,
-    as_one,
     check_posterior,
+    converged_of,
     draws_of,
+    groups_of,
     is_streamed,
     releases_of_tables,
     tables_of_posterior,
 )
-from bayesdp.consistency import determined_answers
-from bayesdp.fibers import Fiber
 from bayesdp.queries import Identity, Query, rows_of
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.storage.draws import relaxation_of, without_rounding_errors
@@ -42,9 +41,9 @@ _COLUMNS_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Mean, standard deviation and equal-tailed interval of some quantities; arrays have one entry a quantity.
+    """Mean, standard deviation, equal-tailed interval and diagnostics of some quantities; arrays have one entry a quantity.
 
-    `ess` and `rhat` are there of cells that were summarised while sampling; NaN where a cell cannot move or never did.
+    Effective sample sizes and R-hat are NaN where they were not asked for, and where a quantity cannot move or never did.
     """
 
     mean: Floats
@@ -52,8 +51,9 @@ class Summary:
     lower: Floats
     upper: Floats
     prob: float
-    ess: Floats | float = np.nan
-    rhat: Floats | float = np.nan
+    ess_bulk: Floats
+    ess_tail: Floats
+    rhat: Floats
 
 
 def summarise_draws(draws: npt.NDArray[Any], prob: float) -> Summary:
@@ -75,10 +75,11 @@ def summarise_draws(draws: npt.NDArray[Any], prob: float) -> Summary:
         ends = np.quantile(block, tails, axis=0, method="inverted_cdf")
         found.append(np.stack([block.mean(axis=0), block.std(axis=0), *ends]))
     mean, sd, lower, upper = np.concatenate(found, axis=1)
-    return Summary(mean, sd, lower, upper, level)
+    return Summary(mean, sd, lower, upper, level, *np.full((3, len(mean)), np.nan))
 
 
-def _flat(values: Any) -> Floats:
+def flat(values: Any) -> Floats:
+    """Numbers one after another."""
     return np.asarray(values, dtype=np.float64).reshape(-1)
 
 
@@ -96,35 +97,17 @@ class Posterior:
     @classmethod
     def of(cls, posterior: Any, var: str | None = None) -> Posterior:
         """The table of that name in the model, the first one by default; ValueError if there is none, and as for `all`."""
-        tables = cls.all(posterior)
-        if var is None:
-            return tables[0]
-        for table in tables:
-            if table.name == var:
-                return table
-        names = ", ".join(table.name for table in tables)
-        raise ValueError(f"var must be a table of the posterior, {names}; got {var!r}")
+        if isinstance(posterior, Posterior):
+            return posterior
+        tables = {table.name: table for table in cls.all(posterior)}
+        if var is not None and var not in tables:
+            raise ValueError(f"var must be a table of the posterior, {', '.join(tables)}; got {var!r}")
+        return tables[next(iter(tables)) if var is None else var]
 
     @classmethod
     def all(cls, posterior: Any) -> list[Posterior]:
-        """Every table that has a release and was recorded, checked (`check_posterior`); TypeError or ValueError if there is none."""
-        if not isinstance(posterior, xr.DataTree):
-            raise TypeError(
-                f"posterior must be the DataTree that bayesdp.sample returns, got {type(posterior).__name__}"
-            )
-        has = (
-            f"it has {', '.join(posterior.children) or 'none'}. bayesdp.sample adds a release, unless its numbers were replaced in "
-            "the model; to the result of pm.sample, bayesdp.inference.annotate does"
-        )
-        if "posterior" not in posterior.children:
-            raise ValueError(f"posterior lacks the group 'posterior'; {has}")
-        tables = tables_in(posterior)
-        if not tables and not releases_of_tables(posterior):
-            raise ValueError(f"posterior lacks the group 'release'; {has}")
-        if not tables:
-            raise ValueError("posterior lacks the counts that its release is about: they were not recorded (var_names)")
-        check_posterior(posterior)
-        return tables
+        """Every table that has a release and was recorded; TypeError or ValueError if there is none, or a check fails."""
+        return PosteriorModel.checked(posterior).published_tables()
 
     @property
     def release(self) -> Release:
@@ -164,10 +147,9 @@ class Posterior:
 
     @cached_property
     def observed(self) -> tuple[str | None, ...]:
-        """For each of `measurements`, the observed variable of the model."""
-        tables = tables_in(self.tree)
-        names = names_of_measurements(self.tree, [table.releases for table in tables])
-        return tuple(names[[table.name for table in tables].index(self.name)])
+        """For each of `measurements`, the observed variable of the model; None where there is none."""
+        matched = PosteriorModel(self.tree).matched[self.name]
+        return tuple(name for part, name in matched if isinstance(part, Measured))
 
     @cached_property
     def counts(self) -> xr.DataArray:
@@ -192,8 +174,8 @@ class Posterior:
     @property
     def limits(self) -> xr.DataTree | None:
         """The group ``fiber`` of this table, where the DataTree has it."""
-        groups = (group for name, group in self.tree.children.items() if name == "fiber" or name.startswith("fiber_"))
-        return next((group for group in groups if group.attrs.get("variable", self.name) == self.name), None)
+        groups = groups_of(self.tree, "fiber")
+        return next((group for _, group in groups if group.attrs.get("variable", self.name) == self.name), None)
 
     @cached_property
     def cells(self) -> Query:
@@ -236,7 +218,11 @@ class Posterior:
 
     def answers(self, query: Query) -> npt.NDArray[Any]:
         """Draws of a query's answers, chains after one another: shape ``(chains * draws, rows)``."""
-        found = self.chains_of(query).reshape(-1, query.rows)
+        return self.flattened(self.chains_of(query))
+
+    def flattened(self, chains: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Chains after one another, without the rounding errors of a relaxation in answers that are exact."""
+        found = chains.reshape(-1, chains.shape[2])
         return found if self.relaxation is None else without_rounding_errors(found)
 
     def summary(self, query: Query, prob: float) -> Summary:
@@ -252,7 +238,7 @@ class Posterior:
     def published_cells(self) -> list[tuple[str, Floats]]:
         """Noisy values of the cells of each measurement of them, shape ``(cells,)``, with its title; NaN where unmeasured."""
         found = [(i, measured) for i, measured in enumerate(self.measurements) if measured.query.is_identity]
-        return [(self.titled(i) if len(found) > 1 else "", _flat(measured.published)) for i, measured in found]
+        return [(self.titled(i) if len(found) > 1 else "", flat(measured.published)) for i, measured in found]
 
     @cached_property
     def published(self) -> Floats:
@@ -267,9 +253,30 @@ class Posterior:
         draws = self.tree["prior"].to_dataset()[self.name].transpose("chain", "draw", *self.release.dims)
         return np.asarray(draws.values).reshape(-1, self.release.frame.size)
 
+    def prior_predictive(self, measurement: int) -> tuple[Floats, str] | None:
+        """Draws of what is published (or of the counts alone) under the prior, shape ``(draws, answers)``, and what they are.
+
+        None where the DataTree has neither.
+        """
+        measured = self.measurements[measurement]
+        shown, name = ~measured.unmeasured.reshape(-1), self.observed[measurement]
+        group = self.tree.children.get("prior_predictive", xr.DataTree())
+        if name in group.data_vars:
+            values = group.to_dataset()[name].transpose("chain", "draw", ...).values
+            draws = values.reshape(values.shape[0] * values.shape[1], -1)
+            if draws.shape[1] == shown.sum():
+                full = np.full((len(draws), len(shown)), np.nan)
+                full[:, shown] = draws
+                return full, "noisy value expected under the prior"
+        if self.prior_draws is None:
+            return None
+        answers = measured.query.apply(self.prior_draws.reshape(-1, *self.release.frame.shape))
+        flat_answers = np.asarray(answers, dtype=np.float64).reshape(len(self.prior_draws), -1)
+        return flat_answers, "count expected under the prior, without noise"
+
     def truth(self, table: Any) -> Floats | None:
         """A confidential table, where the user has it, as numbers in the order of the cells."""
-        return None if table is None else _flat(self.release.frame.align(table, "truth"))
+        return None if table is None else flat(self.release.frame.align(table, "truth"))
 
 
 class SummarisedPosterior(Posterior):
@@ -365,7 +372,7 @@ class SummarisedPosterior(Posterior):
             )
         lower, upper = (self._of_cells(cells["quantile"].isel(share=at, drop=True)) for at in (low, high))
         mean, sd, ess, rhat = (self._of_cells(cells[name]) for name in ("mean", "sd", "ess", "rhat"))
-        return Summary(mean, sd, lower, upper, level, ess, rhat)
+        return Summary(mean, sd, lower, upper, level, ess, np.full(ess.shape, np.nan), rhat)
 
     def moments(self, query: Query) -> tuple[Floats, Floats]:
         """Posterior means and standard deviations."""
@@ -375,128 +382,184 @@ class SummarisedPosterior(Posterior):
         return self._of_cells(cells["mean"]), self._of_cells(cells["sd"])
 
     def _of_cells(self, values: xr.DataArray) -> Floats:
-        return _flat(values.transpose(*self.release.dims).values)
-
-
-def tables_in(tree: xr.DataTree) -> list[Posterior]:
-    """The tables of a posterior with a release that were recorded, in the order of the model, not checked."""
-    if is_streamed(tree):
-        return [SummarisedPosterior(tree, CELLS, releases_of_tables(tree)[0][1][:1])]
-    return [Posterior(tree, name, releases) for name, releases in tables_of_posterior(tree).items()]
+        return flat(values.transpose(*self.release.dims).values)
 
 
 _LINE = re.compile(r"\s*(?P<name>\S.*?) (?P<relation>[~=]) (?P<law>[A-Za-z_]\w*\(.*)")
 """A line of ``model.str_repr()``."""
 
 
-@dataclass(frozen=True)
-class Further:
-    """What is in the model besides the releases of the file, by name and in the order of the model.
+@dataclass(frozen=True, eq=False)
+class PosteriorModel:
+    """A posterior as a whole: its tables, and what else is in its model, by name and in the order of the model."""
 
-    `likelihoods` are observed variables that belong to no release, `replaced` those with published numbers that no release of the
-    file has, and `potentials` all but those that a table of `ContinuousCounts` has of its own.
-    """
+    tree: xr.DataTree
 
-    likelihoods: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
-    potentials: tuple[str, ...] = ()
+    @classmethod
+    def checked(cls, posterior: Any) -> PosteriorModel:
+        """A posterior that has draws, and can be what it says (`check_posterior`); TypeError or ValueError otherwise."""
+        if not isinstance(posterior, xr.DataTree):
+            raise TypeError(
+                f"posterior must be the DataTree that bayesdp.sample returns, got {type(posterior).__name__}"
+            )
+        if "posterior" not in posterior.children:
+            raise ValueError(f"posterior lacks the group 'posterior'; it has {shown(posterior.children) or 'none'}")
+        check_posterior(posterior)
+        return cls(posterior)
 
+    @cached_property
+    def tables(self) -> list[Posterior]:
+        """The tables with a release that were recorded."""
+        if is_streamed(self.tree):
+            return [SummarisedPosterior(self.tree, CELLS, releases_of_tables(self.tree)[0][1][:1])]
+        return [Posterior(self.tree, name, releases) for name, releases in tables_of_posterior(self.tree).items()]
 
-@dataclass(frozen=True)
-class Described:
-    """The attribute ``prior`` of a posterior: the prior in words and formulas, and the model as PyMC prints it, or empty."""
-
-    text: str
-    model: str
+    def published_tables(self) -> list[Posterior]:
+        """The same; ValueError if there is none."""
+        if not self.tables and not releases_of_tables(self.tree):
+            raise ValueError(
+                f"posterior lacks the group 'release'; it has {shown(self.tree.children)}. bayesdp.sample adds a release, unless its "
+                "numbers were replaced in the model; to the result of pm.sample, bayesdp.inference.annotate does"
+            )
+        if not self.tables:
+            raise ValueError("posterior lacks the counts that its release is about: they were not recorded (var_names)")
+        return self.tables
 
     @property
-    def others(self) -> list[str]:
-        """Lines of the model that name no variable with a law: what tables of `ContinuousCounts` say of their base."""
-        return [line.strip() for line in self.model.splitlines() if line.strip() and _LINE.fullmatch(line) is None]
+    def names(self) -> list[str]:
+        """Tables and variables, those tables first whose cells were not drawn."""
+        variables = list(map(str, self.variables.data_vars))
+        return [*(table.name for table in self.tables if table.name not in variables), *variables]
 
-    def lines(self, relation: str) -> list[tuple[str, str]]:
-        """Variables and their laws, of the lines with that relation, ``"~"`` or ``"="``."""
-        found = (_LINE.fullmatch(line) for line in self.model.splitlines())
+    @property
+    def variables(self) -> xr.Dataset:
+        """All draws."""
+        return self.tree["posterior"].to_dataset()
+
+    def draws_of(self, name: str) -> xr.DataArray:
+        """Draws of a variable, with the dimensions chain and draw first."""
+        return self.variables[name].transpose("chain", "draw", ...)
+
+    @cached_property
+    def others(self) -> list[str]:
+        """Variables beside the tables, and beside the coordinates in which continuous counts are sampled."""
+        tables = {table.name for table in self.tables}
+        hidden = tables | {f"{name}_coordinates" for name in tables | self._relaxed}
+        return [str(name) for name in self.variables.data_vars if name not in hidden]
+
+    @cached_property
+    def _relaxed(self) -> set[str]:
+        return {str(group.attrs.get("variable", "")) for _, group in groups_of(self.tree, "relaxation")}
+
+    @cached_property
+    def parameters(self) -> list[str]:
+        """Those of `others` that are numbers, and no recorded answers."""
+        recorded = {name for table in self.tables for name in table.recorded}
+        kinds = {name: self.variables[name].dtype.kind for name in self.others if name not in recorded}
+        return [name for name, kind in kinds.items() if kind in "iuf"]
+
+    @cached_property
+    def free_parameters(self) -> list[str]:
+        """`parameters` without what the model computes from others."""
+        computed = {name for name, law in self.laws("=") if law.startswith("Deterministic(")}
+        return [name for name in self.parameters if name not in computed]
+
+    @property
+    def diagnostics(self) -> dict[Any, Any]:
+        """What the posterior says of convergence; empty without diagnostics."""
+        return dict(self.tree["diagnostics"].attrs) if "diagnostics" in self.tree.children else {}
+
+    @cached_property
+    def converged(self) -> bool | None:
+        """Whether the chains converged; None without diagnostics."""
+        return converged_of(self.tree)
+
+    @property
+    def message(self) -> str:
+        """Convergence in words."""
+        return str(self.diagnostics.get("message", "convergence was not assessed"))
+
+    @cached_property
+    def described(self) -> tuple[str, str]:
+        """The attribute ``prior``: words and formulas of `bayesdp fit`, and after them the model as PyMC prints it, or empty."""
+        text = str(self.tree.attrs.get("prior", "")).strip("\n")
+        words, _, last = text.rpartition("\n\n")
+        first = (last.splitlines() or [""])[0]
+        if is_streamed(self.tree) or _LINE.fullmatch(first) is None:  # without a model of PyMC
+            return text.strip(), ""
+        return words.strip(), last
+
+    def laws(self, relation: str) -> list[tuple[str, str]]:
+        """Variables and their laws, of the lines of the model with that relation, ``"~"`` or ``"="``."""
+        found = (_LINE.fullmatch(line) for line in self.described[1].splitlines())
         return [(line["name"], line["law"]) for line in found if line and line["relation"] == relation]
 
+    @property
+    def remarks(self) -> list[str]:
+        """Lines of the model that name no variable with a law: what tables of `ContinuousCounts` say of their base."""
+        lines = (line.strip() for line in self.described[1].splitlines())
+        return [line for line in lines if line and _LINE.fullmatch(line) is None]
 
-def names_of_measurements(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> list[list[str | None]]:
-    """The observed variable of each noisy measurement, for the releases of each table; None where there is none."""
-    return [[name for part, name in named if isinstance(part, Measured)] for named in _matched(tree, releases)]
+    @cached_property
+    def _observed(self) -> dict[str, npt.NDArray[Any]]:
+        group = self.tree.children.get("observed_data", xr.DataTree())
+        return {str(name): np.asarray(values.values) for name, values in group.to_dataset().data_vars.items()}
 
+    @cached_property
+    def matched(self) -> dict[str, list[tuple[Measured | Exact, str | None]]]:
+        """The observed variable that holds each part of a release, by table: of the name that `observe` gives, with its numbers.
 
-def further(tree: xr.DataTree, releases: Sequence[Sequence[Release]]) -> Further:
-    """What is in the model besides the releases of each table."""
-    observed = _observed(tree)
-    taken = {name for table in _matched(tree, releases) for _, name in table}
-    published = set(tree["constant_data"].data_vars) if "constant_data" in tree.children else set()
-    laws = dict(described_model(tree).lines("~"))
-    # That answers about the same records have one number is part of the releases' likelihood.
-    rest = [n for n in observed if n not in taken and not laws.get(n, "").startswith("SameRecords(")]
-    # Scalars are not among the constants of PyMC's result; the law of an exact part has a name of its own.
-    replaced = [n for n in rest if f"{n}_published" in published or laws.get(n, "").startswith("ExactAnswers(")]
-    own_densities = {
-        f"{group.attrs.get('variable', '')}_density"
-        for name, group in tree.children.items()
-        if name.startswith("relaxation")
-    }
-    potentials = [n for n, law in laws.items() if law.startswith("Potential(") and n not in own_densities]
-    return Further(tuple(n for n in rest if n not in replaced), tuple(replaced), tuple(potentials))
+        Of trees without observed data: the names in a model that has nothing else.
+        """
+        taken: set[str] = set()
+        found = {}
+        for table in self.tables:
+            named: list[tuple[Measured | Exact, str | None]] = []
+            taken = taken if self._observed else set()
+            for release in table.releases:
+                for part in (*release.measurements, *release.exact):  # as `bayesdp.observe` adds them
+                    base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
+                    names = self._holding(base, part)
+                    name = next((name for name in names if name not in taken), None)
+                    taken |= set() if name is None else {name}
+                    named.append((part, name))
+            found[table.name] = named
+        return found
 
+    def _holding(self, base: str, part: Measured | Exact) -> Iterable[str]:
+        """Variables that hold the numbers of a part, of the names that `observe` may have given, in the order of their numbers."""
+        if not self._observed:
+            return chain([base], (f"{base}_{k}" for k in count(2)))
+        numbers = np.asarray(part.values).reshape(-1)
+        if isinstance(part, Measured):
+            numbers = numbers[~part.unmeasured.reshape(-1)]
+        numbered = {name: re.fullmatch(rf"{re.escape(base)}(?:_(\d+))?", name) for name in self._observed}
+        places = {name: int(found[1] or 1) for name, found in numbered.items() if found}
+        values = {name: self._observed[name].reshape(-1) for name in sorted(places, key=places.__getitem__)}
+        return [name for name, own in values.items() if own.dtype.kind in "iuf" and np.array_equal(own, numbers)]
 
-def described_model(tree: xr.DataTree) -> Described:
-    """The attribute ``prior``: `bayesdp fit` writes words and formulas first, and the model as PyMC prints it after them."""
-    text = str(tree.attrs.get("prior", "")).strip("\n")
-    if is_streamed(tree):  # without a model of PyMC
-        return Described(text.strip(), "")
-    words, separator, last = text.rpartition("\n\n")
-    if not separator:
-        words, last = "", text
-    first = last.splitlines()[0] if last.strip() else ""
-    if _LINE.fullmatch(first) is None:
-        return Described(text.strip(), "")
-    return Described(words.strip(), last)
+    @cached_property
+    def _unmatched(self) -> list[str]:
+        """Observed variables that hold no part of a release; that answers about the same records agree is part of releases."""
+        taken = {name for table in self.matched.values() for _, name in table}
+        same = {name for name, law in self.laws("~") if law.startswith("SameRecords(")}
+        return [name for name in self._observed if name not in taken | same]
 
+    @cached_property
+    def replaced(self) -> list[str]:
+        """Observed variables with published numbers that no release of the file has."""
+        published = self.tree.children.get("constant_data", xr.DataTree()).to_dataset().data_vars
+        # Scalars are not among the constants of PyMC's result; the law of an exact part has a name of its own.
+        exact = {name for name, law in self.laws("~") if law.startswith("ExactAnswers(")}
+        return [name for name in self._unmatched if f"{name}_published" in published or name in exact]
 
-def _observed(tree: xr.DataTree) -> dict[str, npt.NDArray[Any]]:
-    if "observed_data" not in tree.children:
-        return {}
-    variables = tree["observed_data"].to_dataset().data_vars
-    return {str(name): np.asarray(values.values) for name, values in variables.items()}
+    @property
+    def likelihoods(self) -> list[str]:
+        """Observed variables that belong to no release."""
+        return [name for name in self._unmatched if name not in self.replaced]
 
-
-def _matched(tree: xr.DataTree, tables: Sequence[Sequence[Release]]) -> list[list[tuple[Measured | Exact, str | None]]]:
-    """The observed variable that holds each part: of the name that `observe` gives, with the numbers of the part.
-
-    Of trees without observed data: the names in a model that has nothing else.
-    """
-    observed = _observed(tree)
-    taken: set[str] = set()
-    found = []
-    for releases in tables:
-        named: list[tuple[Measured | Exact, str | None]] = []
-        taken = taken if observed else set()
-        for release in releases:
-            parts: list[Measured | Exact] = [*release.measurements, *release.exact]  # as `bayesdp.observe` adds them
-            for part in parts:
-                base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
-                names = _holding(observed, base, part) if observed else chain([base], (f"{base}_{k}" for k in count(2)))
-                name = next((name for name in names if name not in taken), None)
-                taken |= set() if name is None else {name}
-                named.append((part, name))
-        found.append(named)
-    return found
-
-
-def _holding(observed: dict[str, npt.NDArray[Any]], base: str, part: Measured | Exact) -> list[str]:
-    """Variables that hold the numbers of a part, of the names that `observe` may have given, in the order of their numbers."""
-    numbers = np.asarray(part.values).reshape(-1)
-    if isinstance(part, Measured):
-        numbers = numbers[~part.unmeasured.reshape(-1)]
-    numbered = {name: re.fullmatch(rf"{re.escape(base)}(?:_(\d+))?", name) for name in observed}
-    places = {name: int(found[1] or 1) for name, found in numbered.items() if found}
-    return [
-        name
-        for name in sorted(places, key=places.__getitem__)
-        if observed[name].dtype.kind in "iuf" and np.array_equal(observed[name].reshape(-1), numbers)
-    ]
+    @cached_property
+    def potentials(self) -> list[str]:
+        """Terms of the log-density, but those that a table of `ContinuousCounts` has of its own."""
+        tables = {f"{name}_density" for name in self._relaxed}
+        return [name for name, law in self.laws("~") if law.startswith("Potential(") and name not in tables]

@@ -1,4 +1,4 @@
-"""The tables of a posterior: which releases each is of, which variable holds its counts, and whether it can be what it says."""
+"""The groups of a posterior: which releases each table is of, which variable holds its counts, and whether it can be what it says."""
 
 from __future__ import annotations
 
@@ -58,11 +58,6 @@ def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Releas
         if releases:
             found.append((name, tuple(releases)))
     return found
-
-
-def releases_of_posterior(tree: xr.DataTree) -> tuple[Release, ...]:
-    """The releases that a posterior says it is based on; of several tables those of the first."""
-    return next((releases for _, releases in releases_of_tables(tree)), ())
 
 
 def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
