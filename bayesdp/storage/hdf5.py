@@ -12,11 +12,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import h5py
 import numpy as np
 import xarray as xr
 
-from bayesdp.storage.guarded import MAX_CELLS, Limits, cell_limit, damaged, in_child
+from bayesdp.storage.guarded import MAX_CELLS, Limits, cell_limit, check_labels, damaged, in_child
 
 __all__ = ["DEPTH", "GROUPS", "load_netcdf", "read_draws"]
 
@@ -103,31 +104,29 @@ def _load(
     """All groups of a file, in memory."""
 
     def load() -> dict[str, xr.Dataset]:
-        return {group: _loaded(path, group) for group in _Checker(max_cells, limits, groups=groups).groups_of(path)}
+        places = _Checker(max_cells, limits, groups=groups).groups_of(path)
+        with h5netcdf.File(path, "r", phony_dims="sort", decode_vlen_strings=True) as file:
+            return {place: _loaded(file, place) for place in places}
 
     raw = in_child(load, path, limits)
     with damaged(path):  # not in the child: missing numbers and scales take room of their own when they are decoded
         return {group: xr.decode_cf(dataset, **decoding).load() for group, dataset in raw.items()}
 
 
-def _loaded(path: str | os.PathLike[str], group: str) -> xr.Dataset:
+def _loaded(file: h5netcdf.File, place: str) -> xr.Dataset:
     """A group as it is in the file, without indexes."""
     # Without xarray's lock, which would stay locked if another thread held it at the time of the fork.
-    with xr.open_dataset(
-        path,
-        engine="h5netcdf",
-        group=group,
-        decode_cf=False,
-        create_default_indexes=False,
-        phony_dims="sort",
-        lock=False,
-    ) as dataset:
-        for name, variable in dataset.variables.items():
-            try:
-                variable.load()
-            except OSError as error:  # HDF5 says in this way too that there is no memory
-                raise OSError(f"{name} is damaged, or unpacks to more than a file of this size may ({error})") from None
-        return dataset
+    store = xr.backends.H5NetCDFStore(file, group=place, lock=False)
+    dataset = xr.open_dataset(store, decode_cf=False, create_default_indexes=False)
+    for name, variable in dataset.variables.items():
+        try:
+            variable.load()
+        except OSError as error:  # HDF5 says in this way too that there is no memory
+            raise OSError(f"{name} is damaged, or unpacks to more than a file of this size may ({error})") from None
+        if variable.dtype.kind == "O":  # of which xarray makes arrays
+            check_labels(str(name), [len(text) for text in variable.values.reshape(-1).tolist()])
+    dataset.set_close(None)  # the file is open for the other groups, and nothing open is handed back
+    return dataset
 
 
 class _Checker:

@@ -16,6 +16,7 @@ from bayesdp._text import printable
 from bayesdp._validate import choice, name_list, nearest, shown
 from bayesdp.queries import Query
 from bayesdp.storage.csv_file import CsvFile, read_csv
+from bayesdp.storage.guarded import damaged
 from bayesdp.storage.hdf5 import load_netcdf
 from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
@@ -427,7 +428,8 @@ def _netcdf_split(
     table = _netcdf_table(path, dims, value)
     labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
     summed = declared_totals(totals, labels_of, str(path))
-    cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
+    with damaged(path):
+        cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
     if len(labels_of) == table.ndim:
         check_no_sum(cells.values, {dim: cells[dim].values.tolist() for dim in labels_of}, totals, str(path))
     return cells, answers
@@ -444,7 +446,8 @@ def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> 
     if name not in names:
         raise ValueError(f"{path}: there is no variable {name!r}; there are {nearest(name, names)}")
     table = dataset[name]
-    fill = table.attrs.get("_FillValue", np.nan)
+    with damaged(path):
+        fill = float(table.attrs.get("_FillValue", np.nan))
     odd = [key for key in _SCALING if key in table.attrs] + ([] if np.isnan(fill) else ["_FillValue"])
     if odd:
         raise ValueError(f"{path}: {name!r} is stored with {shown(odd)}; save the plain numbers")

@@ -140,7 +140,7 @@ def check_posterior(value: tuple[xr.DataTree, Release], again: Callable[[], Any]
 
 def read_measurements(path: Path) -> Release:
     """A parquet file of noisy measurements, put where those of housing units of counties of Vermont are."""
-    root = path.parents[1] / "output" / "nmf"
+    root = path.parents[1] / "output" / f"nmf-{path.stem}"
     place = root / "US_Unit_PL_PROD" / "County.parquet" / "DPQuery" / "State=50"
     place.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, place / path.name)
