@@ -394,7 +394,7 @@ def _summed(entries: Entries, dims: Sequence[str], totals: Totalled, some: bool 
 def _above(entries: Entries, codes: Sequence[str], level: Entries, name: str) -> tuple[str, ...]:
     """For each code the one of a level that it begins with."""
     found, known = [], set(level.labels[0])
-    lengths = sorted({len(whole) for whole in known})
+    lengths = sorted({len(whole) for whole in known}, reverse=True)
     for code in codes:
         wholes = [code[:length] for length in lengths if code[:length] in known]
         if len(wholes) != 1:
