@@ -17,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Never
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
@@ -137,14 +138,25 @@ def label_of_csv(text: str) -> str:
 
 def shown(items: Iterable[Any], limit: int = 5) -> str:
     """Write a few items for an error message, and say how many were left out."""
-    listed = [printable(repr(item)) for item in items]
+    listed = list(items)
+    texts = [printable(repr(item)) for item in listed[:limit]]
     more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
-    return ", ".join(listed[:limit]) + more
+    return ", ".join(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts) + more
+
+
+_LONGEST = 300
+"""Most characters of an item that a message shows, and of a name that near ones are looked for."""
+
+
+_COMPARED = 10_000
+"""Most names that one is compared with."""
 
 
 def meant(name: Any, known: Iterable[Any], show: Callable[[Iterable[Any]], str] = shown) -> str:
     """The end of an error message about an unknown name: the known ones that are near to it, if any are."""
-    plain = {str(each).casefold().replace("_", "-"): each for each in known}
+    if len(str(name)) > _LONGEST:  # comparing goes with the square of the length
+        return ""
+    plain = {str(each).casefold().replace("_", "-"): each for each in islice(known, _COMPARED)}
     found = get_close_matches(str(name).casefold().replace("_", "-"), plain, cutoff=0.7)
     return f"; did you mean {' or '.join(show([plain[key]]) for key in found)}?" if found else ""
 

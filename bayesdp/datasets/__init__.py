@@ -15,7 +15,6 @@ from bayesdp.datasets.census_files import (
     demonstration_errors,
     read_county_demonstration,
     read_county_populations,
-    read_nhgis_demonstration,
 )
 from bayesdp.datasets.nmf import code_query, published_codes, read_nmf, synthetic_spine, write_synthetic_nmf
 from bayesdp.datasets.noise_adapters import noise_json_of_opendp, noise_json_of_pipelinedp, noise_json_of_tumult
@@ -35,6 +34,6 @@ __all__ = [
     "WIKIMEDIA_TERMS", "WikimediaTerms", "WikimediaViews", "berkeley_admissions", "code_query", "delinquent_children",
     "demonstration_errors", "flights", "illinois_counties", "midwest_counties", "morocco_communes", "noise_json_of_opendp",
     "noise_json_of_pipelinedp", "noise_json_of_tumult", "published_codes", "read_county_demonstration",
-    "read_county_populations", "read_nhgis_demonstration", "read_nmf", "read_wikimedia", "statsnz_age_by_sex", "synthetic_spine",
+    "read_county_populations", "read_nmf", "read_wikimedia", "statsnz_age_by_sex", "synthetic_spine",
     "working_population", "write_synthetic_nmf",
 ]  # fmt: skip

@@ -37,7 +37,7 @@ def _counts(file: CsvFile, columns: Sequence[str]) -> npt.NDArray[np.int64]:
             if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
                 raise ValueError(
                     f"{file.at(line, columns[j])}: a count must be a whole number of at least 0, written in at most "
-                    f"{_MAX_DIGITS} digits and no other sign, got {text!r}"
+                    f"{_MAX_DIGITS} digits and no other sign, got {shown([text])}"
                 )
             out[i, j] = int(text)
     return out
@@ -57,7 +57,9 @@ def _digits(file: CsvFile, column: str, length: int) -> list[str]:
     texts = _texts(file, column)
     for (line, _), text in zip(file.rows, texts, strict=True):
         if len(text) != length or not (text.isascii() and text.isdigit()):
-            raise ValueError(f"{file.at(line)}: {column} must have {length} digits (leading zeros count), got {text!r}")
+            raise ValueError(
+                f"{file.at(line)}: {column} must have {length} digits (leading zeros count), got {shown([text])}"
+            )
     return texts
 
 
@@ -116,12 +118,10 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the columns fit none of the forms, a code is not of two (state) or three (county) digits, a county
-        is there twice, a state has two names, a population is not a whole number of at least 0, or (Census
-        Bureau) the counties of a state do not add up to the state's own line. The message names the line.
+    FileNotFoundError, ValueError
+        If there is no such file; if the columns fit none of the forms, a code is not of two (state) or three (county) digits, a county
+        is there twice, a state has two names, a population is not a whole number of at least 0, or (Census Bureau) the counties of a
+        state do not add up to the state's own line. The message names the line.
 
     Notes
     -----
@@ -232,11 +232,9 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If a column is missing, a code or a count is none, a county is there twice, or the demonstration does not add up, which it
-        does by its making. The message names the line.
+    FileNotFoundError, ValueError
+        If there is no such file; if a column is missing, a code or a count is none, a county is there twice, or the demonstration does
+        not add up, which it does by its making. The message names the line.
     """
     file = read_csv(path)
     county = _codes(file, "state_fips", "county_fips")
@@ -282,85 +280,6 @@ def _check_sum(file: CsvFile, parts: npt.NDArray[np.int64], whole: npt.NDArray[n
         raise ValueError(f"{file.at(file.rows[row][0])}: {what} add up to {parts[row]}, and not to {whole[row]}")
 
 
-def read_nhgis_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
-    r"""Read a privacy-protected demonstration file of NHGIS.
-
-    Such a file has a line for each unit of geography, the columns ``gisjoin``, ``name`` and ``state`` (in small or capital
-    letters; name and state may be missing), and for each number of a table of the 2010 Census two columns: ``H72001_dp``, as
-    a trial run of the Census Bureau's disclosure avoidance system made it, and ``H72001_sf``, as Summary File 1 has it.
-
-    **For comparison, and no release.** The demonstration is post-processed, its attribute ``postprocessing`` says so, and
-    :class:`bayesdp.Measured` refuses it. The numbers of Summary File 1 were published in 2011, themselves protected
-    (households were swapped).
-
-    Parameters
-    ----------
-    path : path
-        CSV in UTF-8 with a header. It is held as text while it is read: cut a file of tracts or blocks to the columns that you
-        need.
-
-    Returns
-    -------
-    xarray.Dataset
-        The tables ``demonstration`` and ``census``: int64 counts, dims ``(gisjoin, code)``, with codes of NHGIS such as "H72001"
-        (its codebook names them) and, along ``gisjoin``, the coordinates ``name`` and ``state`` of the file as far as they are there.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If there is no column ``gisjoin``, a number has one of its two columns only, a unit is there twice, or a count is
-        not a whole number of at least 0. The message names line and column.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "nhgis_ppdd_county.csv"
-    ...     text = "gisjoin,name,state,H72001_dp,H72001_sf\nG0100010,Autauga County,01,54563,54571\n"
-    ...     _ = path.write_text(text)
-    ...     tables = read_nhgis_demonstration(path)
-    >>> tables["demonstration"].sel(gisjoin="G0100010", code="H72001").item() - tables["census"].sel(code="H72001").item()
-    -8
-    """
-    file = read_csv(path)
-    place = {name.lower(): name for name in file.header}
-    if "gisjoin" not in place:
-        raise ValueError(f"{file.path}: there is no column 'gisjoin'; columns are {shown(file.header)}")
-    header, other = set(file.header), {"_dp": "_sf", "_sf": "_dp"}
-    number = [name for name in file.header if name.endswith("_dp")]
-    alone = [name for name in file.header if name[-3:] in other and name[:-3] + other[name[-3:]] not in header]
-    if alone or not number:
-        raise ValueError(
-            f"{file.path}: every number needs a column that ends in _dp and one that ends in _sf; "
-            + (f"alone are {shown(alone)}" if alone else "there is none")
-        )
-    codes = [name.removesuffix("_dp") for name in number]
-    coords: dict[str, object] = {"gisjoin": _distinct(file, _texts(file, place["gisjoin"])), "code": codes}
-    for name in ("name", "state"):
-        if name in place:
-            coords[name] = ("gisjoin", [fields[file.column(place[name])] for _, fields in file.rows])
-    attrs = {
-        "source": f"IPUMS NHGIS, University of Minnesota, www.nhgis.org: {file.path.name}, from the United States Census Bureau",
-        "licence": _LICENCE,
-    }
-    titles = {
-        "demonstration": {"title": "2010 Census, demonstration data", "postprocessing": POST_PROCESSED},
-        "census": {"title": "2010 Census, Summary File 1"},
-    }
-    counts = {
-        "demonstration": _counts(file, number),
-        "census": _counts(file, [f"{code}_sf" for code in codes]),
-    }
-    return xr.Dataset(
-        {name: (("gisjoin", "code"), values, attrs | titles[name]) for name, values in counts.items()},
-        coords=coords,
-        attrs=attrs,
-    )
-
-
 def demonstration_errors(
     census: xr.DataArray, demonstration: xr.DataArray, edges: Sequence[float] = (10_000, 100_000, 1_000_000)
 ) -> pd.DataFrame:
@@ -369,8 +288,7 @@ def demonstration_errors(
     Parameters
     ----------
     census, demonstration : xarray.DataArray
-        Counts of the same units, one dimension, matched by label: of :func:`read_county_demonstration`, or one code of
-        :func:`read_nhgis_demonstration`.
+        Counts of the same units, one dimension, matched by label, as of :func:`read_county_demonstration`.
     edges : sequence of float
         Increasing counts of the census at which a class of sizes ends and the next begins.
 

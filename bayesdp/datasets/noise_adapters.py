@@ -16,7 +16,7 @@ from bayesdp._validate import positive_real, shown
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query, SumPart
-from bayesdp.storage.noise_json import NOISE_SCHEMA, check_noise_json, described_query
+from bayesdp.storage.noise_json import NOISE_SCHEMA, check_noise_json, described_query, described_table
 
 
 def _checked_columns(columns: Any) -> dict[str, Query]:
@@ -49,8 +49,6 @@ def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], note: 
     queries = list(columns.values())
     frame = queries[0].frame
     linear = any(not isinstance(part, SumPart) for query in queries for part in query.parts)
-    dimensions = [{"name": dim, "labels": list(labels)} for dim, labels in zip(frame.dims, frame.labels, strict=True)]
-    groups = [{"name": name, "dimension": dim, "labels": list(labels)} for name, dim, labels in frame.groups]
     taken = {*columns, *frame.dims, *(name for name, _, _ in frame.groups)}
     if linear and "answer" in taken:
         raise ValueError(
@@ -59,7 +57,7 @@ def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], note: 
     made = {
         "noise_json": NOISE_SCHEMA,
         **({"data": {"answer_column": "answer"}} if linear else {}),
-        "table": {"dimensions": dimensions, **({"groups": groups} if groups else {})},
+        "table": described_table(frame, {}),
         "measured": [
             {"column": name, "query": described_query(query), "law": law.describe()}
             for (name, query), law in zip(columns.items(), laws, strict=True)

@@ -267,9 +267,7 @@ def morocco_communes(of: Literal["population", "households"] = "population") -> 
     rows = _rows("morocco_2024.csv")
     name = {row["code"]: row["name"] for row in rows}
     communes = [row for row in rows if row["level"] == "commune"]
-    codes = [
-        row["code"] for row in communes
-    ]  # a code begins with that of the province, and that one with that of the region
+    codes = [row["code"] for row in communes]  # each begins with that of its province, and that with its region's
     province = [name[code[: len("01.511")]] for code in codes]
     return _table(
         [int(row[of]) for row in communes],

@@ -7,9 +7,10 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,24 +127,24 @@ def _terms_of(day: dt.date, countries: Mapping[str, str], stated: Mapping[str, W
     unknown = [code for code in stated if code not in countries]
     if unknown:
         raise ValueError(f"terms are stated for {shown(unknown)}, but the countries are {shown(countries)}")
-    return [stated[code] if code in stated else _documented(day, code, name) for code, name in countries.items()]
-
-
-def _documented(day: dt.date, code: str, name: str) -> WikimediaTerms:
-    if day < _SECOND:
-        return WIKIMEDIA_TERMS["laplace-300"]
-    if day < _THIRD or day in _REPAIRED:
-        return WIKIMEDIA_TERMS["laplace-30"]
-    if code == "US" and day <= _LAST_OF_GAP:
-        return WIKIMEDIA_TERMS["laplace-30"]
-    if day >= _TIERS and code in _NOT_ALWAYS_LOWER:
-        raise ValueError(
-            f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
-            f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection List of "
-            f"that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a WikimediaTerms; "
-            "or leave the country out"
-        )
-    return WIKIMEDIA_TERMS["gaussian-lower"]
+    found = []
+    for code, name in countries.items():
+        if code in stated:
+            found.append(stated[code])
+        elif day < _SECOND:
+            found.append(WIKIMEDIA_TERMS["laplace-300"])
+        elif day < _THIRD or day in _REPAIRED or (code == "US" and day <= _LAST_OF_GAP):
+            found.append(WIKIMEDIA_TERMS["laplace-30"])
+        elif day >= _TIERS and code in _NOT_ALWAYS_LOWER:
+            raise ValueError(
+                f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
+                f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection "
+                f"List of that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a "
+                "WikimediaTerms; or leave the country out"
+            )
+        else:
+            found.append(WIKIMEDIA_TERMS["gaussian-lower"])
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,17 +267,15 @@ class WikimediaViews:
 
     def _groups(self) -> list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]]:
         """For each terms: the cells as a query, their published numbers, the terms, and their places in the published table."""
-        frame = self.frame
         found: list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]] = []
-        values, pages = self.published.values, self.published.shape[1]
+        values, cells = self.published.values, np.arange(self.published.size).reshape(self.published.shape)
         distinct = list(dict.fromkeys(self.terms))
         for terms in distinct:
-            rows = np.array([i for i, stated in enumerate(self.terms) if stated == terms])
-            places = (rows[:, None] * pages + np.arange(pages)).reshape(-1)
+            places = cells[[stated == terms for stated in self.terms]].reshape(-1)
             if len(distinct) == 1:
-                found.append((Identity(frame), values, terms, places))
+                found.append((Identity(self.frame), values, terms, places))
             else:
-                found.append((cell_list(frame, places), values.reshape(-1)[places], terms, places))
+                found.append((cell_list(self.frame, places), values.reshape(-1)[places], terms, places))
         return found
 
     def __repr__(self) -> str:
@@ -362,11 +361,9 @@ def read_wikimedia(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
-    TypeError, ValueError
-        If a line is not of that form, a row is there twice or not above its threshold, the day is not known, or terms have to be
-        stated. The message names the line.
+    FileNotFoundError, TypeError, ValueError
+        If there is no such file; if a line is not of that form, a row is there twice or not above its threshold, the day is not known,
+        or terms have to be stated. The message names the line.
 
     References
     ----------
@@ -386,34 +383,45 @@ def read_wikimedia(
       law discrete-gaussian sigma=18.2574 above 90>
     """
     wanted = list(_listed(pages, "pages"))
-    if isinstance(wanted[0], str) and "\t" in project:
+    by_title = isinstance(wanted[0], str)
+    if by_title and "\t" in project:
         raise ValueError(f"project must be a name such as 'en.wikipedia', got {project!r}")
     target, day = Path(path), _day(path, date)
-    asked = None if countries is None else _listed(countries, "countries")
-    rows, codes, found_pages, smallest = _collect(target, project, wanted, asked)
-    labels = sorted({row.code for row in rows}) if asked is None else list(asked)
+    asked = None if countries is None else list(_listed(countries, "countries"))
+    column = {label: i for i, label in enumerate(wanted)}
+    rows: list[tuple[str, str, int, int]] = []  # where it stands, code, place of the page, views
+    names, found, smallest = dict[str, str](), set[Any](), dict[str, int]()
+    for where, country, code, of_project, page_id, title, views in _rows_of_day(target):
+        names[code] = country
+        smallest[code] = min(views, smallest.get(code, views))
+        page = title if by_title else page_id
+        if of_project == project and page in column:
+            found.add(page)
+            if asked is None or code in asked:
+                there = f"{where}: {printable(country)} ({printable(code)}), {printable(title)}"
+                rows.append((there, code, column[page], views))
+    labels = sorted({code for _, code, _, _ in rows}) if asked is None else asked
     if not labels:
         raise ValueError(
             f"{printable(target)}: no row is about {project!r} and one of the pages {shown(wanted)}; titles have underscores as in "
             "the file. If they were under the threshold everywhere, name the countries"
         )
-    per_country = _terms_of(day, {code: codes.get(code, code) for code in labels}, _stated(terms, labels))
+    per_country = _terms_of(day, {code: names.get(code, code) for code in labels}, _stated(terms, labels))
     coords = {"country": labels, "page": wanted}
     published = xr.DataArray(np.full((len(labels), len(wanted)), np.nan), coords, ("country", "page"), name="views")
-    line, column = ({label: i for i, label in enumerate(names)} for names in (labels, wanted))
-    for row in rows:
-        i, j = line[row.code], column[row.title if isinstance(wanted[0], str) else row.page_id]
-        where = f"{printable(target)}, line {row.line}: {printable(row.country)} ({printable(row.code)}), {printable(row.title)}"
+    line = {label: i for i, label in enumerate(labels)}
+    for where, code, j, views in rows:
+        i = line[code]
         if not np.isnan(published.values[i, j]):
             raise ValueError(f"{where} is there twice; if two pages have one title, ask for their page ids")
-        if row.views < per_country[i].threshold:
+        if views < per_country[i].threshold:
             raise ValueError(
-                f"{where} has {row.views} views, but under law {per_country[i].law} rows are published above "
-                f"{per_country[i].threshold} only: that country has other terms on this day, give terms={{{row.code!r}: ...}} with "
+                f"{where} has {views} views, but under law {per_country[i].law} rows are published above "
+                f"{per_country[i].threshold} only: that country has other terms on this day, give terms={{{code!r}: ...}} with "
                 f"one of {shown(WIKIMEDIA_TERMS, 9)}"
             )
-        published.values[i, j] = row.views
-    could = np.array([code in codes for code in labels])[:, None] & np.array([own in found_pages for own in wanted])
+        published.values[i, j] = views
+    could = np.array([code in names for code in labels])[:, None] & np.array([page in found for page in wanted])
     return WikimediaViews(
         published=published,
         terms=tuple(per_country),
@@ -445,11 +453,9 @@ def _day(path: str | os.PathLike[str], date: dt.date | str | None) -> dt.date:
     if not isinstance(name, str):
         raise TypeError(f"date must be a datetime.date or a text such as '2023-02-06', got {date!r}")
     match = _DAY.match(name) if date is None else _DAY.fullmatch(name)
-    if match is not None:
-        try:
-            return dt.date(*(int(own) for own in match.groups()))
-        except ValueError:
-            match = None
+    with suppress(ValueError):
+        if match is not None:
+            return dt.date(*(int(number) for number in match.groups()))
     if date is None:
         raise ValueError(
             f"date must be stated, as the name of the file does not begin with it (2023-02-06.tsv): {printable(name)}"
@@ -471,59 +477,9 @@ def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[s
     return made if others is None else {code: made.get(code, others) for code in dict.fromkeys([*labels, *made])}
 
 
-def _collect(
-    path: Path, project: str, pages: Sequence[Any], countries: Sequence[str] | None
-) -> tuple[list[_Row], dict[str, str], set[Any], dict[str, int]]:
-    """Rows of the pages and countries; names of all countries by code; pages with a row; each country's smallest number."""
-    by_title = isinstance(pages[0], str)
-    wanted, inside = set(pages), None if countries is None else set(countries)
-    rows, codes, found, smallest = [], dict[str, str](), set[Any](), dict[str, int]()
-    for row in _rows_of_day(path):
-        codes.setdefault(row.code, row.country)
-        smallest[row.code] = min(row.views, smallest.get(row.code, row.views))
-        page = row.title if by_title else row.page_id
-        if row.project == project and page in wanted:
-            found.add(page)
-            if inside is None or row.code in inside:
-                rows.append(row)
-    return rows, codes, found, smallest
-
-
 _MOST_DIGITS = 15
 _LONGEST = 20_000
-"""Characters of a line. A title has at most 255 bytes."""
-
-
-class _Row(NamedTuple):
-    """One line of a daily file."""
-
-    line: int
-    country: str
-    code: str
-    project: str
-    page_id: int | None
-    title: str
-    views: int
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines that are not empty; ValueError where they are no text or much too long."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}")
-    with path.open("rb") as file:
-        number = 0
-        while line := file.readline(_LONGEST):
-            number += 1
-            if len(line) == _LONGEST:
-                raise ValueError(f"{printable(path)}, line {number}: it is longer than {_LONGEST} bytes")
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{printable(path)}, line {number}: it is not text in UTF-8; a compressed file has to be decompressed first"
-                ) from error
-            if text:
-                yield number, text
+"""Bytes of a line. A title has at most 255."""
 
 
 def _count(text: str, where: str) -> int:
@@ -532,29 +488,40 @@ def _count(text: str, where: str) -> int:
     return int(text)
 
 
-def _rows_of_day(path: Path) -> Iterator[_Row]:
-    """The rows of a daily file, one after the other, so that a file of any size takes little memory."""
-    fields_of_first, names = 0, dict[str, str]()
-    for number, text in _lines(path):
-        where = f"{printable(path)}, line {number}"
-        fields = text.split("\t")
-        if not fields_of_first:
-            fields_of_first = len(fields)
-            if fields_of_first not in (6, 7):
+def _rows_of_day(path: Path) -> Iterator[tuple[str, str, str, str, int | None, str, int]]:
+    """Line, country, code, project, page id, title and views, row by row, so that a file of any size takes little memory."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    width, names = 0, dict[str, str]()
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST), b""), 1):
+            where = f"{printable(path)}, line {number}"
+            if len(line) == _LONGEST:
+                raise ValueError(f"{where}: it is longer than {_LONGEST} bytes")
+            try:
+                fields = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{where}: it is not text in UTF-8; a compressed file has to be decompressed first"
+                ) from error
+            if fields == [""]:
+                continue
+            first, width = not width, width or len(fields)
+            if width not in (6, 7):
                 raise ValueError(
                     f"{where}: a line must have seven fields between tabs (country, code, project, page id, title, item, views) or "
                     f"six (without item), got {len(fields)}"
                 )
-            if fields[0] == "country":
+            if first and fields[0] == "country":
                 continue
-        if len(fields) != fields_of_first:
-            raise ValueError(f"{where}: {len(fields)} fields, but the first line has {fields_of_first}")
-        country, code, project, page_id, title = fields[:5]
-        if names.setdefault(code, country) != country:
-            raise ValueError(
-                f"{where}: the code {code!r} is that of {printable(country)} here and of {printable(names[code])} before"
-            )
-        page = _count(page_id, where) if page_id else None
-        yield _Row(number, country, code, project, page, title, _count(fields[-1], where))
-    if not fields_of_first:
+            if len(fields) != width:
+                raise ValueError(f"{where}: {len(fields)} fields, but the first line has {width}")
+            country, code, project, page_id, title = fields[:5]
+            if names.setdefault(code, country) != country:
+                raise ValueError(
+                    f"{where}: the code {code!r} is that of {printable(country)} here and of {printable(names[code])} before"
+                )
+            page = _count(page_id, where) if page_id else None
+            yield where, country, code, project, page, title, _count(fields[-1], where)
+    if not width:
         raise ValueError(f"{printable(path)}: the file is empty")

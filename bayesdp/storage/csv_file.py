@@ -12,8 +12,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import numpy.typing as npt
 
 from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, nearest, nonnegative_integer, shown
+from bayesdp.storage.guarded import read_plain
 
 __all__ = ["INTEGER", "NUMBER", "PLAIN_NUMBERS", "CsvFile", "csv_header", "numbers", "read_csv", "remedy"]
 
@@ -190,7 +193,7 @@ def read_csv(
     if blank:
         line, name, text = blank[0]
         more = f" (and around {len(blank) - 1} more fields of the file)" if len(blank) > 1 else ""
-        held = "the field" if confidential else repr(text)
+        held = "the field" if confidential else shown([text])
         raise ValueError(
             f"{file.at(line, name)}: {held} has blanks around it; remove them{more}, or, in a table, declare strip=True"
         )
@@ -201,13 +204,17 @@ def read_csv(
     return CsvFile(target, tuple(header[i] for i in kept), chosen, confidential, names)
 
 
-def csv_header(path: str | os.PathLike[str], *, delimiter: str = ",", **form: Any) -> tuple[str, ...]:
+def csv_header(
+    path: str | os.PathLike[str], *, delimiter: str = ",", encoding: str = "utf-8", skip_rows: int = 0, footer: int = 0
+) -> tuple[str, ...]:
     """The names of the columns of a CSV file; empty where that cannot be read, which `read_csv` explains."""
     target = Path(path)
-    try:
-        return _rows(target, delimiter, **form)[0][1] if target.suffix.lower() == ".csv" else ()
-    except (OSError, ValueError):
-        return ()
+    with suppress(OSError, ValueError, TypeError, csv.Error):
+        if target.suffix.lower() == ".csv" and target.is_file():
+            with target.open(encoding=_codec(encoding), newline="") as text:
+                rows = csv.reader(islice(text, skip_rows, None), strict=True, delimiter=delimiter)
+                return next((tuple(fields) for fields in rows if any(field.strip() for field in fields)), ())
+    return ()
 
 
 def _rows(
@@ -225,6 +232,13 @@ def _rows(
     codec = _codec(encoding)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")
+    return read_plain(lambda: _parsed(target, delimiter, skipped, below, codec, encoding, confidential), target)
+
+
+def _parsed(
+    target: Path, delimiter: str, skipped: int, below: int, codec: str, encoding: str, confidential: bool
+) -> list[Row]:
+    """See `_rows`."""
     lines = list(io.StringIO(_decoded(target, codec, encoding, confidential=confidential), newline=""))
     if skipped and skipped >= len(lines):
         raise ValueError(
@@ -341,7 +355,7 @@ def numbers(
     # `cells`: line, name of the cell for messages, and text. `file`, `column`: where they are from, for messages.
     for line, name, text in cells:
         if text and not NUMBER.fullmatch(text):
-            raise ValueError(f"{file.at(line, column)}: {text!r} at {name} is not a number; {remedy(text)}")
+            raise ValueError(f"{file.at(line, column)}: {shown([text])} at {name} is not a number; {remedy(text)}")
     if all(INTEGER.fullmatch(text) for _, _, text in cells):
         return np.array([int(text) for _, _, text in cells], dtype=np.int64)
     return np.array([float(text) if text else np.nan for _, _, text in cells], dtype=np.float64)

@@ -21,8 +21,7 @@ import xarray as xr
 
 from bayesdp._text import printable
 from bayesdp.storage.atomic import check_output, write_bytes
-from bayesdp.storage.guarded import Limits, damaged
-from bayesdp.storage.hdf5 import check_hdf5
+from bayesdp.storage.guarded import Limits
 
 _PIECE = 1 << 20
 """Bytes of a piece: small beside what the imports take, and large enough that pieces cost no time."""
@@ -216,17 +215,6 @@ def _readable_image(tree: xr.DataTree) -> list[memoryview]:
 
 _BELIEVED = 0.95
 """Labels and the rest of a file take memory too."""
-
-
-def read_draws(path: str | os.PathLike[str]) -> xr.DataTree:
-    """Read a tree that `write_draws` may have written, with the checks for files that may be damaged or of another kind."""
-    check_hdf5(path, groups=True, max_cells=MOST_DRAWS, release=False)
-    with damaged(path), xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as tree:
-        return tree.load()
-
-
-MOST_DRAWS = 2_000_000_000
-"""Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""
 
 
 def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

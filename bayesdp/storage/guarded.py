@@ -1,8 +1,8 @@
-"""What others wrote is read in a child process first, with limits of processor time and memory that follow from the file's size.
+"""What others wrote is read in a child process, with limits of processor time and memory that follow from the file's size.
 
 A few bytes of a file can stand for gigabytes, and one damaged address can send a library round in circles, or crash it. No
-look at the bytes from outside tells that as well as reading does. So all that a library makes of a file, it makes once in a
-child process that the system holds to its limits: where that ends well the file is read, and otherwise one line says so and names it.
+look at the bytes from outside tells that as well as reading does. So a file is read once, in a child process that the system holds to
+its limits: what was read comes back from there, or one line that says why not and names the file.
 """
 
 from __future__ import annotations
@@ -10,19 +10,25 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import pickle
 import re
 import signal
+import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Never
+from typing import IO, Any, Never
+
+import numpy as np
+import numpy.typing as npt
 
 from bayesdp._text import printable
 
-__all__ = ["MAX_CELLS", "Limits", "cell_limit", "damaged", "in_child"]
+__all__ = ["MAX_CELLS", "Limits", "cell_limit", "check_labels", "damaged", "in_child", "read_npz", "read_plain"]
 
 MAX_CELLS = 50_000_000
 """Largest number of values that one variable may declare, unless the reader raises it: 400 MB of float64."""
@@ -42,6 +48,13 @@ def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
     (1005000, 50000000, 20000000)
     """
     return min(MAX_CELLS, _FREE_CELLS + file_bytes // 2) if max_cells is None else max_cells
+
+
+def check_labels(dim: str, lengths: list[int]) -> None:
+    """Refuse labels of such lengths that an array, in which all take the place of the longest, would be far larger than they are."""
+    most = max(lengths, default=0)
+    if len(lengths) * most > 10_000_000 + 10 * sum(lengths):
+        raise ValueError(f"one of the {len(lengths)} labels of {printable(dim)!r} has {most} characters; shorten it")
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,11 @@ class Limits:
         memory = 192 * _MB + 1100 * max(0, file_bytes - _MB)
         return cls(memory, _seconds(file_bytes), "; if that is right, save it without compression")
 
+    @classmethod
+    def of_rows(cls, file_bytes: int) -> Limits:
+        """128 MB and 64 times the size of the file: text, each field of which becomes an object, and packed rows of noisy numbers."""
+        return cls(128 * _MB + 64 * file_bytes, _seconds(file_bytes), "; if that is right, cut it into several files")
+
 
 def _seconds(file_bytes: int) -> float:
     """3 s, and 3 s for each MB beyond the first: a slow machine unpacks the gigabyte that a MB can be in that time."""
@@ -90,29 +108,33 @@ def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+    except (
+        OSError,
+        RuntimeError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
         raise ValueError(_line(path, str(error) or type(error).__name__)) from None
 
 
 def _line(path: str | os.PathLike[str], message: str) -> str:
-    return printable(f"{os.fspath(path)}: {' '.join(message.split())}")
+    told = " ".join(message.split())
+    return printable(told if told.startswith(os.fspath(path)) else f"{os.fspath(path)}: {told}")
 
 
 _LIBRARIES = 32 * _MB
 """Memory that libraries take besides the contents: caches and buffers."""
 
-_ANSWER = 4000
-"""Bytes of the longest answer: a pipe holds as many while nobody reads."""
-
-_FINE = "+"
-_SHORT = re.compile("memory|allocate", re.IGNORECASE)
+_SHORT = re.compile("memory|alloc", re.IGNORECASE)
 """How libraries say that they were given no more memory."""
 
 
-def in_child(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits) -> None:
-    """Call a function that reads a file in a child process with limits; ValueError that names the file unless it ends well.
-
-    What the function returns is lost: whoever wants the contents reads the file afterwards, knowing what that takes.
+def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Limits) -> T:
+    """What a function reads from a file, in a child process with limits; ValueError that names the file unless it ends well.
 
     The child is a fork of this process, which takes some milliseconds, where another interpreter takes a second for its imports.
     Threads do not exist in a fork, but what they have locked stays locked. So `read` opens files with h5py, which waits for
@@ -125,40 +147,49 @@ def in_child(read: Callable[[], object], path: str | os.PathLike[str], limits: L
     Parameters
     ----------
     read : callable
-        Without arguments. Its errors become the error of the file; what libraries print is lost.
+        Without arguments. What it returns is pickled: it holds plain data and arrays, and nothing open. Its errors become the error
+        of the file; what libraries print is lost.
     path : path
         The file, for messages.
     limits : Limits
 
     Examples
     --------
+    >>> in_child(lambda: 2 + 2, "a.txt", Limits(10**7, 1.0))
+    4
     >>> in_child(lambda: open("a.txt").read(), "a.txt", Limits(10**7, 1.0))
     Traceback (most recent call last):
     ValueError: a.txt: [Errno 2] No such file or directory: 'a.txt'
     """
     if not hasattr(os, "fork"):
         with damaged(path):
-            read()
-        return
-    ours, theirs = os.pipe()
-    # It is read when the child is gone, but a fork by another thread may hold the other end.
-    os.set_blocking(ours, False)
-    try:
+            return read()
+    # A pickle by this very process, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied.
+    with _memory_file() as answer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
             child = os.fork()
         if child == 0:
-            _answer(read, path, limits, theirs)
+            _answer(read, path, limits, answer)
         number = _end_of(child)
-        with suppress(BlockingIOError):
-            answer = os.read(ours, _ANSWER).decode(errors="replace")
-            if answer == _FINE:
-                return
-            raise ValueError(answer)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    raise ValueError(_line(path, _unanswered(number, limits)))
+        answer.seek(0)
+        error: str
+        value: Any = None
+        try:
+            error, value = pickle.load(answer)
+        except (EOFError, pickle.UnpicklingError):
+            error = _line(path, _unanswered(number, limits))
+    if error:
+        raise ValueError(error)
+    found: T = value
+    return found
+
+
+def _memory_file() -> IO[bytes]:
+    """A file without a name: in memory, where the system has such files."""
+    with suppress(AttributeError, OSError):
+        return open(os.memfd_create("bayesdp"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _end_of(child: int) -> int:
@@ -193,7 +224,7 @@ def _patience(limits: Limits) -> float:
     return 60.0 + 20.0 * limits.seconds
 
 
-def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits, pipe: int) -> Never:
+def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits, answer: IO[bytes]) -> Never:
     """What the child does."""
     try:
         gc.disable()  # it would copy the memory of all objects, and end some that are not of this process
@@ -206,14 +237,21 @@ def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Li
             signal.signal(number, signal.SIG_DFL)
         _limit(limits)
         try:
-            read()
-            answer = _FINE
+            pickle.dump(("", read()), answer, protocol=5)
         except Exception as error:
-            short = isinstance(error, MemoryError) or _SHORT.search(str(error))
-            answer = _line(path, _too_large(limits) if short else str(error) or type(error).__name__)
-        os.write(pipe, answer.encode(errors="backslashreplace")[:_ANSWER])
+            # Errors of ours, ValueErrors, may quote the file.
+            short = isinstance(error, MemoryError) or (not isinstance(error, ValueError) and _SHORT.search(str(error)))
+            line = _line(path, _too_large(limits) if short else str(error)[:_LONGEST] or type(error).__name__)
+            answer.seek(0)
+            answer.truncate()
+            pickle.dump((line, None), answer)
+        answer.flush()
     finally:
         os._exit(0)
+
+
+_LONGEST = 4000
+"""Characters of the longest message."""
 
 
 def _limit(limits: Limits) -> None:
@@ -228,3 +266,28 @@ def _limit(limits: Limits) -> None:
         now, hard = resource.getrlimit(what)
         given = [size for size in (now, hard) if size != resource.RLIM_INFINITY]
         resource.setrlimit(what, (min([amount, *given]), hard))
+
+
+def read_plain[T](read: Callable[[], T], path: str | os.PathLike[str]) -> T:
+    """What a function reads from a text file, CSV or JSON: in a child where it has more than a MB.
+
+    Text does not expand, and work that goes with its length is done at once for less.
+    """
+    size = os.stat(path).st_size
+    if size <= _MB:
+        return read()
+    return in_child(read, path, Limits.of_rows(size))
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an npz file, without pickles, in at most 24 MB and 8 times its size; ValueError that names the file."""
+
+    def read() -> dict[str, npt.NDArray[Any]]:
+        with zipfile.ZipFile(path) as archive:
+            found = {}
+            for entry in archive.infolist():
+                with archive.open(entry) as stream:
+                    found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+            return found
+
+    return in_child(read, path, Limits.of_release(os.stat(path).st_size))

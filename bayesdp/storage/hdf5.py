@@ -1,8 +1,7 @@
-"""Looking at an HDF5 file before anything else reads it.
+"""Reading netCDF-4 files, which are HDF5 files.
 
-netCDF-4 files are HDF5 files, and HDF5 can do far more than hold a table: link to other files, hold objects,
-load filter plugins, declare terabytes that are not there. Everything that a table does not need is refused
-here by what the file declares. What is left is read once, and thrown away, in a child process with limits
+HDF5 can do far more than hold a table: link to other files, hold objects, load filter plugins, declare terabytes that are not there.
+Everything that a table does not need is refused here by what the file declares. What is left is read in a child process with limits
 (`bayesdp.storage.guarded`), because what is packed and how long texts are shows in reading only.
 """
 
@@ -13,12 +12,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import h5py
 import numpy as np
+import xarray as xr
 
-from bayesdp.storage.guarded import MAX_CELLS, Limits, cell_limit, in_child
+from bayesdp.storage.guarded import MAX_CELLS, Limits, cell_limit, check_labels, damaged, in_child
 
-__all__ = ["DEPTH", "GROUPS", "check_hdf5"]
+__all__ = ["DEPTH", "GROUPS", "load_netcdf", "read_draws"]
 
 VARIABLES = 1_000
 """Most variables in a file."""
@@ -42,19 +43,14 @@ _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FL
 _MAX_RATIO = 1100
 """Deflate cannot compress by more than 1032; what declares more than it can hold is not a table."""
 
-_SMALL_FILE, _SMALL_CHUNK = 2**20, 2**15
-"""Bytes in a file. A packed chunk of this size can become 34 MB, and is not tried in larger files: unpacking takes time."""
-
 _BOOKKEEPING = {"DIMENSION_LIST", "REFERENCE_LIST"}
 """Attributes by which netCDF-4 ties variables to dimensions; the only places for references."""
 
 _NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
 
-def check_hdf5(
-    path: str | os.PathLike[str], *, max_cells: int | None = None, groups: bool = False, release: bool = True
-) -> None:
-    """Check that a file is a plain netCDF-4 file that can be read within the limits that follow from its size.
+def load_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None, release: bool = False) -> xr.Dataset:
+    """A netCDF-4 file without groups, in memory; numbers are as they are in the file (no scales, no dates).
 
     Parameters
     ----------
@@ -63,11 +59,33 @@ def check_hdf5(
     max_cells : int, optional
         Largest number of values that one variable may declare; by default `cell_limit` of the file's size for a release,
         and `MAX_CELLS` for another file.
-    groups : bool
-        Whether there may be groups, as in a saved posterior.
     release : bool
-        Whether it is to hold a release, which is not compressed; a posterior or a table may be.
+        Whether it is to hold a release, which is not compressed; another table may be.
+
+    Raises
+    ------
+    ValueError
+        If it is no plain netCDF-4 file, or takes more than the limits that follow from its size.
     """
+    size = _netcdf4_size(path)
+    if release:
+        cells, limits = cell_limit(size, max_cells), Limits.of_release(size, max_cells)
+    else:
+        cells, limits = MAX_CELLS if max_cells is None else max_cells, Limits.of_draws(size)
+    return _load(path, cells, limits, groups=False, mask_and_scale=False, decode_times=False)["/"]
+
+
+MOST_DRAWS = 2_000_000_000
+"""Values of one variable of a posterior: a release of a few thousand cells times draws; 16 GB at most."""
+
+
+def read_draws(path: str | os.PathLike[str], *, max_cells: int = MOST_DRAWS) -> xr.DataTree:
+    """A netCDF-4 file with groups, as a saved posterior has, in memory and decoded as `xarray` does; see `load_netcdf`."""
+    return xr.DataTree.from_dict(_load(path, max_cells, Limits.of_draws(_netcdf4_size(path)), groups=True))
+
+
+def _netcdf4_size(path: str | os.PathLike[str]) -> int:
+    """The size of a file; ValueError if it does not begin as a netCDF-4 file."""
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")
@@ -77,53 +95,67 @@ def check_hdf5(
         raise ValueError(f"{target}: it is a netCDF-3 file; save it as netCDF-4 (engine='h5netcdf')")
     if magic != b"\x89HDF\r\n\x1a\n":
         raise ValueError(f"{target}: it is no netCDF-4 file")
-    size = target.stat().st_size
-    if release:
-        cells, limits = cell_limit(size, max_cells), Limits.of_release(size, max_cells)
-    else:
-        cells, limits = MAX_CELLS if max_cells is None else max_cells, Limits.of_draws(size)
-    in_child(lambda: _Checker(size, cells, limits, groups).file(target), target, limits)
+    return target.stat().st_size
+
+
+def _load(
+    path: str | os.PathLike[str], max_cells: int, limits: Limits, *, groups: bool, **decoding: Any
+) -> dict[str, xr.Dataset]:
+    """All groups of a file, in memory."""
+
+    def load() -> dict[str, xr.Dataset]:
+        places = _Checker(max_cells, limits, groups=groups).groups_of(path)
+        with h5netcdf.File(path, "r", phony_dims="sort", decode_vlen_strings=True) as file:
+            return {place: _loaded(file, place) for place in places}
+
+    raw = in_child(load, path, limits)
+    with damaged(path):  # not in the child: missing numbers and scales take room of their own when they are decoded
+        return {group: xr.decode_cf(dataset, **decoding).load() for group, dataset in raw.items()}
+
+
+def _loaded(file: h5netcdf.File, place: str) -> xr.Dataset:
+    """A group as it is in the file, without indexes."""
+    # Without xarray's lock, which would stay locked if another thread held it at the time of the fork.
+    store = xr.backends.H5NetCDFStore(file, group=place, lock=False)
+    dataset = xr.open_dataset(store, decode_cf=False, create_default_indexes=False)
+    for name, variable in dataset.variables.items():
+        try:
+            variable.load()
+        except OSError as error:  # HDF5 says in this way too that there is no memory
+            raise OSError(f"{name} is damaged, or unpacks to more than a file of this size may ({error})") from None
+        if variable.dtype.kind == "O":  # of which xarray makes arrays
+            check_labels(str(name), [len(text) for text in variable.values.reshape(-1).tolist()])
+    dataset.set_close(None)  # the file is open for the other groups, and nothing open is handed back
+    return dataset
 
 
 class _Checker:
     """One walk through a file."""
 
-    def __init__(self, size: int, max_cells: int, limits: Limits, groups: bool) -> None:
-        self.size = size
+    def __init__(self, max_cells: int, limits: Limits, *, groups: bool) -> None:
         self.max_cells = max_cells
         self.limits = limits
-        self.groups = groups
+        self.groups = groups  # whether there may be any
         self.seen: set[int] = set()
-        self.count = {"groups": 0, "variables": 0, "attributes": 0}
+        self.count = {"variables": 0, "attributes": 0}
         self.declared = 0
-        self.unread: list[tuple[h5py.Dataset, str, bool]] = []
-        self.kept: list[Any] = []  # texts, which are in memory together when a file is read
+        self.places: list[str] = []  # of groups
 
-    def file(self, path: Path) -> None:
-        """Check all that a file declares, and then read what may be more than it declares."""
+    def groups_of(self, path: str | os.PathLike[str]) -> list[str]:
+        """The places of all groups; ValueError if the file declares what is not read."""
         try:
             file = h5py.File(path, "r")
         except OSError as error:
             raise ValueError(f"the file is truncated or damaged ({error})") from None
         with file:
             self._group(file, "/")
-            for dataset, where, text in self.unread:
-                try:
-                    self._read(dataset, text)
-                except OSError as error:
-                    raise ValueError(
-                        f"{where} is damaged, or unpacks to more than a file of this size may ({error})"
-                    ) from None
-
-    def _read(self, dataset: h5py.Dataset, text: bool) -> None:
-        if text:
-            self.kept.append(dataset.asstr()[()])  # UnicodeError, which is a ValueError, where it is no UTF-8
-        elif self.size <= _SMALL_FILE or _largest_chunk(dataset) > _SMALL_CHUNK:
-            dataset[()]
+        return self.places
 
     def _group(self, group: h5py.Group, where: str) -> None:
         self._once(group, where)
-        self._one_more("groups", GROUPS)
+        self.places.append(where)
+        if len(self.places) > GROUPS:
+            raise ValueError(f"it holds more than {GROUPS} groups, the most that are read")
         self._attributes(group, where)
         for name in group:
             place = f"{where.rstrip('/')}/{name}"
@@ -189,8 +221,6 @@ class _Checker:
                 f"{where} and what comes before it declare {self.declared} bytes, more than the {self.limits.memory} that a file "
                 f"of this size may take{self.limits.advice}"
             )
-        if kind == "text" or dataset.chunks is not None:
-            self.unread.append((dataset, where, kind == "text"))
 
     def _attributes(self, item: Any, where: str) -> None:
         if h5py.h5a.get_num_attrs(item.id) > ATTRIBUTES_EACH:
@@ -201,18 +231,9 @@ class _Checker:
             raw = h5py.h5a.open(item.id, name.encode())
             if name not in _BOOKKEEPING and raw.get_space().get_simple_extent_type() != h5py.h5s.NULL:
                 _kind_of(raw.get_type(), place)
-            value = item.attrs[name]
-            self.kept.append(value)
             if self.groups and name not in _BOOKKEEPING:
                 # A posterior, which is written again; of a release only what is known is taken.
-                _check_written_again(value, place)
-
-
-def _largest_chunk(dataset: h5py.Dataset) -> int:
-    """Bytes in the file of the largest chunk."""
-    sizes = [0]
-    dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
-    return max(sizes)
+                _check_written_again(item.attrs[name], place)
 
 
 def _kind_of(kind: h5py.h5t.TypeID, where: str) -> str:

@@ -9,9 +9,8 @@ in the attributes is what counts, and reading compares the two.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.draws import netcdf_image
 from bayesdp.storage.guarded import cell_limit, damaged
-from bayesdp.storage.hdf5 import check_hdf5
+from bayesdp.storage.hdf5 import load_netcdf
 from bayesdp.storage.schema import KEYS, build, checked_version, describe, planned
 
 _PLAIN = {"bayesdp_schema", "about", "writer"}
@@ -82,7 +81,7 @@ def to_dataset(release: Release) -> xr.Dataset:
 
 
 class _DatasetNumbers:
-    """Numbers of a Dataset, which may be lazy; a `Numbers`."""
+    """Numbers of a Dataset; a `Numbers`."""
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self.dataset = dataset
@@ -105,24 +104,35 @@ class _DatasetNumbers:
 
     def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
         variables = self.dataset.variables
-        needed: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        needed: dict[str, Query] = {}
+        labels: dict[str, tuple[str, Any]] = {}  # of each coordinate: its dimension, and what it holds
         for name, query in parts.items():
             if name not in self.dataset.data_vars:
                 raise ValueError(f"the variable {name} is missing")
-            needed[name] = (_dims(name, query), query.shape)
-            if f"{name}_unmeasured" in self.dataset.data_vars:
-                needed[f"{name}_unmeasured"] = needed[name]
-        used = {dim for dims, _ in needed.values() for dim in dims}
-        labels = used | {name for name, dim, _ in frame.groups if dim in used}
-        _check_names(variables, {*needed, *labels})
+            hidden = f"{name}_unmeasured"
+            needed |= {name: query, **({hidden: query} if hidden in self.dataset.data_vars else {})}
+            coordinates = zip(_dims(name, query), query.coords.values(), strict=True)
+            labels |= {dim: (dim, _coordinate(own)) for dim, own in coordinates}
+        labels |= {name: (dim, _coordinate(own)) for name, dim, own in frame.groups if dim in labels}
+        unknown, missing = (
+            sorted({*map(str, variables)} - {*needed, *labels}),
+            sorted({*labels} - {*map(str, variables)}),
+        )
+        if unknown or missing:
+            raise ValueError(
+                f"it holds other variables than a release has ({both_lists(unknown=unknown, missing=missing)})"
+            )
         for key, array in variables.items():
             name = str(key)
-            if set(array.attrs) - {"long_name"}:
-                odd = sorted(set(array.attrs) - {"long_name"})
+            odd = sorted(set(array.attrs) - {"long_name"})
+            if odd:
                 raise ValueError(f"{name} has unknown attributes: {shown(odd)}")
             if name in labels:
+                dim, expected = labels[name]
+                if array.dims != (dim,) or array.values.tolist() != expected.tolist():
+                    raise ValueError(f"the labels in the coordinate {name!r} differ from those of the frame")
                 continue
-            dims, shape = needed[name]
+            dims, shape = _dims(name.removesuffix("_unmeasured"), needed[name]), needed[name].shape
             if array.dims != dims or array.shape != shape:
                 raise ValueError(
                     f"{name} must have dimensions {dims} of sizes {shape}, got {array.dims} of {array.shape}"
@@ -132,17 +142,12 @@ class _DatasetNumbers:
 
 
 def from_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> Release:
-    """A release from its Dataset; see `bayesdp.Release.from_dataset`.
-
-    The Dataset may be lazy: its numbers are read when its names and sizes are known to be those of a release.
-    """
-    release = build(_description(dataset), _DatasetNumbers(dataset), max_cells)
-    _check_nothing_else(dataset, release)
-    return release
+    """A release from its Dataset; see `bayesdp.Release.from_dataset`."""
+    return build(_description(dataset), _DatasetNumbers(dataset), max_cells)
 
 
 def check_dataset(dataset: xr.Dataset, max_cells: int | None = None) -> None:
-    """Check that a Dataset, which may be lazy, has the names and sizes of a release, without reading its numbers."""
+    """Check that a Dataset has the names, sizes and labels of a release."""
     plan = planned(_description(dataset), max_cells)
     _DatasetNumbers(dataset).check(plan.frame, plan.queries)
 
@@ -166,26 +171,6 @@ def _description(dataset: xr.Dataset) -> dict[str, Any]:
     return checked_version(version, description)
 
 
-def _check_names(found: Iterable[Any], expected: Iterable[Any]) -> None:
-    """Check that a Dataset has the expected variables and no others."""
-    found, expected = set(map(str, found)), set(map(str, expected))
-    unknown, missing = sorted(found - expected), sorted(expected - found)
-    if unknown or missing:
-        raise ValueError(
-            f"it holds other variables than a release has ({both_lists(unknown=unknown, missing=missing)})"
-        )
-
-
-def _check_nothing_else(dataset: xr.Dataset, release: Release) -> None:
-    """Check that a Dataset holds what the release needs, that alone, and the labels of the frame."""
-    expected = to_dataset(release)
-    _check_names(dataset.variables, expected.variables)
-    for name, array in expected.variables.items():
-        found = dataset.variables[name]
-        if name in expected.coords and (found.dims != array.dims or found.values.tolist() != array.values.tolist()):
-            raise ValueError(f"the labels in the coordinate {name!r} differ from those of the frame")
-
-
 def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a release to a netCDF-4 file; see `bayesdp.Release.to_netcdf`."""
     dataset = to_dataset(release)
@@ -195,19 +180,8 @@ def write_netcdf(release: Release, path: str | os.PathLike[str], *, overwrite: b
     write_bytes(path, netcdf_image(dataset, encoding), overwrite=overwrite)
 
 
-def load_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Check a netCDF-4 file that holds no release and load it; numbers are taken as they are (no scales, no dates)."""
-    check_hdf5(path, release=False)
-    with damaged(path):
-        return xr.load_dataset(path, engine="h5netcdf", phony_dims="sort", mask_and_scale=False, decode_times=False)
-
-
 def read_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None) -> Release:
     """Read a release from a netCDF-4 file; see `bayesdp.Release.from_netcdf`."""
-    check_hdf5(path, max_cells=max_cells)
-    limit = cell_limit(Path(path).stat().st_size, max_cells)
-    # Without indexes nothing is read here: `from_dataset` refuses by name and size before it reads a number.
-    options: dict[str, Any] = {"mask_and_scale": False, "decode_times": False, "create_default_indexes": False}
-    options["phony_dims"] = "sort"
-    with damaged(path), xr.open_dataset(path, engine="h5netcdf", **options) as dataset:
-        return from_dataset(dataset, limit)
+    dataset = load_netcdf(path, max_cells=max_cells, release=True)
+    with damaged(path):
+        return from_dataset(dataset, cell_limit(os.stat(path).st_size, max_cells))

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, replacing, write_text
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
-from bayesdp.storage.guarded import cell_limit
+from bayesdp.storage.guarded import cell_limit, read_plain
 from bayesdp.storage.noise_json import (
     ANSWER,
     NOISE_SCHEMA,
@@ -35,10 +35,10 @@ from bayesdp.storage.noise_json import (
     check_noise_json,
     check_writable,
     described_query,
+    described_table,
     keys_of,
     placed,
     query_description,
-    read_noise_json,
     table_description,
     title_of,
 )
@@ -118,7 +118,10 @@ def _table(names: list[str], named: _Parts, answers: str | None) -> str:
     lead = len(names) + (answers is not None)
     rows: dict[Key, list[object]] = {}
     for i, (_, part) in enumerate(named):
-        for key, value in zip(keys_of(part.query, csv_label), _values(part), strict=True):
+        values: list[object] = part.values.reshape(-1).tolist()
+        for hidden in np.flatnonzero(part.unmeasured) if isinstance(part, Measured) else ():
+            values[hidden] = ""
+        for key, value in zip(keys_of(part.query, csv_label), values, strict=True):
             row = rows.get(key)
             if row is None:
                 row = rows[key] = [""] * (lead + len(named))
@@ -132,28 +135,8 @@ def _table(names: list[str], named: _Parts, answers: str | None) -> str:
     return text.getvalue()
 
 
-def _values(part: Measured | Exact) -> Iterator[object]:
-    hidden = part.unmeasured.reshape(-1) if isinstance(part, Measured) else np.zeros(part.values.size, np.bool_)
-    for value, blank in zip(part.values.reshape(-1).tolist(), hidden.tolist(), strict=True):
-        yield "" if blank else value
-
-
 def _described(release: Release, named: _Parts, grouped: list[str]) -> dict[str, Any]:
     """What ``noise.json`` says of a release, without the CSV file itself."""
-    frame = release.frame
-    groups = [
-        {
-            "name": name,
-            "dimension": dim,
-            **({"column": csv_label(name)} if name in grouped else {}),
-            "labels": list(labels),
-        }
-        for name, dim, labels in frame.groups
-    ]
-    dimensions = [
-        {"name": dim, "column": csv_label(dim), "labels": list(labels)}
-        for dim, labels in zip(frame.dims, frame.labels, strict=True)
-    ]
     exact = [
         {"column": column, "query": described_query(part.query), "sign": part.sign}
         | ({} if part.assumption is None else {"assumption": part.assumption})
@@ -164,7 +147,7 @@ def _described(release: Release, named: _Parts, grouped: list[str]) -> dict[str,
         "noise_json": NOISE_SCHEMA,
         "data": {},
         "about": release.about,
-        "table": {"dimensions": dimensions, **({"groups": groups} if groups else {})},
+        "table": described_table(release.frame, {name: csv_label(name) for name in (*release.frame.dims, *grouped)}),
         "measured": [_measured(column, part) for column, part in named if isinstance(part, Measured)],
         "exact": exact,
         "mechanism": release.mechanism,
@@ -227,7 +210,8 @@ def read_noise_csv(
             )
         name, size = str(sidecar), target.stat().st_size + sidecar.stat().st_size
         with placed(str(sidecar)):
-            description = read_noise_json(sidecar.read_text(encoding="utf-8-sig"), "the file")
+            description = read_plain(lambda: _text.loads(sidecar.read_text(encoding="utf-8-sig"), "the file"), sidecar)
+            check_noise_json(description)
     limit = cell_limit(size, max_cells)
     with placed(name):
         stored = _as_stored(description, limit)
@@ -378,7 +362,7 @@ class _Columns:
                     f"published: {_HOW}"
                 )
             raise ValueError(
-                f"{self.file.at(line, column)}: {title} is {text!r}, and {place}.not_published says that it was not published"
+                f"{self.file.at(line, column)}: {title} is {shown([text])}, and {place}.not_published says that it was not published"
             )
         return values.reshape(query.shape), hidden.reshape(query.shape)
 
@@ -420,7 +404,7 @@ class _Columns:
                 if fields[at] and (column, line) not in self.used:
                     raise ValueError(
                         f"{self.file.at(line, column)}: no query of that column in {name} asks for {title_of(key)}, but "
-                        f"there is {fields[at]!r}"
+                        f"there is {shown([fields[at]])}"
                     )
 
 

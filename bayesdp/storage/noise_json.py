@@ -10,7 +10,7 @@ each column, and one column may hold several queries, as cells and margins, wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -116,21 +116,14 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def read_noise_json(text: str, what: str) -> dict[str, Any]:
-    """Read the text of a ``noise.json`` and check it by the schema; ValueError where it is something else."""
-    description = _text.loads(text, what)
-    check_noise_json(description)
-    found: dict[str, Any] = description
-    return found
-
-
 @contextmanager
 def placed(place: str) -> Iterator[None]:
     """Name the file, or a place in ``noise.json``, in errors about what stands there."""
     try:
         yield
     except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OverflowError) as error:
-        raise ValueError(printable(f"{place}: {' '.join(str(error).split()) or type(error).__name__}")) from None
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(printable(told if told.startswith(place) else f"{place}: {told}")) from None
 
 
 def described_query(query: Query) -> dict[str, Any]:
@@ -171,6 +164,20 @@ def _described_matrix(part: MatrixPart) -> dict[str, Any]:
 
 def _cell(frame: Frame, position: int) -> list[Label]:
     return [labels[int(i)] for labels, i in zip(frame.labels, np.unravel_index(position, frame.shape), strict=True)]
+
+
+def described_table(frame: Frame, columns: Mapping[str, str]) -> dict[str, Any]:
+    """A table as ``noise.json`` has it; `columns` are those of dimensions and groups in the CSV file, where they are stated."""
+    column = {name: {"column": own} for name, own in columns.items()}
+    dims = [
+        {"name": dim, **column.get(dim, {}), "labels": list(labels)}
+        for dim, labels in zip(frame.dims, frame.labels, strict=True)
+    ]
+    groups = [
+        {"name": name, "dimension": dim, **column.get(name, {}), "labels": list(labels)}
+        for name, dim, labels in frame.groups
+    ]
+    return {"dimensions": dims, **({"groups": groups} if groups else {})}
 
 
 def table_description(table: dict[str, Any]) -> dict[str, Any]:
@@ -331,7 +338,7 @@ class Layout:
             for name, text in labels.items():
                 if text not in known[name]:
                     raise ValueError(
-                        f"{file.at(line, self.columns[name])}: {text!r} is no label of {name!r}; labels are "
+                        f"{file.at(line, self.columns[name])}: {shown([text])} is no label of {name!r}; labels are "
                         f"{nearest(text, known[name])}"
                     )
             for name, (dim, group) in follows.items():

@@ -34,13 +34,16 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.storage.guarded import MAX_CELLS
+from bayesdp.storage.guarded import MAX_CELLS, check_labels
 
 SCHEMA = 2
 """Version of the schema that this version of bayesdp writes."""
 
 _PARTS = 500
 """Largest number of measurements, of exact parts, and of parts of all queries together."""
+
+DIMENSIONS = 64
+"""NumPy's arrays have no more."""
 
 _PASSES = 100
 """Cells that all parts of queries pass through, and their answers, at most: this times the limit on the cells of a table."""
@@ -208,6 +211,9 @@ def _frame_description(value: Any) -> dict[str, Any]:
     frame: dict[str, Any] = _text.expect(value, dict, "frame", {"dims", "labels", "groups"})
     for key in frame:
         _text.expect(frame[key], list, f"{key} of the frame")
+    if len(frame["dims"]) > DIMENSIONS or len(frame["groups"]) > _PARTS:
+        sizes = f"{len(frame['dims'])} dimensions and {len(frame['groups'])} groups"
+        raise ValueError(f"the table has {sizes}; at most {DIMENSIONS} and {_PARTS} are read")
     for labels in frame["labels"]:
         _text.expect(labels, list, "labels of a dimension")
     for group in frame["groups"]:
@@ -218,6 +224,8 @@ def _frame_description(value: Any) -> dict[str, Any]:
 
 def _check_size(frame: Frame, max_cells: int) -> None:
     """Refuse tables of more cells than allowed: a few labels along each of many dimensions make more than memory holds."""
+    for name, labels in [*zip(frame.dims, frame.labels, strict=True), *((name, own) for name, _, own in frame.groups)]:
+        check_labels(name, [len(str(label)) for label in labels])
     cells = prod(frame.shape)
     if cells > max_cells:
         raise ValueError(

@@ -17,6 +17,8 @@ from bayesdp._validate import name_list, nearest, shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Margins, Query, Totals
 from bayesdp.storage.csv_file import NUMBER, PLAIN_NUMBERS, CsvFile
+from bayesdp.storage.guarded import check_labels, damaged
+from bayesdp.storage.schema import DIMENSIONS
 from bayesdp.tables.office import PUBLISHED, STATUSES, Notation, OfficeTable, PlainNumbers
 from bayesdp.tables.totals import check_no_sum, declared_totals
 
@@ -24,9 +26,6 @@ __all__ = ["VALUE_NAMES", "Columns", "Entries", "Totalled", "columns_of", "patte
 
 VALUE_NAMES = ("count", "counts", "n", "noisy", "obs_value", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
-
-_DIMENSIONS = 64
-"""NumPy's arrays have no more."""
 
 _EMPTY = 100
 """So many answers for each line are made of a file that lacks most of them; more are no table of cells."""
@@ -40,16 +39,13 @@ class Columns:
     """The columns of a file by what they hold."""
 
     dims: tuple[str, ...]  # dimensions of the table, in order
-    labels: tuple[
-        int, ...
-    ]  # places of the columns of labels: of all dimensions, in a wide file of all but those of the header
-    values: tuple[
-        int, ...
-    ]  # places of the columns of values: one, in a wide file one for each name in the header that holds labels
+    # Places of the columns of labels, in a wide file of all dimensions but those of the header, and of values, in a wide file one
+    # for each name there that holds labels.
+    labels: tuple[int, ...]
+    values: tuple[int, ...]
     flags: int | None  # place of the column of symbols and marks
-    heads: tuple[
-        tuple[str, ...], ...
-    ] = ()  # the labels of each column of values of a wide file, along each dimension of the header
+    # The labels of each column of values of a wide file, along each dimension of the header.
+    heads: tuple[tuple[str, ...], ...] = ()
 
 
 def columns_of(
@@ -77,10 +73,10 @@ def columns_of(
         file.column(name)
     rest = [name for name in file.header if name not in other]
     found = _wide(file, order, value, rest, header) if wide else _long(file, order, value, rest, guess=guess)
-    if len(found.dims) > _DIMENSIONS:
+    if len(found.dims) > DIMENSIONS:
         raise ValueError(
             f"{printable(file.path)}: there are {len(found.dims)} dimensions, {file.listed(found.dims, 3)}, and a table has at most "
-            f"{_DIMENSIONS}; a column that holds no labels is left out: ignore=['state'] (--ignore state)"
+            f"{DIMENSIONS}; a column that holds no labels is left out: ignore=['state'] (--ignore state)"
         )
     labelled = found.dims[: len(found.labels)]
     for group, dim in groups.items():
@@ -217,9 +213,8 @@ class Entries:
     """The values of files that are one table, one file after the other, line by line, and in a line from left to right."""
 
     sources: tuple[tuple[CsvFile, Columns], ...]
-    labels: tuple[
-        tuple[str, ...], ...
-    ]  # along each dimension, in the order in which they first appear; totals among them
+    # Along each dimension, in the order in which they first appear; totals among them.
+    labels: tuple[tuple[str, ...], ...]
     places: tuple[npt.NDArray[np.int64], ...]  # for each dimension the place of the label of each entry
     values: npt.NDArray[np.float64] | npt.NDArray[np.int64]  # NaN where there is no number
     codes: npt.NDArray[np.int8]  # places in `STATUSES`
@@ -358,6 +353,9 @@ def tables_of(
     ]
     above = {name: _above(entries, labels[0], at, name) for name, at in levels.items() if name not in totals}
     larger = ((name, dims[0], codes) for name, codes in above.items())
+    for dim, every in zip(dims, labels, strict=True):
+        with damaged(entries.sources[0][0].path):
+            check_labels(entries.sources[0][0].label_text(dim), [len(label) for label in every])
     upper = [(group, dim, _group(entries, group, dim, labels[dims.index(dim)])) for group, dim in groups.items()]
     frame = Frame(dims, tuple(labels), (*upper, *larger))
     axes = dict(zip(dims, labels, strict=True))
@@ -390,21 +388,24 @@ def _summed(entries: Entries, dims: Sequence[str], totals: Totalled, some: bool 
         elif some:
             listed[dim] = [label for label in labels_of[dim] if label in ([sums] if isinstance(sums, str) else sums)]
     declared = declared_totals(listed, labels_of, entries.where, entries.listed)
-    return [np.isin(labels, declared[dim]) for dim, labels in labels_of.items()]
+    sums_of = {dim: set(declared[dim]) for dim in labels_of}
+    return [np.array([label in sums_of[dim] for label in labels]) for dim, labels in labels_of.items()]
 
 
 def _above(entries: Entries, codes: Sequence[str], level: Entries, name: str) -> tuple[str, ...]:
     """For each code the one of a level that it begins with."""
-    found = []
+    found, known = [], set(level.labels[0])
+    lengths = sorted({len(whole) for whole in known}, reverse=True)
     for code in codes:
-        wholes = [whole for whole in level.labels[0] if code.startswith(whole)]
+        wholes = [code[:length] for length in lengths if code[:length] in known]
         if len(wholes) != 1:
             raise ValueError(
                 f"{entries.where}: {entries.dims[0]}={printable(code)} begins with {len(wholes) or 'no'} codes of {name} "
                 f"in {level.where} ({shown(wholes or level.labels[0])}); codes nest where each begins with that of one larger area"
             )
         found += wholes
-    empty = [whole for whole in level.labels[0] if whole not in found]
+    known -= set(found)
+    empty = [whole for whole in level.labels[0] if whole in known]
     if empty:
         raise ValueError(
             f"{level.where}: no {entries.dims[0]} of {entries.where} begins with {name}={shown(empty)}: areas of a level are missing; "

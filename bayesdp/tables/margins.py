@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
-from bayesdp.storage.noise_json import Key, Layout, keys_of, title_of
+from bayesdp.storage.noise_json import Layout, keys_of, title_of
 from bayesdp.tables.entries import value_column
 
 type Cell = tuple[int, str, str]
@@ -55,10 +55,8 @@ def read_margins(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If a column or a label is unknown, a sum is there twice or missing from its margin, or a value is not
+    FileNotFoundError, ValueError
+        If there is no such file; if a column or a label is unknown, a sum is there twice or missing from its margin, or a value is not
         a whole number; the message names file, line and sum.
 
     Examples
@@ -145,20 +143,16 @@ def _margins(
     lines = Layout(frame, {name: name for name in names}, dict.fromkeys(names, "*"), None, str).lines(file)
     if not lines:
         raise ValueError(f"{file.path}: there is no line below the header")
-    kept = dict.fromkeys(keep for keep, _ in lines)
-    return file, values, [_margin(file, SumPart(frame, keep), lines, file.column(values)) for keep in kept]
-
-
-def _margin(
-    file: CsvFile, part: SumPart, lines: Mapping[Key, tuple[int, tuple[str, ...]]], column: int
-) -> tuple[Query, list[Cell]]:
-    """One margin from its lines."""
-    query = Query(part.frame, (part,))
-    keys = list(keys_of(query))
-    missing = [title_of(key) for key in keys if key not in lines]
-    if missing:
-        raise ValueError(
-            f"{file.path}: the margin by {shown(part.keep)} is not complete, {shown(missing, 3)} missing; complete the margin or "
-            "leave all its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore)"
-        )
-    return query, [(line, title_of(key), fields[column]) for key in keys for line, fields in [lines[key]]]
+    column, margins = file.column(values), []
+    for keep in dict.fromkeys(keep for keep, _ in lines):
+        query = Query(frame, (SumPart(frame, keep),))
+        keys = list(keys_of(query))
+        missing = [title_of(key) for key in keys if key not in lines]
+        if missing:
+            raise ValueError(
+                f"{file.path}: the margin by {shown(keep)} is not complete, {shown(missing, 3)} missing; complete the margin or "
+                "leave all its lines out. (A column of the table's file that is no label, as one of totals, is left out with --ignore)"
+            )
+        cells = [(line, title_of(key), fields[column]) for key in keys for line, fields in [lines[key]]]
+        margins.append((query, cells))
+    return file, values, margins

@@ -15,7 +15,8 @@ from bayesdp._text import printable
 from bayesdp._validate import choice, name_list, nearest, shown
 from bayesdp.queries import Query
 from bayesdp.storage.csv_file import CsvFile, read_csv
-from bayesdp.storage.netcdf import load_dataset
+from bayesdp.storage.guarded import damaged
+from bayesdp.storage.hdf5 import load_netcdf
 from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
 from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, split_totals
@@ -85,10 +86,8 @@ def read_table(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If cells are repeated, missing or not numeric, or the form is not clear; the message names file, line
+    FileNotFoundError, ValueError
+        If there is no such file; if cells are repeated, missing or not numeric, or the form is not clear; the message names file, line
         and cell. Also if a label that is not declared says that it is a total, in one of many languages, or is nearer to the sum of
         all others than chance explains (below one in a million); or if totals of a confidential table are no sums of its cells.
 
@@ -275,13 +274,11 @@ def read_office_csv(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
-    TypeError, ValueError
-        If an argument or the file is not as declared: an undeclared symbol, separator or total, a cell that is there twice or not at
-        all, a line with too many fields, bytes that are no text; a code that is part of no area of a level, or of several, an
-        area of a level without parts, an area that two files name otherwise. The message names the line, the column and the cell, and
-        how to declare what was met.
+    FileNotFoundError, TypeError, ValueError
+        If there is no such file; if an argument or the file is not as declared: an undeclared symbol, separator or total, a cell that
+        is there twice or not at all, a line with too many fields, bytes that are no text; a code that is part of no area of a level,
+        or of several, an area of a level without parts, an area that two files name otherwise. The message names the line, the column
+        and the cell, and how to declare what was met.
 
     Examples
     --------
@@ -434,14 +431,15 @@ def _netcdf_split(
     table = _netcdf_table(path, dims, value)
     labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
     summed = declared_totals(totals, labels_of, str(path))
-    cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
+    with damaged(path):
+        cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
     if len(labels_of) == table.ndim:
         check_no_sum(cells.values, {dim: cells[dim].values.tolist() for dim in labels_of}, totals, str(path))
     return cells, answers
 
 
 def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> xr.DataArray:
-    dataset = load_dataset(path)
+    dataset = load_netcdf(path)
     if "bayesdp_schema" in dataset.attrs:
         raise ValueError(f"{path}: this is a release, not a table; read it with Release.from_netcdf")
     names = [str(name) for name in dataset.data_vars]
@@ -451,7 +449,8 @@ def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> 
     if name not in names:
         raise ValueError(f"{path}: there is no variable {name!r}; there are {nearest(name, names)}")
     table = dataset[name]
-    fill = table.attrs.get("_FillValue", np.nan)
+    with damaged(path):
+        fill = float(table.attrs.get("_FillValue", np.nan))
     odd = [key for key in _SCALING if key in table.attrs] + ([] if np.isnan(fill) else ["_FillValue"])
     if odd:
         raise ValueError(f"{path}: {name!r} is stored with {shown(odd)}; save the plain numbers")

@@ -108,14 +108,17 @@ def declared_totals(
     found = {}
     for dim, labels in labels_of.items():
         said = totals.get(dim)
-        listed = () if said is None else (said,) if isinstance(said, str) else name_list(said, f"totals of {dim!r}")
+        listed = set(
+            () if said is None else (said,) if isinstance(said, str) else name_list(said, f"totals of {dim!r}")
+        )
+        known = set(map(str, labels))
         for label in listed:
-            if label not in map(str, labels):
+            if label not in known:
                 raise ValueError(
                     f"{where}: totals says that {label!r} is a label of {dim!r}, which has {nearest(label, labels, show)}"
                 )
         found[dim] = tuple(label for label in labels if str(label) in listed)
-        likely = [label for label in labels if looks_like_total(label) and label not in found[dim]]
+        likely = [label for label in labels if str(label) not in listed and looks_like_total(label)]
         if likely and said is None:
             raise ValueError(f"{where}: {_declare(dim, likely[0], show, f'looks like a sum over {show([dim])}')}")
         if likely and listed:

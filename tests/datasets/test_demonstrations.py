@@ -11,7 +11,8 @@ import xarray as xr
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.datasets import demonstration_errors, read_county_demonstration, read_nhgis_demonstration
+from bayesdp.datasets import demonstration_errors, read_county_demonstration
+from bayesdp.tables import read_office_csv
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 CALIFORNIA = SHARED / "das_2022-03_dhc_demo_california_counties.csv"
@@ -54,71 +55,26 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    "text", [NHGIS, NHGIS.replace("gisjoin,name,state", "GISJOIN,NAME,STATE")], ids=["small", "capital"]
-)
-def test_both_versions_of_nhgis_are_labelled(write, text):
-    tables = read_nhgis_demonstration(write(text))
-    assert tables["demonstration"].dims == tables["census"].dims == ("gisjoin", "code")
-    assert tables["census"].dtype == tables["demonstration"].dtype == np.int64
-    assert tables["code"].values.tolist() == ["H72001", "H72002"]
-    assert tables["demonstration"].values.tolist() == [[54563, 27], [182265, 0], [1181, 4]]
-    assert tables["census"].values.tolist() == [[54571, 30], [182265, 1], [1175, 3]]
-    assert tables["name"].values.tolist() == ["Autauga County", "Baldwin County, Alabama", "Alpine County"]
-    assert tables["state"].values.tolist() == ["01", "01", "06"]
-    totals = bdp.Totals(tables["census"].sel(code="H72001", drop=True), by="state")
-    assert totals.apply(tables["census"].sel(code="H72001").values).tolist() == [236836, 1175]
-
-
-def test_pairs_may_stand_in_any_order_and_names_may_be_missing(write):
-    tables = read_nhgis_demonstration(write("GISJOIN,A_sf,B_dp,YEAR,B_sf,A_dp\nG1,1,2,2010,3,4\n"))
-    assert tables["code"].values.tolist() == ["B", "A"]
-    assert tables["demonstration"].values.tolist() == [[2, 4]]
-    assert tables["census"].values.tolist() == [[3, 1]]
-    assert "name" not in tables.coords
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("gisjoin", "join", "there is no column 'gisjoin'"),
-        ("H72002_sf", "H72003_sf", r"ends in _dp and one that ends in _sf; alone are 'H72002_dp', 'H72003_sf'"),
-        ("G0100030", "G0100010", "line 3: 'G0100010' is there already, in line 2"),
-        ("G0100030", "", "line 3: gisjoin must not be empty"),
-        ("1181", "-1", r"line 4, column 'H72001_dp': a count must be a whole number of at least 0.*got '-1'"),
-        ("1181", "1181.0", "whole number"),
-        ("54571", "", "line 2"),
-    ],
-)
-def test_a_file_of_nhgis_that_is_not_right_is_refused(write, old, new, message):
-    assert old in NHGIS
-    with pytest.raises(ValueError, match=message):
-        read_nhgis_demonstration(write(NHGIS.replace(old, new, 1)))
-
-
-def test_a_file_without_pairs_or_rows_is_refused(write):
-    with pytest.raises(ValueError, match="there is none"):
-        read_nhgis_demonstration(write("gisjoin,name\nG1,a\n"))
-    with pytest.raises(ValueError, match="no row below the header"):
-        read_nhgis_demonstration(write(NHGIS.split("\n")[0] + "\n"))
-    with pytest.raises(FileNotFoundError, match="absent"):
-        read_nhgis_demonstration("absent.csv")
+def test_a_privacy_protected_file_of_nhgis_is_a_wide_table(write):
+    """Pairs of columns, as the system made a number and as Summary File 1 has it."""
+    header = r"(?P<code>\w+)_(?P<version>dp|sf)"
+    [table] = read_office_csv(
+        write(NHGIS), layout="wide", dims=["gisjoin"], header=header, ignore=["name", "state"], totals={"code": []}
+    )
+    assert table.labelled.sel(version="dp").values.tolist() == [[54563, 27], [182265, 0], [1181, 4]]
+    assert table.labelled.sel(version="sf", code="H72001").values.tolist() == [54571, 182265, 1175]
 
 
 def test_a_demonstration_is_no_release(write):
-    tables = read_nhgis_demonstration(write(NHGIS))
-    protected, census = tables["demonstration"], tables["census"]
     law = bdp.noise.DiscreteGaussian(sigma=3.0)
-    with pytest.raises(
-        ValueError, match="postprocessing is 'made whole, nonnegative and consistent by the TopDown algorithm'"
-    ):
-        bdp.Measured(bdp.Identity(protected), protected, law)
-    assert bdp.Measured(bdp.Identity(census), census, law).values.sum() == int(census.sum())
     counties = read_county_demonstration(write(_counties(ROWS)))
     for name in ("demonstration", "demonstration_origin", "demonstration_age"):
-        with pytest.raises(ValueError, match="postprocessing is"):
+        with pytest.raises(
+            ValueError, match="postprocessing is 'made whole, nonnegative and consistent by the TopDown algorithm'"
+        ):
             bdp.Measured(bdp.Identity(counties[name]), counties[name], law)
-    assert "postprocessing" not in counties["census"].attrs
+    census = counties["census"]
+    assert bdp.Measured(bdp.Identity(census), census, law).values.sum() == int(census.sum())
 
 
 def test_counties_are_labelled(write):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import h5py
+import pytest
 
 from bayesdp.release import Release
 from bayesdp.storage.schema import describe
@@ -76,3 +80,23 @@ def read_with(release: Release, description: dict[str, Any]) -> Release:
         return Release.from_dataset(stored)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(str(error)) from None
+
+
+def refused_with(release: Release, path: tuple, value: Any, file: str, folder: Path, message: str) -> None:
+    """A release is written, one field of what the file says is changed, and reading it is an error with this message."""
+    if file == "noise.json":
+        release.to_csv(folder / "stored.csv")
+        source = folder / "stored.noise.json"
+        told = json.loads(source.read_text())
+        path = ("measured", *path[1:]) if path[0] == "measurements" else path
+        at(told, path[:-1])[path[-1]] = value
+        source.write_text(json.dumps(told))
+    else:
+        release.to_netcdf(folder / "stored.nc")
+        with h5py.File(folder / "stored.nc", "r+") as stored:
+            told = {path[0]: int(value)} if len(path) == 1 else {path[0]: json.loads(stored.attrs[path[0]])}
+            if len(path) > 1:
+                at(told, path[:-1])[path[-1]] = value
+            stored.attrs[path[0]] = told[path[0]] if len(path) == 1 else json.dumps(told[path[0]])
+    with pytest.raises(ValueError, match=message):
+        Release.from_csv(folder / "stored.csv") if file == "noise.json" else Release.from_netcdf(folder / "stored.nc")

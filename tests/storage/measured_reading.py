@@ -10,23 +10,41 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import h5netcdf  # noqa: F401  # what reading imports is not the file's fault
+import pyarrow.parquet  # noqa: F401
 
 from bayesdp import _text  # noqa: F401
 from bayesdp.cli.files import read_posterior, read_release
 from bayesdp.mechanisms import StatisticRelease  # noqa: F401
+from bayesdp.noise import read_ptable
 from bayesdp.release import Release  # noqa: F401
-from bayesdp.tables import read_table
+from bayesdp.storage import read_npz
+from bayesdp.tables import read_office_csv, read_table
+from tests.storage.fuzz.readers import read_measurements, read_report
 
-READERS = {"release": read_release, "posterior": read_posterior, "table": read_table}
+READERS: dict[str, Callable[[Path], object]] = {
+    "release": lambda path: read_release(str(path)),
+    "posterior": lambda path: read_posterior(str(path)),
+    "table": read_table,
+    "wide": lambda path: read_office_csv(path, layout="wide", dims=["area", "name"]),
+    "levels": lambda path: read_office_csv(path, levels={"upper": path.with_suffix(".upper.csv")}),
+    "nhgis": lambda path: read_office_csv(
+        path, layout="wide", dims=["gisjoin"], header=r"(?P<code>\w+)_(?P<version>dp|sf)", totals={"code": []}
+    ),
+    "measurements": read_measurements,
+    "report": read_report,
+    "perturbation": read_ptable,
+    "arrays": read_npz,
+}
 
 
 def _measured(kind: str, path: str) -> dict[str, object]:
     before = _used()
     try:
-        READERS[kind](path)
+        READERS[kind](Path(path))
         told = "read"
     except (ValueError, MemoryError) as error:
         told = f"{type(error).__name__}: {error}"

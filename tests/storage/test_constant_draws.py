@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from bayesdp.storage import check_hdf5, compress_draws, write_draws
+from bayesdp.storage import compress_draws, read_draws, write_draws
 
 
 def constant(cells: int) -> xr.DataTree:
@@ -18,11 +18,11 @@ def test_what_is_written_is_believed_when_it_is_read(tmp_path):
     path = tmp_path / "posterior.nc"
     write_draws(constant(30_000), path)
     assert path.stat().st_size > 200e6
-    check_hdf5(path, groups=True, max_cells=10**9, release=False)
+    read_draws(path)
 
 
 def test_files_are_compressed_as_long_as_they_are_believed(tmp_path):
     path = tmp_path / "posterior.nc"
     write_draws(compress_draws(constant(5_000)), path)
     assert path.stat().st_size < 1e6
-    check_hdf5(path, groups=True, max_cells=10**9, release=False)
+    read_draws(path)

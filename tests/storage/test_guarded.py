@@ -17,8 +17,9 @@ import h5py
 import numpy as np
 import pytest
 
-from bayesdp.storage import check_hdf5, guarded
-from bayesdp.storage.guarded import Limits, in_child
+from bayesdp.storage import guarded, load_netcdf, read_npz
+from bayesdp.storage.guarded import Limits, in_child, read_plain
+from bayesdp.tables import read_table
 from tests.storage.examples import lattice
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no limits without forks")
@@ -83,6 +84,39 @@ def test_memory_is_limited():
         in_child(lambda: mmap.mmap(-1, 2**26), "a.nc", LIMITS)  # not of memory that this process has freed
 
 
+def test_what_is_read_comes_back():
+    found = in_child(lambda: {"a": np.arange(1000), "b": ["x", None, 0.5]}, "a.nc", LIMITS)
+    assert found["a"].tolist() == list(range(1000))
+    assert found["b"] == ["x", None, 0.5]
+    found["a"][0] = 7  # it is the caller's own
+    with pytest.raises(ValueError, match=r"a\.nc: .*pickle"):
+        in_child(threading.Lock, "a.nc", LIMITS)
+
+
+def test_text_is_read_here_unless_it_is_long(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a,count\n1,2\n")
+    assert read_plain(os.getpid, tmp_path / "a.csv") == os.getpid()
+    expected = read_table(tmp_path / "a.csv")
+    monkeypatch.setattr(guarded, "_MB", 4)
+    assert read_plain(os.getpid, tmp_path / "a.csv") != os.getpid()
+    assert read_table(tmp_path / "a.csv").identical(expected)
+    (tmp_path / "a.csv").write_text('a,count\n1,"2\n')
+    with pytest.raises(ValueError, match=r"^\S*a\.csv, line 2: it is not a CSV file there"):
+        read_table(tmp_path / "a.csv")
+
+
+def test_arrays_of_a_run(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(3), y=np.array(0.5))
+    found = read_npz(tmp_path / "a.npz")
+    assert (found["x"].tolist(), float(found["y"])) == ([0, 1, 2], 0.5)
+    np.savez(tmp_path / "a.npz", x=np.array([object()]))
+    with pytest.raises(ValueError, match=r"a\.npz: Object arrays cannot be loaded"):
+        read_npz(tmp_path / "a.npz")
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(ValueError, match=r"a\.npz: File is not a zip file"):
+        read_npz(tmp_path / "a.npz")
+
+
 def test_a_child_that_waits_is_ended(monkeypatch):
     monkeypatch.setattr(guarded, "_patience", lambda limits: 0.2)
     with pytest.raises(ValueError, match=r"a\.nc: reading it did not end within 0 s"):
@@ -126,7 +160,7 @@ def test_other_threads_may_read_meanwhile(tmp_path):
 
     def check() -> None:
         for _ in range(10):
-            check_hdf5(tmp_path / "a.nc")
+            load_netcdf(tmp_path / "a.nc", release=True)
 
     threads = [threading.Thread(target=read), threading.Thread(target=check)]
     for thread in threads:

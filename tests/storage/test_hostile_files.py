@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from bayesdp.release import Release
-from bayesdp.storage import check_hdf5
+from bayesdp.storage import load_netcdf, read_draws
 from tests.storage.examples import exact_only, lattice, several
 
 
@@ -42,22 +42,6 @@ def test_truncated(stored, share):
     refused(stored, "truncated or damaged|no netCDF-4 file")
 
 
-def test_damaged_anywhere_is_an_error_or_harmless(stored, make_rng):
-    """Flip bytes all over the file: the answer is the release or a ValueError, never another exception."""
-    whole = bytearray(stored.read_bytes())
-    rng, expected, refusals = make_rng(1), lattice(), 0
-    for _ in range(150):
-        broken = bytearray(whole)
-        for at in rng.integers(0, len(whole), 3):
-            broken[at] ^= int(rng.integers(1, 256))
-        stored.write_bytes(broken)
-        try:
-            assert Release.from_netcdf(stored).frame.shape == expected.frame.shape
-        except ValueError:
-            refusals += 1
-    assert refusals > 0
-
-
 def test_no_netcdf_at_all(tmp_path):
     (tmp_path / "a.nc").write_bytes(b"PK\x03\x04 a zip file, perhaps")
     refused(tmp_path / "a.nc", "no netCDF-4 file")
@@ -79,36 +63,12 @@ def replaced(name: str, **how) -> Callable[[h5py.File], None]:
     return change
 
 
-def vlen_numbers(file):
-    file.create_dataset("extra", (2,), dtype=h5py.vlen_dtype(np.int64))
+def created(*shape, **how) -> Callable[[h5py.File], None]:
+    return lambda file: file.create_dataset("extra", *shape, **how)
 
 
-def references(file):
-    file.create_dataset("extra", (2,), dtype=h5py.ref_dtype)
-
-
-def compound(file):
-    file.create_dataset("extra", (2,), dtype=[("a", "i8"), ("b", "f8")])
-
-
-def opaque(file):
-    file.create_dataset("extra", data=np.array([b"ab"], dtype="V2"))
-
-
-def soft_link(file):
-    file["extra"] = h5py.SoftLink("/measured_0")
-
-
-def external_link(file):
-    file["extra"] = h5py.ExternalLink("/etc/passwd", "/")
-
-
-def hard_link(file):
-    file["extra"] = file["measured_0"]
-
-
-def circle(file):
-    file["extra"] = file["/"]
+def named(make: Callable[[h5py.File], object]) -> Callable[[h5py.File], None]:
+    return lambda file: file.__setitem__("extra", make(file))
 
 
 def virtual(file):
@@ -117,36 +77,11 @@ def virtual(file):
     file.create_virtual_dataset("extra", layout)
 
 
-def external_data(file):
-    file.create_dataset("extra", (4,), dtype="i8", external=[("/etc/passwd", 0, 32)])
-
-
-def named_type(file):
-    file["extra"] = np.dtype("i8")
-
-
-def group(file):
-    file.create_group("extra")
-
-
 def plugin(file):
     kind = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     kind.set_chunk((2,))
     kind.set_filter(6, h5py.h5z.FLAG_OPTIONAL)  # scale-offset
-    space = h5py.h5s.create_simple((2,))
-    h5py.h5d.create(file.id, b"extra", h5py.h5t.NATIVE_INT64, space, kind)
-
-
-def terabytes(file):
-    file.create_dataset("extra", (10**12,), dtype="i8", chunks=(10**6,))
-
-
-def many_terabytes(file):
-    file.create_dataset("extra", (10**9, 10**9), dtype="i8", chunks=(10**3, 10**3))
-
-
-def unwritten(file):
-    file.create_dataset("extra", (10**6,), dtype="i8", chunks=(1000,))
+    h5py.h5d.create(file.id, b"extra", h5py.h5t.NATIVE_INT64, h5py.h5s.create_simple((2,)), kind)
 
 
 def huge_chunk(file):
@@ -154,40 +89,31 @@ def huge_chunk(file):
     data[0] = 1
 
 
-def unknown_variable(file):
-    file.create_dataset("extra", data=[1, 2, 3]).dims[0].attach_scale(file["county"])
-
-
-def null_space(file):
-    file.create_dataset("extra", data=h5py.Empty("i8"))
-
-
 HOSTILE = {
-    "numbers of any length": (vlen_numbers, "extra holds objects"),
-    "references": (references, "extra holds objects"),
-    "compound type": (compound, "extra holds objects"),
-    "opaque type": (opaque, "extra holds objects"),
-    "soft link": (soft_link, "extra is a link to somewhere else"),
-    "external link": (external_link, "extra is a link to somewhere else"),
-    "hard link": (hard_link, "second name"),
-    "circle": (circle, "is a group"),
+    "numbers of any length": (created((2,), dtype=h5py.vlen_dtype(np.int64)), "extra holds objects"),
+    "references": (created((2,), dtype=h5py.ref_dtype), "extra holds objects"),
+    "compound type": (created((2,), dtype=[("a", "i8"), ("b", "f8")]), "extra holds objects"),
+    "opaque type": (created(data=np.array([b"ab"], dtype="V2")), "extra holds objects"),
+    "soft link": (named(lambda file: h5py.SoftLink("/measured_0")), "extra is a link to somewhere else"),
+    "external link": (named(lambda file: h5py.ExternalLink("/etc/passwd", "/")), "extra is a link to somewhere else"),
+    "hard link": (named(lambda file: file["measured_0"]), "second name"),
+    "circle": (named(lambda file: file["/"]), "is a group"),
     "virtual dataset": (virtual, "takes its data from other files"),
-    "external data": (external_data, "takes its data from other files"),
-    "named type": (named_type, "neither a variable nor a group"),
-    "group": (group, "extra is a group"),
+    "external data": (created((4,), dtype="i8", external=[("/etc/passwd", 0, 32)]), "takes its data from other files"),
+    "named type": (named(lambda file: np.dtype("i8")), "neither a variable nor a group"),
+    "group": (lambda file: file.create_group("extra"), "extra is a group"),
     "filter": (plugin, "filter other than deflate"),
-    "terabytes": (terabytes, "declares 1000000000000 values, more than the limit"),
-    "more than int64 bytes": (many_terabytes, "more than the limit"),
-    "nothing written": (unwritten, "declares 1000000 values, but the file holds only 0 bytes"),
-    "huge chunk": (huge_chunk, "extra is damaged, or unpacks to more"),
-    "null dataspace": (null_space, "holds nothing"),
-    "unknown variable": (unknown_variable, "other variables.*'extra'"),
-    "variable without labels": (lambda file: file.create_dataset("extra", data=[1]), "release.nc"),
-    "unknown attribute": (with_attribute("secret", "x"), "unknown: 'secret'"),
-    "object attribute": (
-        with_attribute("note", np.array([(1, 2)], dtype=[("a", "i4"), ("b", "i4")])),
-        "holds objects",
+    "terabytes": (created((10**12,), dtype="i8", chunks=(10**6,)), "declares 1000000000000 values, more than the limit"),
+    "more than int64 bytes": (created((10**9, 10**9), dtype="i8", chunks=(10**3, 10**3)), "more than the limit"),
+    "nothing written": (created((10**6,), dtype="i8", chunks=(1000,)), "1000000 values, but the file holds only 0 bytes"),
+    "huge chunk": (huge_chunk, "release.nc: "),
+    "null dataspace": (created(data=h5py.Empty("i8")), "holds nothing"),
+    "unknown variable": (
+        lambda file: file.create_dataset("extra", data=[1, 2, 3]).dims[0].attach_scale(file["county"]), "other variables.*'extra'",
     ),
+    "variable without labels": (created(data=[1]), "release.nc"),
+    "unknown attribute": (with_attribute("secret", "x"), "unknown: 'secret'"),
+    "object attribute": (with_attribute("note", np.array([(1, 2)], dtype=[("a", "i4"), ("b", "i4")])), "holds objects"),
     "newer version": (with_attribute("bayesdp_schema", 99), "version 99 of the schema.*upgrade"),
     "no version": (lambda file: file.attrs.__delitem__("bayesdp_schema"), "'bayesdp_schema' is missing"),
     "no measurements": (lambda file: file.attrs.__delitem__("measurements"), "missing: 'measurements'"),
@@ -196,32 +122,14 @@ HOSTILE = {
     "number for text": (with_attribute("frame", 3), "frame must be of type dict"),
     "simulated": (with_attribute("simulated", 2), "simulated must be 0 or 1"),
     "text for numbers": (replaced("measured_0", data=np.array([[b"a"] * 2] * 3, dtype="S1")), "measured_0"),
-    "wrong shape": (
-        replaced("measured_0", data=np.zeros((2, 3), dtype="i8")),
-        "measured_0 must have dimensions",
-    ),
-    "changed number": (
-        lambda file: file["measured_0"].write_direct(np.full((3, 2), 7)),
-        "keeps its invariants",
-    ),
-    "changed total": (
-        lambda file: file["exact_0"].write_direct(np.array([20, 30, 10, 38, 23])),
-        "contradict",
-    ),
-    "negative total": (
-        lambda file: file["exact_0"].write_direct(np.array([-1, 51, 10, 38, 22])),
-        "at least 0",
-    ),
-    "changed label": (
-        lambda file: file["county"].write_direct(np.array(["A", "B", "C"], dtype=object)),
-        "'county'",
-    ),
+    "wrong shape": (replaced("measured_0", data=np.zeros((2, 3), dtype="i8")), "measured_0 must have dimensions"),
+    "changed number": (lambda file: file["measured_0"].write_direct(np.full((3, 2), 7)), "keeps its invariants"),
+    "changed total": (lambda file: file["exact_0"].write_direct(np.array([20, 30, 10, 38, 23])), "contradict"),
+    "negative total": (lambda file: file["exact_0"].write_direct(np.array([-1, 51, 10, 38, 22])), "at least 0"),
+    "changed label": (lambda file: file["county"].write_direct(np.array(["A", "B", "C"], dtype=object)), "'county'"),
     "missing variable": (lambda file: file.__delitem__("exact_0"), "exact_0 is missing"),
-    "scaled numbers": (
-        lambda file: file["measured_0"].attrs.__setitem__("scale_factor", 2.0),
-        "unknown attributes",
-    ),
-}
+    "scaled numbers": (lambda file: file["measured_0"].attrs.__setitem__("scale_factor", 2.0), "unknown attributes"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -242,47 +150,24 @@ def change_json(attribute: str, change: Callable[[dict], object]):
 
 
 DESCRIPTIONS = {
-    "unknown law": (
-        "measurements",
-        lambda v: v[0].update(law={"law": "os.system"}),
-        "unknown noise law 'os.system'",
-    ),
+    "unknown law": ("measurements", lambda v: v[0].update(law={"law": "os.system"}), "unknown noise law 'os.system'"),
     "law parameter": ("measurements", lambda v: v[0]["law"].update(run="rm"), "no parameter 'run'"),
     "negative scale": ("measurements", lambda v: v[0]["law"].update(epsilon=-1.0), "epsilon must be"),
     "text for scale": ("measurements", lambda v: v[0]["law"].update(epsilon="small"), "epsilon must be"),
-    "other variable": (
-        "measurements",
-        lambda v: v[0].update(variable="exact_0"),
-        "names the variable 'exact_0'",
-    ),
+    "other variable": ("measurements", lambda v: v[0].update(variable="exact_0"), "names the variable 'exact_0'"),
     "unknown key": ("measurements", lambda v: v[0].update(extra=1), "unknown: 'extra'"),
-    "unknown query": (
-        "measurements",
-        lambda v: v[0].update(query={"parts": [{"eval": ["1"]}]}),
-        "unknown kind",
-    ),
+    "unknown query": ("measurements", lambda v: v[0].update(query={"parts": [{"eval": ["1"]}]}), "unknown kind"),
     "number as query": ("measurements", lambda v: v[0].update(query=3), "a query must be of type dict"),
     "unknown dimension": ("exact", lambda v: v[0].update(query={"parts": [{"sum": ["age"]}]}), "age"),
-    "list as dimension": (
-        "exact",
-        lambda v: v[0].update(query={"parts": [{"sum": [["county"]]}]}),
-        "release.nc",
-    ),
+    "list as dimension": ("exact", lambda v: v[0].update(query={"parts": [{"sum": [["county"]]}]}), "release.nc"),
     "unknown sign": ("exact", lambda v: v[0].update(sign="<"), "sign must be one of"),
-    "repeated label": (
-        "frame",
-        lambda v: v["labels"].__setitem__(0, ["a", "a", "b"]),
-        "occur more than once",
-    ),
+    "repeated label": ("frame", lambda v: v["labels"].__setitem__(0, ["a", "a", "b"]), "occur more than once"),
     "odd label": ("frame", lambda v: v["labels"].__setitem__(0, [["a"], "b", "c"]), "strings or numbers"),
-    "enormous table": (
-        "frame",
-        lambda v: v.update(labels=[list(range(10**5))] * 2),
-        "10000000000 cells, more than",
-    ),
+    "enormous table": ("frame", lambda v: v.update(labels=[list(range(10**5))] * 2), "10000000000 cells, more than"),
     "unknown guarantee": ("guarantee", lambda v: v.update(kind="magic"), "kind must be one of"),
     "odd guarantee": ("guarantee", lambda v: v.update(extra=1), "unknown keys 'extra'"),
-}
+    "a hundred dimensions": ("frame", lambda v: v.update(dims=[f"d{i}" for i in range(100)]), "100 dimensions and 0 groups"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", DESCRIPTIONS)
@@ -293,27 +178,9 @@ def test_hostile_descriptions(kind, stored):
     refused(stored, message)
 
 
-def test_many_references_to_one_long_text_are_not_expanded(tmp_path):
-    """Ten thousand labels that are all the same 20 MB of text: 200 GB if somebody read them at once."""
-    path = tmp_path / "bomb.nc"
-    with h5py.File(path, "w") as file:
-        data = file.create_dataset("labels", (10_000,), dtype=h5py.string_dtype())
-        data[0] = "x" * 20_000_000
-    raw = path.read_bytes()
-    with h5py.File(path, "r") as file:
-        offset = file["labels"].id.get_offset()
-    one = raw[offset : offset + 16]  # length, address and index of the text in the heap
-    path.write_bytes(raw[:offset] + one * 10_000 + raw[offset + 160_000 :])
-    with pytest.raises(
-        ValueError, match=r"bomb\.nc: reading it takes more than [0-9]* bytes, the most for a file of this size"
-    ):
-        check_hdf5(path)
-
-
 def test_text_that_is_not_utf8(stored):
     with h5py.File(stored, "r+") as file:
-        del file["county"]
-        file.create_dataset("county", data=np.array([b"\xff\xfe"] * 3, dtype=object), dtype=h5py.string_dtype())
+        file["county"][0] = b"\xff\xfe"
     refused(stored, "utf-8")
 
 
@@ -342,53 +209,9 @@ def test_markup_in_labels_is_text(tmp_path):
     assert "<script>" not in back._repr_html_()
 
 
-COLUMNS = {
-    "missing file": (lambda f: (f / "DATA.noise.json").unlink(), "DATA.noise.json"),
-    "missing cell": (lambda f: drop_line(f / "DATA.csv", 2), "lines for 'county=a, year=2000', which are missing"),
-    "repeated cell": (lambda f: repeat_line(f / "DATA.csv", 2), "county=a, year=2000 is there already, in line 3"),
-    "unknown cell": (lambda f: replace(f / "DATA.csv", "a,2000", "z,2000"), "line 3, column 'county': 'z' is no label"),
-    "word": (lambda f: replace(f / "DATA.csv", "-7", "seven"), "line 3, .*'seven' at county=a, year=2000"),
-    "nan": (lambda f: replace(f / "DATA.csv", "-7", "nan"), "'nan' at county=a, year=2000 is not a number"),
-    "column": (lambda f: replace(f / "DATA.csv", "measured_0", "number"), "there is no column 'measured_0'"),
-    "fields": (lambda f: replace(f / "DATA.csv", "-7", "-7,1"), r"line 3: \d+ fields, but the header has"),
-    "json": (lambda f: replace(f / "DATA.noise.json", '"exact"', '"precise"'), "unknown keys: 'precise'"),
-    "version": (lambda f: replace(f / "DATA.noise.json", '"noise_json": 1', '"noise_json": 7'), "upgrade"),
-    "truncated": (lambda f: (f / "DATA.noise.json").write_text("{"), "not valid JSON"),
-    "not UTF-8": (lambda f: (f / "DATA.noise.json").write_bytes(b"{\xff}"), "DATA.noise.json: .*utf-8"),
-}
-
-
-def replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-
-
-def drop_line(path: Path, number: int) -> None:
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:number] + lines[number + 1 :]))
-
-
-def repeat_line(path: Path, number: int) -> None:
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines, lines[number]]))
-
-
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_hostile_columns(kind, tmp_path):
-    change, message = COLUMNS[kind]
-    several().to_csv(tmp_path / "DATA.csv")
-    described = json.loads((tmp_path / "DATA.noise.json").read_text())
-    del described["data"]["sha256"]
-    (tmp_path / "DATA.noise.json").write_text(json.dumps(described))
-    change(tmp_path)
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        Release.from_csv(tmp_path / "DATA.csv")
-
-
 def test_a_file_with_groups_passes_only_where_groups_belong(tmp_path):
     tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": ("county", [1, 2])}, {"county": ["a", "b"]})})
     tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
-    check_hdf5(tmp_path / "posterior.nc", groups=True)
+    read_draws(tmp_path / "posterior.nc")
     with pytest.raises(ValueError, match="is a group"):
-        check_hdf5(tmp_path / "posterior.nc")
+        load_netcdf(tmp_path / "posterior.nc")

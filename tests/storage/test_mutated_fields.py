@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 
@@ -16,7 +15,7 @@ from bayesdp.privacy import approximate_dp
 from bayesdp.queries import Margins
 from bayesdp.release import Release
 from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
-from tests.storage.changed_fields import at, described, mutants, read_with
+from tests.storage.changed_fields import at, described, mutants, read_with, refused_with
 from tests.storage.examples import EXAMPLES
 
 pytestmark = pytest.mark.system
@@ -125,25 +124,7 @@ CLAIMS = {
 @pytest.mark.parametrize("file", ["noise.json", "netCDF"])
 def test_a_claim_that_contradicts_the_law_is_refused_with_both_sides(claim, file, tmp_path):
     path, value, message = CLAIMS[claim]
-    release = MADE["lattice Laplace, l1"]()
-    if file == "noise.json":
-        changed = written(release, tmp_path / "stored.csv")
-        where = ("measured" if path[0] == "measurements" else path[0], *path[1:])
-        at(changed, where[:-1])[where[-1]] = value
-        (tmp_path / "stored.noise.json").write_text(json.dumps(changed))
-        with pytest.raises(ValueError, match=message):
-            Release.from_csv(tmp_path / "stored.csv")
-        return
-    release.to_netcdf(tmp_path / "r.nc")
-    with h5py.File(tmp_path / "r.nc", "r+") as stored:
-        if len(path) == 1:
-            stored.attrs[path[0]] = int(value)
-        else:
-            own = json.loads(stored.attrs[path[0]])
-            at(own, path[1:-1])[path[-1]] = value
-            stored.attrs[path[0]] = json.dumps(own)
-    with pytest.raises(ValueError, match=message):
-        Release.from_netcdf(tmp_path / "r.nc")
+    refused_with(MADE["lattice Laplace, l1"](), path, value, file, tmp_path, message)
 
 
 def test_a_person_is_told_no_other_loss(tmp_path):

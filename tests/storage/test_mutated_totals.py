@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 
@@ -18,7 +17,7 @@ from bayesdp.privacy import Guarantee
 from bayesdp.queries import Identity, Margins
 from bayesdp.release import Measured, Release
 from benchmarks.calibration.cases import INDEPENDENT, INVARIANTS, KEEPING, TABLE
-from tests.storage.changed_fields import at, mutants
+from tests.storage.changed_fields import at, mutants, refused_with
 
 pytestmark = pytest.mark.system
 
@@ -169,23 +168,7 @@ CLAIMS = {
 @pytest.mark.parametrize("file", ["noise.json", "netCDF"])
 def test_files_are_refused_with_both_sides(claim: str, file: str, tmp_path: Any) -> None:
     path, value, message = CLAIMS[claim]
-    release = MADE["pure"]()
-    if file == "noise.json":
-        release.to_csv(tmp_path / "stored.csv")
-        where = tmp_path / "stored.noise.json"
-        told = json.loads(where.read_text())
-        at(told["guarantee"], path[:-1])[path[-1]] = value
-        where.write_text(json.dumps(told))
-        with pytest.raises(ValueError, match=message):
-            Release.from_csv(tmp_path / "stored.csv")
-        return
-    release.to_netcdf(tmp_path / "r.nc")
-    with h5py.File(tmp_path / "r.nc", "r+") as stored:
-        told = json.loads(stored.attrs["guarantee"])
-        at(told, path[:-1])[path[-1]] = value
-        stored.attrs["guarantee"] = json.dumps(told)
-    with pytest.raises(ValueError, match=message):
-        Release.from_netcdf(tmp_path / "r.nc")
+    refused_with(MADE["pure"](), ("guarantee", *path), value, file, tmp_path, message)
 
 
 DESCRIPTIONS = {
@@ -248,31 +231,6 @@ def test_what_is_written_is_read(kind: str, tmp_path: Any) -> None:
     release.to_netcdf(tmp_path / "r.nc")
     release.to_csv(tmp_path / "r.csv")
     assert Release.from_netcdf(tmp_path / "r.nc") == Release.from_csv(tmp_path / "r.csv") == release
-
-
-def without_number(mechanism: Any) -> Any:
-    """A description as files had it when the name alone said of how many releases a composition is."""
-    if not isinstance(mechanism, dict):
-        return mechanism
-    parts = [without_number(part) for part in mechanism.get("releases", [])]
-    return {k: parts if k == "releases" else v for k, v in mechanism.items() if k != "composition_of"}
-
-
-@pytest.mark.parametrize("kind", MADE | WEAKER)
-def test_files_without_the_number_of_a_composition_are_refused(kind: str, tmp_path: Any) -> None:
-    release = (MADE | WEAKER)[kind]()
-    written = release.to_dataset()
-    mechanism = without_number(json.loads(written.attrs["mechanism"]))
-    assert "composition_of" not in json.dumps(mechanism)
-    for writer in (written.attrs["writer"], "bayesdp 0.1.0.dev0"):
-        with pytest.raises(ValueError, match=r"composition|one measurement|mechanism"):
-            Release.from_dataset(written.assign_attrs(mechanism=json.dumps(mechanism), writer=writer))
-    release.to_csv(tmp_path / "r.csv")
-    path = tmp_path / "r.noise.json"
-    assert "composition_of" in path.read_text()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"mechanism": mechanism}))
-    with pytest.raises(ValueError, match=r"composition|one measurement|mechanism"):
-        Release.from_csv(tmp_path / "r.csv")
 
 
 def test_a_composition_is_not_read_by_its_name() -> None:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesdp.calibration.fits import Fits
 from bayesdp.cli.files import read_posterior
-from bayesdp.storage import check_hdf5, compress_draws, write_draws
+from bayesdp.storage import compress_draws, read_draws, write_draws
 from bayesdp.storage.hdf5 import DEPTH, GROUPS
 from tests.storage.fuzz.specimens import posterior
 
@@ -111,4 +111,4 @@ def test_groups_may_be_a_few_deep(path, tmp_path):
         del file["mine"]
         file.create_group(f"{inside}/deeper")
     with pytest.raises(ValueError, match=f"/{inside}/deeper is more than {DEPTH} groups deep"):
-        check_hdf5(path, groups=True, release=False)
+        read_draws(path)

@@ -22,8 +22,6 @@ from bayesdp.storage import write_draws
 from tests.storage.examples import EXAMPLES, lattice
 from tests.streaming.cases import FRAME, PRIOR, small_release
 
-__all__ = ["FOLDER", "GIVEN", "STATISTICS", "fitted", "name_of", "summarised"]
-
 FOLDER = Path(__file__).parents[1] / "data" / "written_by_0_1"
 
 GIVEN = {"draws": 40, "tune": 20, "chains": 2, "random_seed": 7, "quiet": True, "progressbar": False,

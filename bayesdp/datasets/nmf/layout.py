@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from bayesdp._validate import shown
 from bayesdp.datasets.nmf.products import Product
+from bayesdp.storage.guarded import Limits, in_child
 
 KINDS = ("DPQuery", "Constraint")
 
@@ -199,6 +200,7 @@ def parquet() -> tuple[Any, Any]:
 _KEYS = ("geocode", "query_name")
 _KEY_ROWS = 65_536
 """Keys that are looked at together: a few megabytes."""
+_LONGEST_KEY = 500
 _BATCH_BYTES = 2**23
 """About as many bytes of values are decoded together."""
 
@@ -233,15 +235,28 @@ class Row:
         return f"{self.file}: geocode {self.geocode}, {self.name}"
 
 
+def _guarded[T](read: Callable[[], T], file: Path) -> T:
+    """What a function reads from a parquet file, in a child process with limits; see `bayesdp.storage.guarded`."""
+    arrow, _ = parquet()
+
+    def run() -> T:
+        if hasattr(os, "fork"):  # Arrow's own allocators reserve a gigabyte before it is used, which the limit counts
+            arrow.set_memory_pool(arrow.system_memory_pool())
+        return read()
+
+    return in_child(run, file, Limits.of_rows(file.stat().st_size))
+
+
 def _open(file: Path) -> Any:
     arrow, pq = parquet()
     try:
-        opened = pq.ParquetFile(file, memory_map=False, buffer_size=2**20, pre_buffer=False)
-    except (arrow.ArrowException, OSError) as broken:
+        opened = pq.ParquetFile(
+            file, memory_map=False, buffer_size=2**20, pre_buffer=False, read_dictionary=list(_KEYS)
+        )
+    except arrow.ArrowException as broken:
         raise ValueError(f"{file}: no readable parquet file, it may be cut short: {broken}") from broken
     missing = [name for name in (*_KEYS, "value") if name not in opened.schema_arrow.names]
     if missing:
-        opened.close()
         raise ValueError(
             f"{file}: the columns {shown(missing)} are missing; there are {shown(opened.schema_arrow.names, 12)}"
         )
@@ -252,12 +267,18 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
     arrow, _ = parquet()
     try:
         yield from opened.iter_batches(batch_size=size, row_groups=[group], columns=list(columns), use_threads=False)
+    except MemoryError:
+        raise
     except (arrow.ArrowException, OSError) as broken:
         raise ValueError(f"{file}: row group {group} cannot be read, the file may be cut short: {broken}") from broken
 
 
 def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
     """The rows of a file whose geocode starts with one of `prefixes`: keys are read, values are not."""
+    return _guarded(lambda: _find_rows(file, tuple(prefixes)), file)
+
+
+def _find_rows(file: Path, prefixes: tuple[str, ...]) -> Place:
     branch = branch_of(file)
     groups: dict[int, npt.NDArray[np.int64]] = {}
     keys: list[tuple[str, str]] = []
@@ -268,19 +289,30 @@ def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
             found: list[int] = []
             first = 0
             for batch in _batches(opened, file, group, _KEYS, _KEY_ROWS):
-                geocodes, names = (batch.column(name) for name in _KEYS)
-                for column, name in ((geocodes, "geocode"), (names, "query_name")):
-                    if column.null_count:
-                        raise ValueError(f"{file}: {column.null_count} rows have no {name}")
-                for i, geocode in enumerate(geocodes.to_pylist()):
-                    _check_branch(file, branch, str(geocode))
-                    if str(geocode).startswith(tuple(prefixes)):
-                        found.append(first + i)
-                        keys.append((str(geocode), str(names[i].as_py())))
+                geocodes, rows = _distinct(batch.column("geocode"), "geocode", file)
+                names, queries = _distinct(batch.column("query_name"), "query_name", file)
+                for geocode in geocodes:
+                    _check_branch(file, branch, geocode)
+                wanted = [geocode.startswith(prefixes) for geocode in geocodes]
+                inside = [i for i, place in enumerate(rows) if wanted[place]]
+                found += [first + i for i in inside]
+                keys += [(geocodes[rows[i]], names[queries[i]]) for i in inside]
                 first += batch.num_rows
             if found:
                 groups[group] = np.asarray(found, dtype=np.int64)
         return Place(file, groups, keys, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
+
+
+def _distinct(column: Any, name: str, file: Path) -> tuple[list[str], list[int]]:
+    """The different texts of a column, and which of them each row has."""
+    if column.null_count:
+        raise ValueError(f"{file}: {column.null_count} rows have no {name}")
+    encoded = column.dictionary_encode()
+    texts = [str(text) for text in encoded.dictionary.to_pylist()]
+    long = next((text for text in texts if len(text) > _LONGEST_KEY), None)
+    if long is not None:
+        raise ValueError(f"{file}: {name} of {len(long)} characters, {long[:40]!r}...; at most {_LONGEST_KEY} are read")
+    return texts, encoded.indices.to_pylist()
 
 
 def _check_branch(file: Path, branch: str | None, geocode: str) -> None:
@@ -304,8 +336,12 @@ def _within(group: Any, prefixes: Sequence[str], file: Path, branch: str | None)
     return True
 
 
-def read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iterator[Row]:
+def read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> list[Row]:
     """The rows of a place that have one of these names, with their values."""
+    return _guarded(lambda: list(_read_rows(place, names, axes)), place.file)
+
+
+def _read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iterator[Row]:
     with _open(place.file) as opened:
         there = opened.schema_arrow.names
         columns = [name for name in ("query_shape", "value", "variance", "sign", *axes) if name in there]

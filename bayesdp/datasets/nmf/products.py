@@ -36,9 +36,8 @@ class Product:
     histogram: Histogram
     queries: tuple[str, ...]  # noisy ones, without the suffix `_dpq`
     levels: tuple[str, ...]  # of geography, from the top down
-    constraints: dict[
-        str, tuple[str, ...]
-    ]  # what cuts each axis, where their columns say nothing that fits the histogram
+    # What cuts each axis, where their columns say nothing that fits the histogram.
+    constraints: dict[str, tuple[str, ...]]
 
 
 PRODUCTS = {
@@ -170,7 +169,6 @@ class Published:
     """A published table, sums of the cells of a product's histogram."""
 
     name: str
-    title: str
     product: Product
     lines: tuple[Line, ...]
 
@@ -261,30 +259,19 @@ def _adults(rows: Iterator[Row]) -> Iterator[Row]:
         yield label, depth, {"votingage": frozenset({1})} | selection
 
 
-def _table(name: str, title: str, product: str, rows: Iterator[Row]) -> Published:
-    lines = tuple(
-        Line(f"{name}_{number:03d}N", label, depth, selection)
-        for number, (label, depth, selection) in enumerate(rows, start=1)
-    )
-    return Published(name, title, product_of(product), lines)
-
+_ROWS = {
+    "P1": ("pl94-person", _race()), "P2": ("pl94-person", _hispanic_by_race()), "P3": ("pl94-person", _adults(_race())),
+    "P4": ("pl94-person", _adults(_hispanic_by_race())), "P5": ("pl94-person", _group_quarters()),
+    "H1": ("pl94-unit", _occupancy()), "P12": ("dhc-person", _sex_by_age()),
+}  # fmt: skip
 
 TABLES = {
-    table.name: table
-    for table in (
-        _table("P1", "Race", "pl94-person", _race()),
-        _table("P2", "Hispanic or Latino, and not Hispanic or Latino by race", "pl94-person", _hispanic_by_race()),
-        _table("P3", "Race for the population 18 years and over", "pl94-person", _adults(_race())),
-        _table(
-            "P4",
-            "Hispanic or Latino, and not Hispanic or Latino by race for the population 18 years and over",
-            "pl94-person",
-            _adults(_hispanic_by_race()),
-        ),
-        _table("P5", "Group quarters population by major group quarters type", "pl94-person", _group_quarters()),
-        _table("H1", "Occupancy status", "pl94-unit", _occupancy()),
-        _table("P12", "Sex by age for selected age categories", "dhc-person", _sex_by_age()),
+    name: Published(
+        name,
+        PRODUCTS[product],
+        tuple(Line(f"{name}_{i:03d}N", label, depth, values) for i, (label, depth, values) in enumerate(rows, start=1)),
     )
+    for name, (product, rows) in _ROWS.items()
 }
 """Name -> table."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -164,21 +164,19 @@ class Spine:
 def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Found:
     """Find the rows of a geography at some levels; ValueError that says what there is where there are none, or it is not known."""
     prefixes = prefixes_of(geography)
-    found: Found = {}
+    found: Found = {level: {kind: [] for kind in KINDS} for level in levels}
     for level in levels:
-        found[level] = {kind: [] for kind in KINDS}
         folder.strangers(level)
-        for prefix in prefixes:
-            state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
-            if level == "US" and prefix:
-                continue
-            for kind in KINDS:
-                for file in folder.files(level, kind, state, county):
-                    place = find_rows(file, (prefix,))
-                    for geocode, _ in place.keys:
-                        _check_form(file, level, geocode)
-                    if place.keys or not place.rows:
-                        found[level][kind].append(place)
+    for level, prefix, kind in product(levels, prefixes, KINDS):
+        if level == "US" and prefix:
+            continue
+        state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
+        for file in folder.files(level, kind, state, county):
+            place = find_rows(file, (prefix,))
+            for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
+                _check_form(file, level, geocode)
+            if place.keys or not place.rows:
+                found[level][kind].append(place)
     if not any(place.keys for own in found.values() for places in own.values() for place in places):
         raise ValueError(_not_there(folder, levels, geography, prefixes))
     return found
@@ -211,11 +209,11 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
     for level in levels:
         if level in ("US", "State"):
             continue
-        near: set[str] = set()
-        for prefix in {own[:3] for own in prefixes}:
-            for kind in KINDS:
-                for file in folder.files(level, kind, prefix):
-                    near |= {geocode for geocode, _ in find_rows(file, (prefix,)).keys}
+        branches = {prefix[:3] for prefix in prefixes}
+        places = (
+            find_rows(file, (own,)) for own in branches for kind in KINDS for file in folder.files(level, kind, own)
+        )
+        near = {geocode for place in places for geocode, _ in place.keys}
         if not near:
             continue
         codes = [f"{own} ({county_code(own)})" if level == "County" else own for own in sorted(near)]
@@ -243,9 +241,20 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
     node_of_leaf = {leaf: np.arange(len(geocodes[leaf]), dtype=np.int64)}
     for level in up[1:]:
         place = {geocode: i for i, geocode in enumerate(geocodes[level])}
-        node_of_leaf[level] = np.asarray(
-            [0 if level == "US" else _parent(folder, level, place, own, leaf) for own in geocodes[leaf]], dtype=np.int64
-        )
+        lengths = {len(geocode) for geocode in place}
+        above = [[own[:n] for n in lengths if level == "US" or own[:n] in place] for own in geocodes[leaf]]
+        for own, found_above in zip(geocodes[leaf], above, strict=True):
+            if not found_above:
+                raise ValueError(
+                    f"{folder.at(leaf)}: {own} has no geounit of the level {level} above it in {folder.at(level)}; there are "
+                    f"{shown(place)}"
+                )
+            if len(found_above) > 1:
+                raise ValueError(
+                    f"{folder.at(level)}: {own} is below several geounits of the level {level}: {shown(found_above)}"
+                )
+        nodes = [0 if level == "US" else place[found_above] for [found_above] in above]
+        node_of_leaf[level] = np.asarray(nodes, dtype=np.int64)
         childless = np.setdiff1d(np.arange(len(place)), node_of_leaf[level])
         if childless.size:
             raise ValueError(
@@ -260,18 +269,6 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
                     f"{folder.at(below)}: {own} is not below {above} {upper}, its geocode starts otherwise"
                 )
     return Spine(tuple(up), {level: tuple(geocodes[level]) for level in up}, node_of_leaf)
-
-
-def _parent(folder: Folder, level: str, place: Mapping[str, int], leaf: str, leaf_level: str) -> int:
-    above = [leaf[:length] for length in {len(geocode) for geocode in place} if leaf[:length] in place]
-    if not above:
-        raise ValueError(
-            f"{folder.at(leaf_level)}: {leaf} has no geounit of the level {level} above it in {folder.at(level)}; there are "
-            f"{shown(place)}"
-        )
-    if len(above) > 1:
-        raise ValueError(f"{folder.at(level)}: {leaf} is below several geounits of the level {level}: {shown(above)}")
-    return place[above[0]]
 
 
 def _geocodes(places: Iterable[list[Place]]) -> list[str]:

@@ -288,12 +288,7 @@ class TransitionTable(PerturbedLaw):
             raise ValueError(
                 f"period must be at most the number of rows, {len(rows)}, because the last rows repeat, got {period}"
             )
-        width = deviations[-1] - deviations[0] + 1
-        if width * len(rows) > _MOST_ENTRIES:
-            raise ValueError(
-                f"the table must have at most {_MOST_ENTRIES:,} entries, rows times the range of the deviations, "
-                f"got {len(rows):,} times {width:,}"
-            )
+        _check_entries(len(rows), deviations)
         sums = rows.sum(axis=1)
         bad = np.flatnonzero(np.abs(sums - 1.0) > SUM_TOLERANCE)
         if bad.size:
@@ -345,6 +340,7 @@ class TransitionTable(PerturbedLaw):
             raise ValueError(f"rows must have every count from 0 on, but the row of x = {missing[0]} is missing")
         # Before equal ones are put together: True is 1.
         deviations = sorted(set(_no_booleans([d for row in rows.values() for d in row], "rows")))
+        _check_entries(len(counts), deviations or [0])
         table = [[rows[x].get(d, 0.0) for d in deviations] for x in counts]
         return cls(tuple(deviations), table, period)  # type: ignore[arg-type]  # arrays are accepted
 
@@ -373,6 +369,16 @@ class TransitionTable(PerturbedLaw):
 
     def __repr__(self) -> str:
         return f"<TransitionTable: {str(self).removeprefix(self.name + ' <')}"
+
+
+def _check_entries(rows: int, deviations: Sequence[int], most: int = _MOST_ENTRIES) -> None:
+    """Refuse increasing deviations with which the table would be too large."""
+    width = deviations[-1] - deviations[0] + 1
+    if width * rows > most:
+        raise ValueError(
+            f"the table must have at most {most:,} entries, rows times the range of the deviations, "
+            f"got {rows:,} times {width:,}"
+        )
 
 
 def _deviations(given: Any) -> tuple[int, ...]:
@@ -463,7 +469,9 @@ def read_ptable(path: str | Path) -> TransitionTable:
         raise ValueError(f"{shown} is no CSV file: {error}") from None
     if not rows:
         raise ValueError(f"{shown} has no rows")
+    given = sorted(deviation for row in rows.values() for deviation in row)
     try:
+        _check_entries(len(rows), given, max(1_000_000, 10 * len(given)))  # what a file of its size may take
         return TransitionTable.by_count(rows)
     except ValueError as error:
         raise ValueError(f"{shown}: {error}") from None

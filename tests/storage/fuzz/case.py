@@ -20,24 +20,12 @@ from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Defect, Outcome, 
 from tests.storage.fuzz.targets import TARGETS, Target
 from tests.storage.fuzz.watch import Watch, listing
 
-__all__ = ["run_case", "target_of"]
-
 _LARGEST = 2**20
 """The promise is about files below a megabyte; larger ones are not tried."""
 
 
 def run_case(number: int, seed: int, shelf: Path, home: Path) -> Outcome:
-    """Make the file of a case, have it read, and judge.
-
-    Parameters
-    ----------
-    number, seed : int
-        Of the case, and of all cases.
-    shelf : Path
-        The valid files.
-    home : Path
-        A folder for this case, which is made. It is removed again unless the case is a defect.
-    """
+    """Make the file of a case, have it read, and judge."""
     rng = np.random.default_rng([seed, number])
     known = KNOWN[number] if number < len(KNOWN) else None
     target = target_of(number, rng)

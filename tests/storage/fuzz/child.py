@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Ended", "Tell", "in_child", "peak_megabytes"]
-
 type Tell = Callable[[dict[str, Any]], None]
 
 _HARD_CPU = 12
@@ -63,14 +61,7 @@ def peak_megabytes(start: int) -> float:
 
 
 def in_child(task: Callable[[Tell, int], None]) -> Ended:
-    """Run a task in a fork of this process, and wait for it.
-
-    Parameters
-    ----------
-    task : callable
-        Gets a function that sends a dictionary to the parent, and the memory at its start in kilobytes. What it raises
-        ends the child, and nothing else.
-    """
+    """Run a task in a fork of this process, and wait for it."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -16,8 +16,6 @@ from bayesdp.priors import build_model
 from bayesdp.steps import FiberGibbs
 from tests.storage.examples import lattice
 
-__all__ = ["read_draws", "write_draw_journal"]
-
 _GIVEN = {"draws": 6, "tune": 4, "chains": 2, "random_seed": 3, "nuts_sampler": "pymc"}
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-__all__ = ["BOMBS", "add_zeros", "append_heaps", "share_one_text"]
-
 
 def _groups(file: h5py.File) -> list[h5py.Group]:
     found: list[h5py.Group] = [file]
@@ -95,28 +93,6 @@ def one_text_many_times(rng: np.random.Generator, path: Path) -> None:
     share_one_text(path, int(2 ** rng.uniform(16, 19)), int(2 ** rng.uniform(7, 11.5)), bool(rng.random() < 0.5))
 
 
-def _chain(count: int, odd: int = 16) -> bytes:
-    """What looks like a chain of heaps of text, each of which reaches to the end: the quadratic walk through it."""
-    entry = struct.Struct("<4sB3xQHHIQ")
-    sizes = [16 if i % 97 < 96 else odd for i in range(count - 1)] + [0]
-    return b"".join(entry.pack(b"GCOL", 1, 32 * (count - i), 1, 0, 0, size) for i, size in enumerate(sizes))
-
-
-def append_heaps(path: Path, count: int) -> None:
-    """The chain behind the end of the file."""
-    path.write_bytes(path.read_bytes() + _chain(count))
-
-
-def heaps(rng: np.random.Generator, path: Path) -> None:
-    """The chain behind the end of the file, or in a variable; perhaps with wrong sizes in it."""
-    count, odd = int(2 ** rng.uniform(3, 14.5)), int(rng.choice([16, 16, 8, 0]))
-    if rng.random() < 0.5:
-        path.write_bytes(path.read_bytes() + _chain(count, odd))
-        return
-    with h5py.File(path, "r+") as file:
-        file.create_dataset("extra", data=np.frombuffer(_chain(count, odd), dtype="u1"))
-
-
 def heap_lengths(rng: np.random.Generator, path: Path) -> None:
     """The length of a text, where a variable refers to it, becomes another one."""
     raw = bytearray(path.read_bytes())
@@ -144,6 +120,5 @@ def many_attributes(rng: np.random.Generator, path: Path) -> None:
 
 
 BOMBS: tuple[Callable[[np.random.Generator, Path], None], ...] = (
-    zeros, wide_texts, declared, one_text_many_times, one_text_many_times, heaps, heap_lengths, heap_lengths,
-    heap_lengths, many_attributes,
+    zeros, wide_texts, declared, *[one_text_many_times] * 2, *[heap_lengths] * 3, many_attributes,
 )  # fmt: skip

@@ -15,8 +15,6 @@ from bayesdp.calibration import fits, sbc, study
 from tests.storage.fuzz.outcome import Defect
 from tests.storage.fuzz.specimens import JOURNAL_NUMBERS, journal_lines, posterior
 
-__all__ = ["check_journal", "go_on", "go_on_with_fits", "prepare_journals"]
-
 _COUNTY = {"county": ["Alpha", "Beta"]}
 
 

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import xarray as xr
 
 from tests.storage.fuzz import hdf5_bombs as bombs
-
-__all__ = ["KNOWN", "Known"]
 
 _DIGITS = "9" * 401
 """More digits than a float can hold, and fewer than Python refuses to read."""
@@ -104,21 +101,6 @@ def _text_length(path: Path) -> None:
     path.write_bytes(raw)
 
 
-def _label(text: str) -> Callable[[Path], None]:
-    """A label that is another one everywhere in the file."""
-
-    def run(file: h5py.File) -> None:
-        file["county"][0] = text
-        frame = json.loads(file.attrs["frame"])
-        frame["labels"][0][0] = text
-        file.attrs["frame"] = json.dumps(frame)
-        for name in [own for own in file if own.startswith("exact_0_")]:
-            values = [own.decode().replace("Alpha", text) for own in file[name][()]]
-            file[name][...] = np.array(values, dtype=object)
-
-    return _in_hdf5(run)
-
-
 def _digits(place: tuple[Any, ...]) -> Callable[[Path], None]:
     """A field of ``noise.json`` that is a number of 401 digits."""
 
@@ -176,8 +158,6 @@ def _no_draws(path: Path) -> None:
 
 
 _SMALL: tuple[Known, ...] = (
-    Known("a chain of heaps", "release, netCDF", "lattice.nc", lambda path: bombs.append_heaps(path, 10_000)),
-    Known("a chain of heaps", "posterior", "posterior.nc", lambda path: bombs.append_heaps(path, 10_000)),
     Known("seven dimensions", "release, columns", "lattice_columns", _seven_dimensions, "refused"),
     Known("a length of a gigabyte", "release, netCDF", "lattice.nc", _text_length, "refused"),
     Known("one text, many attributes", "release, netCDF", "lattice.nc", _attributes_of_one_text, "refused"),
@@ -189,8 +169,6 @@ _SMALL: tuple[Known, ...] = (
     Known("unknown zeros", "posterior", "posterior.nc", _zeros("i8", 500_000, 30)),
     Known("blank text of a fixed length", "release, netCDF", "lattice.nc", _zeros("S20000", 100, 40), "refused"),
     Known("blank text of a fixed length", "posterior", "posterior.nc", _zeros("S20000", 100, 40)),
-    Known("a label with the signature of heaps", "release, netCDF", "lattice.nc", _label("GCOL\x01x"), "accepted"),
-    Known("a label with the name of heaps", "release, netCDF", "lattice.nc", _label("GCOL"), "accepted"),
 )  # fmt: skip
 
 _INCONSISTENT: tuple[Known, ...] = (

@@ -11,29 +11,13 @@ from tests.storage.fuzz.mutate_bytes import mutate_bytes
 from tests.storage.fuzz.mutate_hdf5 import mutate_hdf5
 from tests.storage.fuzz.mutate_json import mutate_json
 from tests.storage.fuzz.mutate_lines import mutate_csv, mutate_journal
+from tests.storage.fuzz.mutate_parquet import mutate_parquet
 
-__all__ = ["mutate"]
-
-_FORMS = {".nc": "hdf5", ".csv": "csv", ".jsonl": "journal", ".json": "json"}
+_FORMS = {".nc": "hdf5", ".parquet": "parquet", ".csv": "csv", ".txt": "csv", ".jsonl": "journal", ".json": "json"}
 
 
 def mutate(rng: np.random.Generator, path: Path, shelf: Path) -> str:
-    """Change a file or a folder in place, once, twice or three times.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        All that the changes depend on, besides the file.
-    path : Path
-        What is changed.
-    shelf : Path
-        The folder of valid files, one of which may be spliced in.
-
-    Returns
-    -------
-    str
-        What was done.
-    """
+    """Change a file or a folder in place, once, twice or three times."""
     done = []
     structured = rng.random() < 0.7
     for i in range(int(rng.choice([1, 1, 1, 2, 3]))):
@@ -49,6 +33,8 @@ def _file(rng: np.random.Generator, path: Path, shelf: Path, structured: bool) -
     form = _FORMS.get(path.suffix, "") if structured else ""
     if form == "hdf5":
         return mutate_hdf5(rng, path)
+    if form == "parquet":
+        return mutate_parquet(rng, path)
     data = path.read_bytes()
     if form == "csv":
         new, how = mutate_csv(rng, data)

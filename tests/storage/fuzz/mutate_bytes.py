@@ -6,30 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["mutate_bytes"]
-
 type Change = Callable[[np.random.Generator, bytes, bytes], bytes]
 
 _ODD = (
-    0,
-    1,
-    2,
-    7,
-    8,
-    16,
-    2**7,
-    2**8 - 1,
-    2**15,
-    2**16 - 1,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**48,
-    2**62,
-    2**63 - 1,
-    2**63,
-    2**64 - 1,
-)
+    0, 1, 2, 7, 8, 16, 2**7, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**62, 2**63 - 1, 2**63, 2**64 - 1,
+)  # fmt: skip
 
 
 def _at(rng: np.random.Generator, data: bytes) -> int:
@@ -100,35 +81,11 @@ def splice(rng: np.random.Generator, data: bytes, other: bytes) -> bytes:
 
 
 _CHANGES: tuple[Change, ...] = (
-    flip,
-    flip,
-    flip,
-    overwrite,
-    overwrite,
-    overwrite,
-    insert,
-    delete,
-    truncate,
-    duplicate,
-    zero,
-    splice,
-)
+    *[flip] * 3, *[overwrite] * 3, insert, delete, truncate, duplicate, zero, splice,
+)  # fmt: skip
 
 
 def mutate_bytes(rng: np.random.Generator, data: bytes, other: bytes) -> tuple[bytes, str]:
-    """Change the bytes of a file.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    data, other : bytes
-        The file, and another valid one, which may be spliced in.
-
-    Returns
-    -------
-    bytes
-    str
-        What was done.
-    """
+    """Change the bytes of a file."""
     change = _CHANGES[int(rng.integers(0, len(_CHANGES)))]
     return change(rng, data, other), f"bytes: {change.__name__}"

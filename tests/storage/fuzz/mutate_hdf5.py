@@ -12,8 +12,6 @@ import numpy as np
 from tests.storage.fuzz.hdf5_bombs import BOMBS
 from tests.storage.fuzz.mutate_json import mutate_json
 
-__all__ = ["mutate_hdf5"]
-
 _TYPES: tuple[Any, ...] = (
     "i1", "u1", "i2", ">i4", "u4", "i8", ">i8", "u8", "f2", "f4", ">f8", "f8", "g", "c16", "?", "S1", "S7", "V3",
     [("a", "i8"), ("b", "f8")],
@@ -108,22 +106,20 @@ def relabel(rng: np.random.Generator, file: h5py.File) -> None:
         return renumber(rng, file)
     own = _one(rng, texts)
     values = np.array(own[()]).reshape(-1)
-    values[int(rng.integers(0, values.size))] = _one(
-        rng,
-        [
-            b"",
-            b"x",
-            b"\xff",
-            b"GCOL\x01",
-            b"\x1b[2J",
-            "\u202e".encode(),
-            b"=1",
-            b" a ",
-            b"a\nb",
-            b"y" * 100_000,
-            values[0],
-        ],
-    )
+    odd = [
+        b"",
+        b"x",
+        b"\xff",
+        b"GCOL\x01",
+        b"\x1b[2J",
+        "\u202e".encode(),
+        b"=1",
+        b" a ",
+        b"a\nb",
+        b"y" * 100_000,
+        values[0],
+    ]
+    values[int(rng.integers(0, values.size))] = _one(rng, odd)
     own[...] = values.reshape(own.shape)
 
 
@@ -173,31 +169,16 @@ def filters(rng: np.random.Generator, file: h5py.File) -> None:
         h5py.Dataset(new)[...] = values
 
 
+_ATTRIBUTES = (
+    "secret", "scale_factor", "add_offset", "_FillValue", "missing_value", "units", "dtype", "coordinates", "calendar",
+    "_NCProperties", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates", "converged", "variable", "x" * 200,
+)  # fmt: skip
+
+
 def add_attribute(rng: np.random.Generator, file: h5py.File) -> None:
     """An attribute that has a meaning elsewhere, or none."""
     own = _one(rng, _walk(file))
-    name = _one(
-        rng,
-        [
-            "secret",
-            "scale_factor",
-            "add_offset",
-            "_FillValue",
-            "missing_value",
-            "units",
-            "dtype",
-            "coordinates",
-            "calendar",
-            "_NCProperties",
-            "CLASS",
-            "NAME",
-            "_Netcdf4Dimid",
-            "_Netcdf4Coordinates",
-            "converged",
-            "variable",
-            "x" * 200,
-        ],
-    )
+    name = _one(rng, list(_ATTRIBUTES))
     value = _one(rng, list(_VALUES))
     if isinstance(value, str) and not value.isprintable():
         own.attrs.create(name, value.encode(), dtype=h5py.string_dtype())
@@ -305,13 +286,7 @@ _CHANGES: tuple[Callable[[np.random.Generator, h5py.File], str | None], ...] = (
 
 
 def mutate_hdf5(rng: np.random.Generator, path: Path) -> str:
-    """Change the structure of an HDF5 file in place.
-
-    Returns
-    -------
-    str
-        What was done.
-    """
+    """Change the structure of an HDF5 file in place."""
     if rng.random() < 0.2:
         bomb = BOMBS[int(rng.integers(0, len(BOMBS)))]
         bomb(rng, path)

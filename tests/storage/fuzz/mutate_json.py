@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["mutate_json"]
-
 type Place = tuple[Any, Any]
 """A dictionary or a list, and a key or an index of it."""
 
@@ -18,40 +16,12 @@ _RAW = "\ue000raw\ue000"
 
 _NUMBERS = (0, 1, -1, 2, 3, -0.0, 0.5, 1e-300, 1e300, 1e-18, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30)
 _PLAIN: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    0.5,
-    "",
-    "x",
-    "no",
-    [],
-    {},
-    [[]],
-    [1, "1", None],
-    {"a": 1},
-    [{}],
-)
+    None, True, False, 0, 1, -1, 0.5, "", "x", "no", [], {}, [[]], [1, "1", None], {"a": 1}, [{}],
+)  # fmt: skip
 _TEXTS = (
-    "\x00",
-    "\x1b[2J",
-    "\u202e",
-    "\u2028",
-    "\u200b",
-    "\ud800",
-    "é\u0301",
-    "\ufeff",
-    "\U0010ffff",
-    "a\nb",
-    " x ",
-    "=1+1",
-    "GCOL\x01",
-    "../../x",
-    "os.system",
-)
+    "\x00", "\x1b[2J", "\u202e", "\u2028", "\u200b", "\ud800", "é\u0301", "\ufeff", "\U0010ffff", "a\nb", " x ", "=1+1",
+    "GCOL\x01", "../../x", "os.system",
+)  # fmt: skip
 
 
 def _raw_texts(rng: np.random.Generator) -> str:
@@ -148,21 +118,41 @@ def large_frame(rng: np.random.Generator, holder: Any, key: Any, places: list[Pl
         holder[key] = frame
 
 
+def widen(rng: np.random.Generator, holder: Any, key: Any, places: list[Place]) -> None:
+    """Very many items of a list, or keys of an object, all different; or a very long text."""
+    count, value = int(2 ** rng.uniform(4, 15)), holder[key]
+    if isinstance(value, list) and value:
+        sample = json.dumps(value[0])
+        holder[key] = [
+            *value,
+            *(f"{value[0]}{i}" if isinstance(value[0], str) else json.loads(sample) for i in range(count)),
+        ]
+    elif isinstance(value, dict) and value:
+        holder[key] = value | {f"{next(iter(value))}{i}": 1 for i in range(count)}
+    else:
+        holder[key] = "x" * (8 * count)
+
+
+def binary_frame(rng: np.random.Generator, holder: Any, key: Any, places: list[Place]) -> None:
+    """Two labels along each of up to 25 dimensions."""
+    names = [f"d{i}" for i in range(int(rng.integers(10, 26)))]
+    top = places[0][0]
+    if isinstance(top, dict) and "table" in top:
+        top["table"] = {"dimensions": [{"name": name, "labels": ["a", "b"]} for name in names]}
+        for part in [*top.get("measured", []), *top.get("exact", [])]:
+            part["query"] = {"kind": "total"}
+    else:
+        holder[key] = {"dims": names, "labels": [["a", "b"]] * len(names), "groups": []}
+
+
 _CHANGES: tuple[Callable[[np.random.Generator, Any, Any, list[Place]], None], ...] = (
-    remove, retype, retype, renumber, renumber, raw, raw, text, unknown, repeat, swap, swap, large_frame,
+    remove, retype, retype, renumber, renumber, raw, raw, text, unknown, repeat, swap, swap, large_frame, widen,
+    binary_frame,
 )  # fmt: skip
 
 
 def mutate_json(rng: np.random.Generator, source: str) -> tuple[str, str]:
-    """Change a field of a JSON text.
-
-    Returns
-    -------
-    str
-        The text, which need not be JSON any more.
-    str
-        What was done, and to which key.
-    """
+    """Change a field of a JSON text."""
     value = json.loads(source)
     places = _places(value)
     if not places:

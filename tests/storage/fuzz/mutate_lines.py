@@ -8,8 +8,6 @@ import numpy as np
 
 from tests.storage.fuzz.mutate_json import mutate_json
 
-__all__ = ["mutate_csv", "mutate_journal"]
-
 _FIELDS = (
     "", " ", "*", '"', '""', '"a', 'a"b', "\x00", "nan", "inf", "-inf", "1e999", "-1", "1.5", "0x10", "1_000", "1,5", "٣", "1e5", "-0",
     "9" * 401, "9" * 5000, "1e-400", "9223372036854775807", "9223372036854775808", "99999999999999999", "=1+1", "+1", "@x", "\u202e",
@@ -101,7 +99,23 @@ def long(rng: np.random.Generator, lines: list[str]) -> str:
     return _joined(lines)
 
 
-_CHANGES: tuple[Change, ...] = (field, field, field, column, line, line, quoting, separators, long)
+def wide(rng: np.random.Generator, lines: list[str]) -> str:
+    """The columns again and again, under other names; up to a megabyte."""
+    count = int(2 ** rng.uniform(1, 19.5)) // (sum(map(len, lines)) + 8 * len(lines)) + 2
+    names = [f"{i}{own}" if i else own for i in range(count) for own in lines[0].split(",")]
+    return _joined([",".join(names), *(",".join([line] * count) for line in lines[1:])])
+
+
+def long_labels(rng: np.random.Generator, lines: list[str]) -> str:
+    """Other labels in many more lines, and one of them very long."""
+    count, length = int(2 ** rng.uniform(4, 15)), int(2 ** rng.uniform(4, 17))
+    own = lines[_index(rng, lines)]
+    return _joined([*lines, *(f"{i}{own}" for i in range(count)), "x" * length + own])
+
+
+_CHANGES: tuple[Change, ...] = (
+    field, field, field, column, line, line, quoting, separators, long, wide, long_labels,
+)  # fmt: skip
 
 
 def mutate_csv(rng: np.random.Generator, data: bytes) -> tuple[bytes, str]:

@@ -6,8 +6,6 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CPU_SECONDS", "MEGABYTES", "Defect", "Outcome", "Refused", "check_refusal", "place_of"]
-
 CPU_SECONDS = 2.0
 """Reading a file below a megabyte may take this much processor time, ..."""
 
@@ -81,13 +79,7 @@ def place_of(error: BaseException) -> str:
 
 
 def check_refusal(error: BaseException, path: Path) -> None:
-    """A refusal is one printable line that names the file, and no failed attempt to get memory.
-
-    Raises
-    ------
-    Defect
-        If it is something else.
-    """
+    """A refusal is one printable line that names the file, and no failed attempt to get memory."""
     told = str(error)
     if any(sign in told for sign in _OUT_OF_MEMORY):
         raise Defect("asked for too much memory", told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -11,45 +12,26 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayesdp._text import printable
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.datasets import (
+    noise_json_of_pipelinedp,
     read_county_demonstration,
     read_county_populations,
-    read_nhgis_demonstration,
+    read_nmf,
     read_wikimedia,
 )
 from bayesdp.datasets.wikimedia import WikimediaViews
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import DiscreteLaplace, TransitionTable
 from bayesdp.posterior import tables_of_posterior
+from bayesdp.queries import Identity
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from bayesdp.tables import STATUSES, OfficeTable, read_margins, read_noisy_margins, read_office_csv, read_table
 from tests.storage.examples import TABLE
 from tests.storage.fuzz.outcome import Defect, Refused
-
-__all__ = [
-    "check_columns",
-    "check_law",
-    "check_netcdf",
-    "check_office",
-    "check_output",
-    "check_posterior",
-    "check_same",
-    "check_statistics",
-    "check_views",
-    "command",
-    "read_columns",
-    "read_exact_margins",
-    "read_office",
-    "read_office_wide",
-    "read_page_views",
-    "read_populations",
-    "read_saved_posterior",
-    "read_sums",
-    "read_wide",
-]
 
 _CONTROLS = {
     chr(own) for own in (*range(32), 127, *range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -68,6 +50,8 @@ def same(one: Any, other: Any) -> bool:
         return bool(one.identical(other))
     if isinstance(one, np.ndarray):
         return bool(np.array_equal(one, other, equal_nan=True)) and one.dtype == other.dtype
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(own, other[name]) for name, own in one.items())
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
     return bool(one == other)
@@ -154,6 +138,28 @@ def check_posterior(value: tuple[xr.DataTree, Release], again: Callable[[], Any]
     require(same(tree, back), "written and read is another", "posterior")
 
 
+def read_measurements(path: Path) -> Release:
+    """A parquet file of noisy measurements, put where those of housing units of counties of Vermont are."""
+    root = path.parents[1] / "output" / f"nmf-{path.stem}"
+    place = root / "US_Unit_PL_PROD" / "County.parquet" / "DPQuery" / "State=50"
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, place / path.name)
+    try:
+        return read_nmf(root, "50", product="pl94-unit").release
+    except (ValueError, FileNotFoundError) as error:
+        if path.name in str(error):
+            raise
+        raise ValueError(f"{path.name} in {error}") from None
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """The text of a report of PipelineDP: not read from a file by the package, so that its errors name none."""
+    try:
+        return noise_json_of_pipelinedp(path.read_text(encoding="utf-8"), {"count": Identity(TABLE)})
+    except (ValueError, NotImplementedError) as error:
+        raise ValueError(f"{path.name}: {printable(error)[:500]}") from None
+
+
 def read_wide(path: Path) -> xr.DataArray:
     """A wide table."""
     return read_table(path, dims=["county", "education"])
@@ -177,11 +183,6 @@ def read_populations(path: Path) -> xr.DataArray:
 def read_demonstration(path: Path) -> xr.Dataset:
     """Counties of a demonstration release."""
     return read_county_demonstration(path)
-
-
-def read_nhgis(path: Path) -> xr.Dataset:
-    """A demonstration file of NHGIS."""
-    return read_nhgis_demonstration(path)
 
 
 _DECLARED: dict[str, Any] = {

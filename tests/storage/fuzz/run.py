@@ -28,33 +28,9 @@ from tests.storage.fuzz.specimens import write_specimens
 from tests.storage.fuzz.table import table
 from tests.storage.fuzz.targets import TARGETS
 
-__all__ = ["fuzz", "main"]
-
 
 def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[Outcome]:
-    """Run cases.
-
-    Parameters
-    ----------
-    cases : sequence of int
-        Their numbers.
-    seed : int
-        Of all of them.
-    folder : Path
-        For the valid files (``shelf``) and those of defects (``case-NUMBER``).
-    jobs : int
-        Processes that run at the same time.
-
-    Returns
-    -------
-    list of Outcome
-        In the order of their numbers.
-
-    Raises
-    ------
-    RuntimeError
-        If a valid file is refused, or a process of the fuzzer itself ends badly.
-    """
+    """Run cases."""
     shelf = folder / "shelf"
     shelf.mkdir(parents=True)
     write_specimens(shelf)

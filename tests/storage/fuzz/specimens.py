@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
+from bayesdp.datasets import write_synthetic_nmf
 from bayesdp.inference import diagnose
 from bayesdp.mechanisms import BoundaryInflatedLaplace
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
@@ -16,8 +18,6 @@ from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from tests.storage.examples import EXAMPLES, TABLE, lattice
 from tests.storage.fuzz.draw_journals import write_draw_journal
-
-__all__ = ["JOURNAL_NUMBERS", "posterior", "write_specimens"]
 
 JOURNAL_NUMBERS = 12
 """Simulations that the journal of a calibration has."""
@@ -29,7 +29,6 @@ _POPULATIONS = (
     "state_fips,county_fips,state,county,pop2010\n17,001,Illinois,Adams County,67103\n17,003,Illinois,Alexander County,8238\n"
     '18,001,Indiana,"Adams County",34387\n'
 )
-_NHGIS = "gisjoin,name,state,H72001_dp,H72002_dp,H72001_sf,H72002_sf\nG0100010,Autauga County,01,54563,27,54571,30\n"
 _OFFICE = (
     "Population by area,,,\narea,sex,count,flag\n01001,F,1 234,\n01001,M,..,\n01001,Total,2 500,r\n01002,F,-,\n01002,M,7,r*\n"
     "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
@@ -38,6 +37,10 @@ _OFFICE_WIDE = "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5
 _WIKIMEDIA = (
     "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
     "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
+)
+_REPORT = (
+    "DPEngine method: aggregate\nComputation graph:\n 1. Public partition selection: dropped non public partitions\n"
+    " 2. Computed DP count with\n    Laplace mechanism:  parameter=12.5  eps=2.0  l1_sensitivity=25.0\n 3. Done\n"
 )
 _PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n"
 
@@ -126,10 +129,17 @@ def write_specimens(folder: Path) -> None:
         folder / "table.nc", engine="h5netcdf"
     )
     write_draw_journal(folder / "draws.partial")
+    np.savez(folder / "state.npz", counts=np.arange(12).reshape(3, 4), scale=np.array(0.5))
+    units = {"05010001": [3, 40], "05010002": [0, 7]}
+    made = write_synthetic_nmf(
+        folder / "nmf", units, product="pl94-unit", level="County", variance=25.0, constraints=False, rng=1
+    )
+    shutil.copyfile(made / "County.parquet/DPQuery/State=50/part-0.parquet", folder / "part-0.parquet")
+    shutil.rmtree(folder / "nmf")
+    (folder / "report.txt").write_text(_REPORT, encoding="utf-8")
     texts = {
-        "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "nhgis": _NHGIS,
-        "demonstration": _demonstration(), "wikimedia": _WIKIMEDIA,
-        "ptable": _PTABLE, "office": _OFFICE, "office_wide": _OFFICE_WIDE,
+        "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "demonstration": _demonstration(),
+        "wikimedia": _WIKIMEDIA, "ptable": _PTABLE, "office": _OFFICE, "office_wide": _OFFICE_WIDE,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")

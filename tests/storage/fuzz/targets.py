@@ -10,10 +10,9 @@ from typing import Any
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import read_ptable
 from bayesdp.release import Release
+from bayesdp.storage import read_npz
 from bayesdp.tables import read_table
 from tests.storage.fuzz import draw_journals, journals, readers
-
-__all__ = ["TARGETS", "Target"]
 
 type Check = Callable[[Any, Callable[[], Any], Path], None]
 
@@ -29,7 +28,7 @@ class Target:
     specimens : tuple of str
         Names of valid files or folders, as `write_specimens` and `prepare_journals` make them.
     form : str
-        How the file is changed besides its bytes: ``"hdf5"``, ``"csv"``, ``"journal"`` or ``"folder"``.
+        How the file is changed besides its bytes: ``"hdf5"``, ``"parquet"``, ``"csv"``, ``"journal"`` or ``"folder"``.
     read : callable
         From a path to whatever is in the file; ValueError or OSError where it is refused.
     check : callable
@@ -68,11 +67,13 @@ TARGETS = (
     Target("margins", ("margins.csv",), "csv", readers.read_exact_margins, readers.check_same, 3),
     Target("noisy margins", ("margins.csv",), "csv", readers.read_sums, readers.check_same, 2),
     Target("county populations", ("populations.csv",), "csv", readers.read_populations, readers.check_same, 2),
-    Target("demonstration, NHGIS", ("nhgis.csv",), "csv", readers.read_nhgis, readers.check_same, 2),
     Target("demonstration, counties", ("demonstration.csv",), "csv", readers.read_demonstration, readers.check_same, 1),
     Target("office's table, long", ("office.csv",), "csv", readers.read_office, readers.check_office, 4),
     Target("office's table, wide", ("office_wide.csv",), "csv", readers.read_office_wide, readers.check_office, 3),
     Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
+    Target("measurement file", ("part-0.parquet",), "parquet", readers.read_measurements, readers.check_netcdf, 8),
+    Target("report of PipelineDP", ("report.txt",), "csv", readers.read_report, readers.check_same, 2),
+    Target("arrays of a run", ("state.npz",), "bytes", read_npz, readers.check_same, 4),
     Target("perturbation table", ("ptable.csv",), "csv", read_ptable, readers.check_law, 3),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), "folder", draw_journals.read_draws, readers.check_same, 6, goes_on=True),

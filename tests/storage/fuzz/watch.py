@@ -7,31 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Watch", "allowed_folders", "listing"]
-
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ALWAYS = (
-    "subprocess.",
-    "socket.",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.system",
-    "pickle.",
-    "ctypes.dlopen",
-)
+    "subprocess.", "socket.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pickle.", "ctypes.dlopen",
+)  # fmt: skip
 _CHANGES = (
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.mkdir",
-    "os.link",
-    "os.symlink",
-    "os.truncate",
-    "os.chmod",
-    "shutil.",
-)
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "shutil.",
+)  # fmt: skip
 _COMPILERS = ("/site-packages/numba/", "/site-packages/pytensor/")
 _GUARD = ("/bayesdp/storage/guarded.py",)
 """The child process in which a file is read first."""
@@ -62,7 +44,7 @@ class Watch:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         found = self._found(event, arguments)
-        if found and not _within(_GUARD if event == "os.fork" else _COMPILERS):
+        if found and not _within(_GUARD if event == "os.fork" or event.startswith("pickle.") else _COMPILERS):
             self.seen.append(found)
 
     def _found(self, event: str, arguments: tuple[Any, ...]) -> str:
