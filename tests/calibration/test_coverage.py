@@ -14,7 +14,7 @@ from bayesdp.calibration.coverage import _Repeat
 from bayesdp.calibration.quantities import simulated
 from tests.calibration import models
 
-pytestmark = [pytest.mark.interpreted, pytest.mark.system]
+pytestmark = pytest.mark.system
 
 QUICK = {"draws": 600, "tune": 20, "progressbar": False}
 PROBABILITY = 0.8

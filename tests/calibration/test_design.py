@@ -19,8 +19,6 @@ from bayesdp.calibration.designs import _fit_seed, _judged, _result, _rng, row_o
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.privacy.losses import ApproximateDP
 
-pytestmark = pytest.mark.interpreted
-
 LABELS = {"county": ["Alpha", "Beta"]}
 TOTAL = bdp.Totals(LABELS)
 QUICK = {"draws": 400, "tune": 50, "chains": 2, "progressbar": False}

@@ -21,8 +21,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.queries import Totals
 from tests.noise.oracles import all_margins, frame_of
 
-pytestmark = pytest.mark.interpreted
-
 PAIR = all_margins(2, 2)
 SUM = all_margins(2, 3)
 OPEN = all_margins(3, 3)

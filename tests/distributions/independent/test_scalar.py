@@ -21,8 +21,6 @@ from bayesdp import noise
 from bayesdp.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.noise.oracles import DecimalLaw, chi_square_pvalue
 
-pytestmark = pytest.mark.interpreted
-
 KINDS = {
     "laplace": (DiscreteLaplace, noise.DiscreteLaplace, "b"),
     "gaussian": (DiscreteGaussian, noise.DiscreteGaussian, "sigma"),

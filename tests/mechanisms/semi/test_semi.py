@@ -27,8 +27,6 @@ from bayesdp.privacy import SemiGuarantee, gaussian_dp, semi_adjacency
 from bayesdp.privacy.words import BOUNDS
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 
-pytestmark = pytest.mark.interpreted
-
 TABLE = {"row": ["p", "q", "r"], "column": ["low", "mid", "high"]}
 BOTH = Margins(TABLE, ["row"], ["column"])
 COUNTS = np.array([[3, 0, 5], [2, 8, 1], [0, 4, 6]])

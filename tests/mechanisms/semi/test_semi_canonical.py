@@ -26,8 +26,6 @@ from bayesdp.privacy import (
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
 
-pytestmark = pytest.mark.interpreted
-
 TABLE = {"sex": ["men", "women"], "admission": ["yes", "no"]}
 BOTH = Margins(TABLE, ["sex"], ["admission"])
 COUNTS = np.array([[5, 3], [2, 6]])

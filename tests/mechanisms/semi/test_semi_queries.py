@@ -21,8 +21,6 @@ from bayesdp.noise import SubspaceNorm
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 
-pytestmark = pytest.mark.interpreted
-
 WAYS = {"sex": ["F", "M"], "age": ["young", "middle", "old"], "county": ["Alpha", "Beta"]}
 SCORED = {"x": [0, 1, 2], "y": [0, 1, 2]}
 PAIRS = np.array(list(product(range(3), repeat=2)))

@@ -21,8 +21,6 @@ from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
 
-pytestmark = pytest.mark.interpreted
-
 SEX = {"sex": ["women", "men"]}
 PRIOR = np.array([5.0, 0.5])
 LAW = CellKey(max_deviation=2, variance=1.0)
