@@ -17,7 +17,7 @@ from bayesdp.distributions import LatticeGaussian, LatticeLaplace
 from bayesdp.distributions.tables import log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.noise.lattice.test_lattice_normalisers import POINTS
+from tests.noise.lattice.test_lattice_laws import POINTS
 from tests.noise.oracles import all_margins, frame_of
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")

@@ -17,7 +17,6 @@ from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.means import assert_moments
 from tests.noise.contract.examples import SECURE_DRAWS, TABLE, Example
 from tests.noise.contract.masses import AT, Mass, mass_of
-from tests.noise.contract.words import assert_reason
 
 DRAWS = 6000
 LEVEL = 1e-6
@@ -31,6 +30,12 @@ PYTHON = Mode(linker="py", optimizer="fast_compile")
 
 BINS = 8
 """The least number of bins of a comparison."""
+
+
+def assert_reason(text: str, law: NoiseLaw) -> None:
+    """Why something does not work: at least five words that name the law, by its name in files or by that of its class."""
+    assert len(text.split()) >= 5, f"{law.name}: {text!r} is no reason"
+    assert law.name in text or type(law).__name__ in text, f"{text!r} does not name the law {law.name}"
 
 
 def _value_of(normaliser: Any, example: Example) -> float | None:

@@ -28,9 +28,8 @@ from tests.comparison.variation import assert_close_in_variation
 from tests.fibers.harness import log_noise, log_prior
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.examples import LINE, SQUARE, Example
-from tests.noise.contract.mass_checks import PYTHON
-from tests.noise.contract.words import assert_reason
-from tests.noise.perturbed.learnt import log_marginal
+from tests.noise.contract.mass_checks import PYTHON, assert_reason
+from tests.noise.perturbed.records import log_marginal
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]

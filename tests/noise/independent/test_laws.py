@@ -1,17 +1,86 @@
-"""The discrete Laplace and discrete Gaussian laws, against 50-digit sums and chi-square tests of draws.
+"""Independent noise: against SciPy's laws, 50-digit sums and tests of draws; and draws by integers only.
 
-False-alarm rate of the tests with draws: 1e-4 each, with fixed seeds.
-"""
+False-alarm rate of the tests with draws: 1e-4 each; the seeds are fixed, except where the entropy is that of the operating system."""
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import kstest, norm
 
-from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.measurements import Measured
+from bayesdp.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    LatticeGaussian,
+    Tulap,
+    parse_law,
+    secure,
+)
+from bayesdp.noise.secure import draw_independent, engine_for, statement
+from bayesdp.queries import Identity, Margins
 from tests.comparison.chi_square import elsewhere_pvalue
+from tests.lattices.secure.test_rational import fits
 from tests.noise.oracles import DecimalLaw, chi_square_pvalue
+
+LAWS = {"laplace": (Laplace, stats.laplace), "gaussian": (Gaussian, stats.norm)}
+Z = np.array([-80.0, -30.0, -5.0, -1.0, -1e-9, 0.0, 1e-9, 0.3, 2.0, 30.0, 80.0])
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize(("mu", "scale"), [(0.0, 1.0), (-3.25, 0.01), (1e6 + 0.125, 40.0)])
+def test_density_tails_and_moments(kind: str, mu: float, scale: float) -> None:
+    own, scipy_law = LAWS[kind]
+    law, exact = own(scale), scipy_law(mu, scale)
+    y = mu + scale * Z
+    np.testing.assert_allclose(law.log_density(y, mu), exact.logpdf(y), rtol=1e-12)
+    np.testing.assert_allclose(law.log_cdf(y, mu), exact.logcdf(y), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(law.log_sf(y, mu), exact.logsf(y), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(law.cdf(y, mu), exact.cdf(y), rtol=1e-9)
+    assert float(law.mean(mu)) == mu
+    assert float(law.variance(())) == pytest.approx(exact.var(), rel=1e-13)
+    assert law.logp(y, mu) == pytest.approx(exact.logpdf(y).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_draws_have_the_law_with_a_scale_a_cell(kind: str) -> None:
+    own, scipy_law = LAWS[kind]
+    law = own([0.5, 20.0])
+    draws = law.draw(np.random.default_rng(3), (3, 2), 20_000, location=np.full((3, 2), 7.25))
+    assert draws.shape == (20_000, 3, 2)
+    assert draws.dtype == np.float64
+    for column, scale in enumerate((0.5, 20.0)):
+        assert stats.kstest(draws[..., column].ravel(), scipy_law(7.25, scale).cdf).pvalue > 1e-4
+    assert abs(np.corrcoef(draws.reshape(-1, 6).T) - np.eye(6)).max() < 5 / np.sqrt(20_000)
+    assert law.draw(None, (2,)).shape == (2,)
+    np.testing.assert_allclose(law.variance((3, 2))[0] / own(1.0).variance(()), [0.25, 400.0])
+
+
+def test_a_discrete_laplace_is_the_laplace_law_in_unit_cells() -> None:
+    # P(k - 1/2 < Z < k + 1/2) falls by exp(-1/b) a step, as the discrete law does.
+    k = np.arange(1, 30)
+    inside = Laplace(4.0).cdf(k + 0.5) - Laplace(4.0).cdf(k - 0.5)
+    mass = np.exp(DiscreteLaplace(4.0).log_mass(k))
+    np.testing.assert_allclose(inside[1:] / inside[:-1], mass[1:] / mass[:-1], rtol=1e-10)
+
+
+def test_measurements_of_real_numbers_and_with_gaps() -> None:
+    table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    both = Margins(table, ["county"], ["education"])
+    assert Measured(both, [1.5, 2.5, -3.5, 4.5], Laplace(1.0)).noise_invariants is None
+    gap = [("Alpha", "High")]
+    measured = Measured(
+        Identity(table), [[1.5, np.nan], [2.0, 3.25]], Gaussian([[1.0, 2.0], [3.0, 4.0]]), unmeasured=gap
+    )
+    assert measured.values.dtype == np.float64
+    with pytest.raises(ValueError, match=r"sigma of the law 'gaussian' has shape \(3,\)"):
+        Measured(Identity(table), np.zeros((2, 2)), Gaussian([1.0, 2.0, 3.0]))
+
 
 MUS = [0.0, 0.25, 0.4999, 0.5, -0.3, -7.5, 123456789.625]
 SCALES = [1e-3, 0.2, 0.4999, 0.5, 0.7, 3.0, 10.0]
@@ -146,3 +215,90 @@ def test_tails_of_a_narrow_discrete_laplace(scale: float) -> None:
     expected = -np.logaddexp(0.0, 0.5 / scale) - k / scale
     np.testing.assert_allclose(DiscreteLaplace(scale).log_sf(k, 0.25), expected, rtol=1e-13)
     np.testing.assert_allclose(DiscreteLaplace(scale).log_cdf(-k - 1.0, -0.25), expected, rtol=1e-13)
+
+
+def test_density_by_hand() -> None:
+    # Around 0, epsilon = log 2: centre of density (1 - b) / (1 + b) = 1/3, halved with every step of 1.
+    law = Tulap(np.log(2.0))
+    density = np.exp(law.log_density([0.0, 0.49, 0.51, -1.4, 2.2], 0.0))
+    np.testing.assert_allclose(density, np.array([1, 1, 1 / 2, 1 / 2, 1 / 4]) / 3, rtol=1e-13)
+    wide = Tulap(np.log(2.0), sensitivity=2.0)
+    np.testing.assert_allclose(np.exp(wide.log_density([3.9, 4.1], 3.0)), np.array([1 / 6, 1 / 12]), rtol=1e-13)
+    assert law.logp([1.0, 7.3], [1, 8]) == pytest.approx(np.log(1 / 3) + np.log(1 / 6))
+    assert Tulap(1.0, 0.1).logp([40.0], [0]) == -np.inf
+
+
+def test_draws_and_variance() -> None:
+    # Two false alarms of 1e-4 each; the seed is fixed.
+    law = Tulap(0.5, 0.01, sensitivity=3.0)
+    draws = law.draw(np.random.default_rng(3), (2,), 20_000, location=[10, 20])
+    assert draws.shape == (20_000, 2)
+    for j, centre in enumerate((10, 20)):
+        assert kstest((draws[:, j] - centre) / 3.0, law.standard.cdf).pvalue > 1e-4
+    assert law.variance((2,)) == pytest.approx(np.var(draws, axis=0), rel=0.1)
+    assert law.draw(None, (2, 2)).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Tulap(0.0), ValueError, "epsilon must be"),
+        (lambda: Tulap(1.0, 1.0), ValueError, "delta must be at least 0 and less than 1"),
+        (lambda: Tulap(1.0, sensitivity=0.0), ValueError, "sensitivity must be"),
+        (lambda: Tulap("1"), TypeError, "epsilon"),  # type: ignore[arg-type]
+        (lambda: parse_law("tulap delta=0.1"), ValueError, "lacks parameter"),
+    ],
+)
+def test_tulap_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()  # type: ignore[operator]
+
+
+HAS_OPENDP = importlib.util.find_spec("opendp") is not None
+ENGINES = [
+    "integers",
+    pytest.param("opendp", marks=pytest.mark.skipif(not HAS_OPENDP, reason="needs the extra 'secure'")),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("law", [DiscreteLaplace(2.5), DiscreteGaussian(1.7)], ids=str)
+def test_law(law, engine):
+    # Entropy of the operating system has no seed: one run in ten thousand fails by chance.
+    draws = draw_independent(law, 10_000, engine)
+    assert draws.dtype == np.int64
+    assert fits(draws.tolist(), law.log_mass)
+    assert draw_independent(law, 0, engine).shape == (0,)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_says_what_it_uses(engine):
+    assert engine_for(engine) == engine
+    assert ("OpenDP" in statement(engine).split(":")[0]) == (engine == "opendp")
+    assert ("Nobody outside has vetted" in statement(engine)) == (engine == "integers")
+    assert "no rounding" in statement(engine)
+
+
+def test_without_opendp_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(secure, "find_spec", lambda name: None)
+    assert engine_for() == "integers"
+    with pytest.raises(ImportError, match=r"needs the extra 'secure': pip install 'bayesdp\[secure\]'"):
+        draw_independent(DiscreteLaplace(2.5), 3, "opendp")
+
+
+@pytest.mark.skipif(not HAS_OPENDP, reason="needs the extra 'secure'")
+def test_switches_of_opendp_are_left_alone():
+    from opendp import mod
+
+    mod.disable_features("contrib")
+    draw_independent(DiscreteLaplace(2.5), 3, "opendp")
+    assert "contrib" not in mod.GLOBAL_FEATURES
+
+
+def test_bad_arguments():
+    with pytest.raises(TypeError, match="law must be a DiscreteLaplace or a DiscreteGaussian"):
+        draw_independent(LatticeGaussian(1.0), 3)
+    with pytest.raises(TypeError, match="one scale for all answers"):
+        draw_independent(DiscreteLaplace([1.0, 2.0]), 2)
+    with pytest.raises(ValueError, match="engine must be"):
+        draw_independent(DiscreteLaplace(1.0), 3, "numpy")
