@@ -70,26 +70,8 @@ def check_gradients(compiled: Any, invariants: Invariants) -> None:
 
 
 class TestClosedForm:
-    @pytest.mark.parametrize("invariants", CASES, ids=repr)
-    def test_value_and_gradients(self, evaluate: Any, invariants: Invariants) -> None:
-        check_gradients(evaluate(PYTHON), invariants)
-
     def test_compiled(self, evaluate: Any) -> None:
         check_gradients(evaluate(None), CASES[2])
-
-    def test_integer_location_and_constant_scale(self) -> None:
-        mu, value = np.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4) + ROWS.project(np.eye(3, 4))
-        found = pm.logp(ProjectedLaplace.dist(mu, 2, invariants=ROWS), value).eval(mode=PYTHON)
-        assert found == pytest.approx(noise.ProjectedLaplace(2.0).logp(value, mu, ROWS), rel=1e-13)
-
-    def test_it_is_finite_off_the_subspace(self) -> None:
-        # There it is the density of the projection: the exact part of a model decides membership.
-        mu, value = example(ROWS)
-        expected = noise.ProjectedLaplace(2.0).logp(value, mu, ROWS)
-        found = pm.logp(ProjectedLaplace.dist(mu, 2.0, invariants=ROWS), value + np.array([[1.0], [-5.0], [0.0]])).eval(
-            mode=PYTHON
-        )
-        assert found == pytest.approx(expected, rel=1e-12)
 
     def test_batches(self) -> None:
         mu, value = example(ROWS)
@@ -108,24 +90,6 @@ class TestClosedForm:
         slope = pt.grad(pm.logp(ProjectedLaplace.dist(mu, b, invariants=ROWS), value), b)
         with pytest.raises(NullTypeGradError, match="BlocksDensity"):
             pt.grad(slope, b)
-
-    def test_without_a_closed_form_the_latent_one_is_named(self) -> None:
-        with pytest.raises(NotImplementedError, match=r"9 cells hang together by invariants of rank 5.*RowSpaceNoise"):
-            ProjectedLaplace.dist(np.zeros((3, 3)), 1.0, invariants=all_margins(3, 3))
-
-    def test_bad_arguments(self) -> None:
-        with pytest.raises(ValueError, match="b must be finite and greater than 0"):
-            ProjectedLaplace.dist(np.zeros((3, 4)), -1.0, invariants=ROWS)
-        with pytest.raises(ValueError, match="mu must have the shape of the table"):
-            ProjectedLaplace.dist(np.zeros(12), 1.0, invariants=ROWS)
-        with pytest.raises(TypeError, match=r"invariants must be a bayesdp\.Invariants"):
-            ProjectedLaplace.dist(np.zeros(12), 1.0, invariants=None)
-
-    def test_draws_keep_the_invariants(self) -> None:
-        mu, _ = example(ROWS)
-        draws = pm.draw(ProjectedLaplace.dist(mu, 3.0, invariants=ROWS), 20, random_seed=1)
-        assert np.max(np.abs(draws.sum(axis=2) - mu.sum(axis=1))) < 1e-12
-        assert len(np.unique(draws[:, 0, 0])) == 20
 
     @pytest.mark.system
     def test_nuts_on_a_continuous_table_with_a_known_total(self) -> None:
