@@ -89,18 +89,6 @@ def test_draws_description_and_guarantee(f: TradeOff) -> None:
     assert f"0.05: {float(f(0.05)):.6g}" in str(stated).replace("\n", " ").replace("    ", "")
 
 
-def test_a_published_release_has_one_noisy_cell_and_is_read_back(tmp_path) -> None:
-    for f in (approximate_dp(1.0), STEPS, gaussian_dp(1.0)):
-        release = SemiCanonical(BOTH, f).release(COUNTS)
-        assert not release.simulated
-        assert [own.query.rows for own in release.measurements] == [1]
-        release.to_netcdf(tmp_path / "one.nc", overwrite=True)
-        again = bdp.Release.from_netcdf(tmp_path / "one.nc")
-        assert again.measurements[0].law == release.measurements[0].law
-        assert again.guarantee == release.guarantee
-        np.testing.assert_array_equal(again.measurements[0].values, release.measurements[0].values)
-
-
 @pytest.mark.parametrize("f", [STEPS, BOUNDED, tensor_product(approximate_dp(0.4), approximate_dp(0.6))], ids=repr)
 def test_the_test_of_a_release_is_that_of_theorem_37(f: TradeOff) -> None:
     release = SemiCanonical(BOTH, f).release(COUNTS, rng=4)
