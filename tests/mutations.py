@@ -1,8 +1,8 @@
 """Sixty faults in the package, and whether `make test` sees them: ``python -m tests.mutations [--tree PATH] [NUMBER ...]``.
 
 Each line of ``data/mutations.tsv`` is made in a copy of the tree, and the tests named there are run, but no slow ones and none of
-the system. Caught is what makes one of them fail. With ``--tree`` the same faults judge the tests of another checkout: what a
-line names by file, and that checkout does not have, stands for the folder of it.
+the system. Caught is what makes one of them fail. With ``--tree`` the same faults judge the tests of another checkout; of the files
+and folders of a line those are run that it has.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def _copied(tree: Path, to: Path) -> None:
 
 def _fails(tests: tuple[str, ...], root: Path) -> str:
     """The first line that says what failed; empty if all pass."""
-    there = [name if (root / name).exists() else str(Path(name).parent) for name in tests]
+    there = [name for name in tests if (root / name).exists()]
+    if not there:
+        raise ValueError(f"none of {', '.join(tests)} is there")
     environment = {**os.environ, "PYTHONPATH": str(root)}
     command = [
         sys.executable,

@@ -141,7 +141,7 @@ def test_the_smallest_ball_need_not_have_the_least_error() -> None:
 
 
 def test_nothing_claims_that_k_norm_noise_is_the_least() -> None:
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
     texts = {path: path.read_text(encoding="utf-8") for path in [*root.glob("*.md"), *root.glob("bayesdp/**/*.py")]}
     texts |= {
         path: path.read_text(encoding="utf-8") for path in [*root.glob("docs/**/*.md"), *root.glob("models/*.py")]

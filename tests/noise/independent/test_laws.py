@@ -25,7 +25,7 @@ from bayesdp.noise import (
 from bayesdp.noise.secure import draw_independent, engine_for, statement
 from bayesdp.queries import Identity, Margins
 from tests.comparison.chi_square import elsewhere_pvalue
-from tests.lattices.secure.test_rational import fits
+from tests.lattices.test_secure import fits
 from tests.noise.oracles import DecimalLaw, chi_square_pvalue
 
 LAWS = {"laplace": (Laplace, stats.laplace), "gaussian": (Gaussian, stats.norm)}
