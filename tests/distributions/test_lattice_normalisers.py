@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 
 from bayesdp import noise
 from bayesdp.distributions import LatticeGaussian, LatticeLaplace
@@ -20,7 +19,6 @@ from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.lattice.test_lattice_laws import POINTS
 from tests.noise.oracles import all_margins, frame_of
 
-PYTHON = Mode(linker="py", optimizer="fast_compile")
 OPEN = all_margins(3, 3)
 CUBE = all_margins(2, 2, 2)
 OVERLAP = Invariants(LinearQuery(frame_of(6), [[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]], ["first", "second"]))
@@ -40,7 +38,7 @@ def test_values_and_gradients(case: str, invariants: Invariants) -> None:
     graph, law = LAWS[case]
     scale = pt.vector("scale")
     value = graph(scale, invariants)
-    evaluate = pytensor.function([scale], [value, pt.grad(value.sum(), scale)], mode=PYTHON)
+    evaluate = pytensor.function([scale], [value, pt.grad(value.sum(), scale)])
     grid = np.array([1e-3, 0.05, 0.3, 0.62, 0.8, 1.0, 2.5, 12.0, 400.0])
     found, slope = evaluate(grid)
     expected = [law(float(one)).log_normaliser(invariants) for one in grid]
@@ -54,7 +52,7 @@ def test_values_and_gradients(case: str, invariants: Invariants) -> None:
 @pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
 def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
     epsilon = pt.scalar("epsilon")
-    slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2}, mode=PYTHON)
+    slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2})
     size = np.linalg.norm(POINTS, ord=order, axis=1)
     weights = np.exp(-2.2 * size)
     assert slope == pytest.approx(-(weights @ size) / weights.sum(), rel=1e-10)
@@ -72,7 +70,7 @@ def test_posterior_of_the_scale_of_a_3x3_release(case: str) -> None:
         make("noisy", table, scale, invariants=OPEN, observed=table + shift, **more)
     [value] = model.value_vars
     grid = np.linspace(1.21, 1.99, 5) if case != "gaussian" else np.linspace(1.21, 1.4, 5)
-    evaluate = pytensor.function([value], model.logp(), mode=PYTHON)
+    evaluate = pytensor.function([value], model.logp())
     found = np.array([evaluate(one) for one in grid])
     points = np.concatenate([POINTS, shift.reshape(1, 9)])
     if case == "gaussian":
@@ -88,9 +86,9 @@ def test_posterior_of_the_scale_of_a_3x3_release(case: str) -> None:
 def test_known_scales_are_numbers_and_batches_work() -> None:
     table = np.zeros((2, 3, 3), dtype=int)
     scales = np.array([0.5, 1.5])
-    known = pm.logp(LatticeLaplace.dist(table, scales, invariants=OPEN), table).eval(mode=PYTHON)
+    known = pm.logp(LatticeLaplace.dist(table, scales, invariants=OPEN), table).eval()
     symbol = pt.vector("epsilon")
-    unknown = pm.logp(LatticeLaplace.dist(table, symbol, invariants=OPEN), table).eval({symbol: scales}, mode=PYTHON)
+    unknown = pm.logp(LatticeLaplace.dist(table, symbol, invariants=OPEN), table).eval({symbol: scales})
     expected = [noise.LatticeLaplace(s).logp(table[0], table[0], OPEN) for s in (0.5, 1.5)]
     assert known == pytest.approx(np.array(expected), rel=1e-12)
     assert unknown == pytest.approx(np.array(expected), rel=1e-12)

@@ -18,7 +18,6 @@ import bayesdp as bdp
 from bayesdp import distributions, noise
 from bayesdp.distributions import Censored, distribution_of
 from bayesdp.distributions.confidential_counts import OFF_FIBER
-from tests.noise.contract.mass_checks import PYTHON
 
 LABELS = {"area": ["Alpha", "Beta"]}
 PUBLISHED = np.array([30, 45])
@@ -124,13 +123,14 @@ def variable(law, mu):
 def test_log_mass_is_that_of_the_law_wherever_values_and_counts_are(law, dtype) -> None:
     """Negative counts, counts beyond the table, fractions and values out of reach included."""
     value, mu = pt.tensor("value", shape=(None,), dtype=dtype), pt.lvector("mu")
-    evaluate = pytensor.function([value, mu], pm.logp(variable(law, mu), value), mode=PYTHON)
+    evaluate = pytensor.function([value, mu], pm.logp(variable(law, mu), value))
     grid = np.arange(-4, 20, 1 if dtype == "int64" else 0.5)
     y, x = (own.reshape(-1) for own in np.meshgrid(grid, np.arange(-3, 18)))
     np.testing.assert_array_equal(evaluate(y.astype(dtype), x), law.log_each(y, x))
     assert np.isfinite(law.log_each(y, x)).sum() > 3
 
 
+@pytest.mark.compiled
 def test_log_mass_is_that_of_the_law_in_compiled_code() -> None:
     law = LAWS["mixed"]
     mu = pt.lmatrix("mu")
@@ -143,11 +143,11 @@ def test_log_mass_is_that_of_the_law_in_compiled_code() -> None:
 def test_draws_and_starts_are_possible(law) -> None:
     counts = np.array([[0, 1, 2], [2, 1, 0]]) if law is LAWS["full"] else np.array([[0, 1, 2], [3, 17, 1000]])
     own = variable(law, counts)
-    drawn = pm.draw(own, 50, random_seed=1, mode=PYTHON)
+    drawn = pm.draw(own, 50, random_seed=1)
     assert drawn.shape == (50, 2, 3)
     assert np.isfinite(law.log_each(drawn, counts)).all()
-    np.testing.assert_array_equal(drawn, pm.draw(own, 50, random_seed=1, mode=PYTHON))
-    start = pm.distributions.distribution.support_point(own).eval(mode=PYTHON)
+    np.testing.assert_array_equal(drawn, pm.draw(own, 50, random_seed=1))
+    start = pm.distributions.distribution.support_point(own).eval()
     assert np.isfinite(law.log_each(start, counts)).all()
 
 
@@ -157,7 +157,7 @@ def test_a_model_is_pickled_and_its_random_variable_compared_by_the_law() -> Non
         distributions.RandomRounding("published", count, base=3, observed=12)
     again = pickle.loads(cloudpickle.dumps(model))
     point = {"count": np.array(11)}
-    assert again.compile_logp(mode=PYTHON)(point) == model.compile_logp(mode=PYTHON)(point)
+    assert again.compile_logp()(point) == model.compile_logp()(point)
     one, other, third = (variable(noise.RandomRounding(base), 4).owner.op for base in (3, 3, 5))
     assert one == other
     assert one != third
@@ -185,7 +185,7 @@ def test_mass_with_a_scale_that_is_a_variable(law) -> None:
     mu, scale = pt.dscalar("mu"), pt.dscalar("scale")
     variable = Censored.dist(mu, law, 5, 9, **{law.scale_name: scale}, shape=5)
     logp = pm.logp(variable, _values(law))
-    evaluate = pytensor.function([mu, scale], [logp, *pt.grad(logp.sum(), [mu, scale])], mode=PYTHON)
+    evaluate = pytensor.function([mu, scale], [logp, *pt.grad(logp.sum(), [mu, scale])])
     for at, width in ((7.0, 2.0), (6.25, 0.7), (-60.3, 3.0), (80.4, 3.0)):
         found, by_mu, by_scale = evaluate(at, width)
         own = noise.Censored(law(width), 5, 9)
@@ -202,29 +202,29 @@ def test_mass_with_a_scale_that_is_a_variable(law) -> None:
 def test_without_thresholds_and_off_the_support() -> None:
     kind = noise.DiscreteLaplace
     inner = kind(2.0)
-    free = pm.logp(Censored.dist(3, kind, b=2.0), np.array([-40, 3, 90])).eval(mode=PYTHON)
+    free = pm.logp(Censored.dist(3, kind, b=2.0), np.array([-40, 3, 90])).eval()
     np.testing.assert_allclose(free, inner.log_mass([-40, 3, 90], 3), rtol=1e-12)
-    cut = pm.logp(Censored.dist(3, kind, b=2.0, below=2), np.array([0, -5])).eval(mode=PYTHON)
+    cut = pm.logp(Censored.dist(3, kind, b=2.0, below=2), np.array([0, -5])).eval()
     assert np.all(np.isneginf(cut))
-    fractions = pm.logp(Censored.dist(3.0, kind, b=2.0, below=2), pt.constant(np.array([2.5, 1.0]))).eval(mode=PYTHON)
+    fractions = pm.logp(Censored.dist(3.0, kind, b=2.0, below=2), pt.constant(np.array([2.5, 1.0]))).eval()
     np.testing.assert_allclose(fractions, [-np.inf, inner.log_cdf(1, 3.0)])
 
 
 def test_draws_and_starting_points() -> None:
     law = noise.Censored(noise.DiscreteGaussian(3.0), below=5)
     variable = Censored.dist(np.array([2, 20]), law=noise.DiscreteGaussian, sigma=3.0, below=5)
-    drawn = pm.draw(variable, 4000, random_seed=1, mode=PYTHON)
+    drawn = pm.draw(variable, 4000, random_seed=1)
     assert drawn.dtype == np.int64
     assert drawn.min() == 4
     share, expected = np.mean(drawn[:, 0] == 4), np.exp(law.log_each(4, 2))
     assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000)  # 6e-7
-    start = pm.distributions.distribution.support_point(variable).eval(mode=PYTHON)
+    start = pm.distributions.distribution.support_point(variable).eval()
     np.testing.assert_array_equal(start, [5, 20])
 
 
 def test_the_law_may_have_its_scale() -> None:
     drawn = Censored.dist(3, law=noise.DiscreteLaplace(4.0), below=2)
-    found = pm.logp(drawn, np.array([1, 2, 7])).eval(mode=PYTHON)
+    found = pm.logp(drawn, np.array([1, 2, 7])).eval()
     np.testing.assert_allclose(found, noise.Censored(noise.DiscreteLaplace(4.0), 2).log_each([1, 2, 7], 3))
 
 

@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 from pytensor.gradient import NullTypeGradError
 from scipy.stats import kstest, poisson
 
@@ -23,7 +22,6 @@ from bayesdp.noise.subspace.projected_laplace import log_gram, row_basis
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, chi_square_pvalue, frame_of
 
-PYTHON = Mode(linker="py", optimizer="fast_compile")
 ROWS = Invariants(Margins(frame_of(3, 4), ["d0"]))
 CASES = [
     ROWS,
@@ -70,6 +68,7 @@ def check_gradients(compiled: Any, invariants: Invariants) -> None:
 
 
 class TestClosedForm:
+    @pytest.mark.compiled
     def test_compiled(self, evaluate: Any) -> None:
         check_gradients(evaluate(None), CASES[2])
 
@@ -77,7 +76,7 @@ class TestClosedForm:
         mu, value = example(ROWS)
         tables, scales = pt.tensor3("tables", shape=(None, 3, 4)), pt.vector("scales")
         logp = pm.logp(ProjectedLaplace.dist(tables, scales, invariants=ROWS), value)
-        found, gradient = pytensor.function([tables, scales], [logp, pt.grad(logp.sum(), scales)], mode=PYTHON)(
+        found, gradient = pytensor.function([tables, scales], [logp, pt.grad(logp.sum(), scales)])(
             np.stack([mu, mu + 0.5]), [1.0, 3.0]
         )
         single = [noise.ProjectedLaplace(b).logp(value, mu, ROWS) for b in (1.0, 3.0)]
@@ -129,8 +128,8 @@ class TestGivenRows:
         e = (value - mu).reshape(-1) + row_basis(invariants).T @ w
         expected = np.sum(-np.abs(e) / 1.7 - math.log(3.4)) + 0.5 * log_gram(invariants)
         variable = ProjectedLaplaceGivenRows.dist(mu, w, 1.7, invariants=invariants)
-        assert pm.logp(variable, value).eval(mode=PYTHON) == pytest.approx(expected, rel=1e-13)
-        assert pm.logp(RowSpaceNoise.dist(1.7, invariants=invariants), w).eval(mode=PYTHON) == 0.0
+        assert pm.logp(variable, value).eval() == pytest.approx(expected, rel=1e-13)
+        assert pm.logp(RowSpaceNoise.dist(1.7, invariants=invariants), w).eval() == 0.0
 
     def test_integrating_w_out_gives_the_projected_law(self) -> None:
         # On a line; rank 3 is compared with its closed form through the sampler, in tests/steps.
@@ -138,7 +137,7 @@ class TestGivenRows:
         mu, value = example(invariants)
         w = np.linspace(-40, 40, 400_001)
         variable = ProjectedLaplaceGivenRows.dist(np.tile(mu, (w.size, 1)), w[:, None], b, invariants=invariants)
-        logs = pm.logp(variable, value).eval(mode=PYTHON)
+        logs = pm.logp(variable, value).eval()
         assert math.log(np.sum(np.exp(logs)) * (w[1] - w[0])) == pytest.approx(
             noise.ProjectedLaplace(b).logp(value, mu, invariants), rel=1e-7
         )
@@ -149,7 +148,7 @@ class TestGivenRows:
         location, b = pt.matrix("mu", shape=(2, 3)), pt.scalar("b")
         w = np.random.default_rng(2).normal(size=invariants.rank)
         logp = pm.logp(ProjectedLaplaceGivenRows.dist(location, w, b, invariants=invariants), value)
-        run = pytensor.function([location, b], [logp, *pt.grad(logp, [location, b])], mode=PYTHON)
+        run = pytensor.function([location, b], [logp, *pt.grad(logp, [location, b])])
         _, gradient, slope = run(mu, 1.1)
         for index in np.ndindex(2, 3):
             shift = np.zeros((2, 3))

@@ -19,7 +19,6 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.noise import CellKey, ConventionalRounding, NoiseLaw, RandomRounding, TransitionTable
 from bayesdp.posterior import Further, further
 from tests.inference.oracle import assert_posterior, posterior_of, sample
-from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records
 
 LABELS = {"sex": ["f", "m"], "age": ["young", "old"]}
@@ -56,7 +55,7 @@ def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name:
     with pm.Model(coords=release.coords) as model:
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
         bdp.observe(release, x)
-        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+        step = FiberGibbs()
     assert [term.kind for term in step.tables[0].target.terms] == ["windows"] * len(measured)
     assert step.tables[0]._rest is None
     logs = stats.poisson.logpmf(ALL, RATE).sum(axis=(1, 2))
@@ -89,7 +88,7 @@ def test_a_table_that_ends_has_no_prior_predictive() -> None:
         bdp.observe(release, x)
     assert not bdp.inference.add_prior_predictive(xr.DataTree(), model)
     with pytest.raises(ValueError, match="of at most 14, under the law 'transition-table'"):
-        pm.draw(distribution_of(TransitionTable).dist(99, **FULL.model_parameters()), mode=PYTHON)
+        pm.draw(distribution_of(TransitionTable).dist(99, **FULL.model_parameters()))
 
 
 SEX = {"sex": ["women", "men"]}
@@ -159,7 +158,7 @@ def test_the_posterior_of_two_cells_and_their_total(values: tuple[int, ...], apa
     releases = women_and_men(values, apart=apart)
     model = model_of(SEX, releases, pm.Poisson.dist(PRIOR))
     with model:
-        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+        step = FiberGibbs()
     assert step.tables[0].exact_conditional
     logs = stats.poisson.logpmf(PAIRS, PRIOR).sum(axis=1)
     logs = logs + log_by_records(LAW, [own for part in releases for own in part], PAIRS)
@@ -184,7 +183,7 @@ def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart: bool) -> N
     queries = [bdp.Identity(labels), bdp.Margins(labels, ["sex"], ["age"]), bdp.Totals(labels)]
     measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
     model = model_of(labels, [[own] for own in measured] if apart else [measured], pm.Poisson.dist(1.0))
-    density = model.compile_logp(vars=model.observed_RVs, mode=PYTHON)
+    density = model.compile_logp(vars=model.observed_RVs)
     tables = np.maximum(truth + rng.integers(-1, 2, size=(400, 2, 3)), 0)
     tables[:100] *= rng.integers(0, 2, size=(100, 2, 3))
     expected = log_by_records(LAW, measured, tables)
@@ -243,7 +242,7 @@ def test_sparse_tables_with_all_margins(seed: int) -> None:
     with model:
         if seed == 2:  # accepted or rejected on what the kernel does not know, and taken back
             pm.Potential("more", -0.3 * (model["x"][0, 0, 0] - 1.0) ** 2)
-        step = FiberGibbs(compile_kwargs={"mode": PYTHON}, sweeps=4)
+        step = FiberGibbs(sweeps=4)
     tables = np.array(list(product(range(4), repeat=8))).reshape(-1, 2, 2, 2)
     logs = stats.binom.logpmf(tables, 3, 0.2).sum(axis=(1, 2, 3)) + log_by_records(LAW, measured, tables)
     if seed == 2:
