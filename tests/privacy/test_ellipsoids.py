@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.linalg import helmert
+from scipy.optimize import minimize
 
 from bayesdp.papers.subspace import base_decomposition, enclosing_ellipsoid
 from bayesdp.privacy import optimal_factorization
@@ -81,6 +82,46 @@ def test_equal_axes_stay_in_one_block() -> None:
     covariance, blocks = base_decomposition(np.diag([7.0, 1.0, 7.0, 1.0, 1.0]))
     assert [block.shape[1] for block in blocks] == [3, 2]
     np.testing.assert_allclose(covariance, np.diag([98.0, 2.0, 98.0, 2.0, 2.0]) / 2, atol=1e-9)
+
+
+def by_general_optimiser(vectors: Floats, value: str) -> float:
+    """Minimise over Cholesky factors of the inverse, scaled to contain the vectors: no weights, no duality."""
+    n = vectors.shape[1]
+    lower = np.tril_indices(n)
+
+    def objective(entries: Floats) -> float:
+        root = np.zeros((n, n))
+        root[lower] = entries
+        covariance = np.linalg.inv(root @ root.T + 1e-12 * np.eye(n)) * np.max(np.sum((vectors @ root) ** 2, axis=1))
+        return float(np.log(np.linalg.det(covariance)) / n if value == "volume" else np.log(np.trace(covariance)))
+
+    def smooth(entries: Floats, power: float) -> float:
+        root = np.zeros((n, n))
+        root[lower] = entries
+        squares = np.sum((vectors @ root) ** 2, axis=1)
+        largest = squares.max()
+        scale = np.log(largest) + np.log(np.sum((squares / largest) ** power)) / power
+        inverse = np.linalg.inv(root @ root.T + 1e-12 * np.eye(n))
+        shape = np.log(np.linalg.det(inverse)) / n if value == "volume" else np.log(np.trace(inverse))
+        return float(shape + scale)
+
+    entries = np.linalg.inv(np.linalg.cholesky(vectors.T @ vectors))[lower]
+    for power in (8.0, 64.0, 512.0, 4096.0):
+        entries = minimize(smooth, entries, args=(power,), method="BFGS", options={"gtol": 1e-9, "maxiter": 500}).x
+    return math.exp(objective(entries))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_bodies_against_a_general_optimiser(seed: int) -> None:
+    vectors = np.random.default_rng(seed).normal(size=(9, 3)) * [1.0, 2.0, 0.3]
+    least_volume = by_general_optimiser(vectors, "volume")
+    found = np.linalg.det(enclosing_ellipsoid(vectors, tolerance=1e-8)) ** (1 / 3)
+    assert found <= least_volume * (1 + 1e-7)
+    assert found == pytest.approx(least_volume, rel=5e-3)
+    least_trace = by_general_optimiser(vectors, "trace")
+    error = optimal_factorization(vectors, tolerance=1e-8).error
+    assert error <= least_trace * (1 + 1e-7)
+    assert error == pytest.approx(least_trace, rel=5e-3)
 
 
 @pytest.mark.parametrize(
