@@ -92,7 +92,7 @@ def _interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
 
     compiled = request.node.get_closest_marker("compiled") is not None
     compiled |= any(request.path.is_relative_to(folder) for folder in _ALWAYS_COMPILED)
-    with pytensor.config.change_flags(linker="auto" if compiled else "py"):
+    with pytensor.config.change_flags(mode="Mode" if compiled else "FAST_COMPILE"):
         yield
 
 
@@ -104,7 +104,7 @@ def _compiled(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     import pytensor
 
-    with pytensor.config.change_flags(linker="auto"):
+    with pytensor.config.change_flags(mode="Mode"):
         yield
 
 

@@ -158,11 +158,11 @@ def test_constants_batches_and_tables_off_the_subspace(name: str, own: Invariant
     table, other = two_tables(name, own)
     expected = law(0.7, own).logp(other, table, own)
     assert pm.logp(make(table, 0.7, own), other).eval() == pytest.approx(expected, rel=1e-11)
-    beside = table + (np.arange(2)[:, None] == 0)[: len(table)] if len(table) == 2 else table + 1
+    beside = table + 1  # other totals
     found = pm.logp(make(np.stack([table, beside]), 0.7, own), other).eval()
     assert found[0] == pytest.approx(expected, rel=1e-11)
     assert np.isfinite(found[1])
-    assert name.startswith(("lattice", "norm")) or found[1] == pytest.approx(expected, rel=1e-11) or own is TOTAL
+    assert name not in ("extended", "correlated") or found[1] == pytest.approx(expected, rel=1e-11)
     assert law(0.7, own).logp(other, beside, own) == -math.inf
 
 
@@ -263,6 +263,7 @@ def test_batches_of_draws_have_their_scales() -> None:
     assert free.owner.op.rng_fn(rng, np.zeros((3, 3)), 0.5, (4,)).shape == (4, 3, 3)
 
 
+@pytest.mark.system
 @pytest.mark.compiled
 def test_compiled_draws_keep_the_invariants_and_differ() -> None:
     table = np.arange(9).reshape(3, 3)
@@ -272,7 +273,7 @@ def test_compiled_draws_keep_the_invariants_and_differ() -> None:
         ("lattice l1", OPEN),
         ("projected laplace", Invariants(Totals(frame_of(3, 3)))),
     ]
-    drawn = pm.draw([LAWS[name][0](table, 1.5, own) for name, own in cases], 20, random_seed=1)
+    drawn = pm.draw([LAWS[name][0](table, 0.7, own) for name, own in cases], 20, random_seed=1)
     for (_, own), draws in zip(cases, drawn, strict=True):
         assert draws.shape == (20, 3, 3)
         assert np.max(np.abs(own.matrix @ (draws - table).reshape(20, -1).T)) < 1e-9
