@@ -10,8 +10,11 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent
 
@@ -78,6 +81,35 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # PyTensor computes the constants of a graph in C where there is a compiler, which takes a second for each new expression, and notes
 # where in the sources each node of a graph was made, which is a twentieth of what a short fit takes.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,traceback__limit=0")
+
+_ALWAYS_COMPILED = (ROOT / "benchmarks", ROOT / "docs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have PyTensor's graphs evaluated by Python, which takes milliseconds where their compilation takes seconds."""
+    import pytensor  # after PYTENSOR_FLAGS
+    from pytensor.compile.mode import get_mode
+
+    # Sums stay as they are written: NumPy adds up at most 32 numbers at once.
+    python = get_mode("FAST_COMPILE").excluding("local_add_canonizer", "local_mul_canonizer")
+    compiled = request.node.get_closest_marker("compiled") is not None
+    compiled |= any(request.path.is_relative_to(folder) for folder in _ALWAYS_COMPILED)
+    with pytensor.config.change_flags(mode="Mode" if compiled else python):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _compiled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have them compiled in a test with the mark `compiled`."""
+    if request.node.get_closest_marker("compiled") is None:
+        yield
+        return
+    import pytensor
+
+    with pytensor.config.change_flags(mode="Mode"):
+        yield
+
 
 if __name__ == "__main__":
     print(_FOLDER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -23,18 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _linker(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Evaluate PyTensor's graphs by Python in files with the mark `interpreted`."""
-    if request.node.get_closest_marker("interpreted") is None:
-        yield
-        return
-    import pytensor  # only here: many a test has no use for it
-
-    with pytensor.config.change_flags(linker="py"):
-        yield
 
 
 @pytest.fixture

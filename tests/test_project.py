@@ -1,8 +1,10 @@
-"""The files around the package agree with it."""
+"""The project: its interface, versions, licences, map, golden numbers, lists of slow tests and of faults."""
 
 from __future__ import annotations
 
 import ast
+import difflib
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -11,6 +13,9 @@ import pytest
 
 import bayesdp
 from bayesdp.noise import law_names
+from tests import api_snapshot, golden
+from tests.mutations import mutations, place_of
+from tests.slow_ids import SLOW, is_slow
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -111,3 +116,120 @@ def test_the_lowest_versions_that_are_stated_are_those_of_the_bounds() -> None:
         name: version for name, version, _ in re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| (.+) \|$", page, re.MULTILINE)
     }
     assert stated == bounds
+
+
+ADVICE = (
+    "The public interface is not the stored one. If that is meant: follow docs/POLICY.md (what was there goes on working, with a "
+    "FutureWarning), write `python -m tests.api_snapshot`, look at the change of tests/data/api.txt, and name it in CHANGELOG.md.\n"
+)
+
+
+def _difference(stored: str, now: str) -> str:
+    lines = difflib.unified_diff(stored.splitlines(), now.splitlines(), "stored", "now", n=0, lineterm="")
+    return "\n".join(lines)
+
+
+def test_the_public_interface_is_the_stored_one():
+    found = _difference(api_snapshot.PATH.read_text(encoding="utf-8"), api_snapshot.text())
+    assert not found, ADVICE + found
+
+
+def test_every_public_name_has_a_line():
+    named = {line.partition(":")[0] for line in api_snapshot.PATH.read_text(encoding="utf-8").splitlines()}
+    assert {f"bayesdp.{name}" for name in bayesdp.__all__} <= named
+    for package in api_snapshot.PUBLIC:
+        assert {f"bayesdp.{package}.{name}" for name in getattr(bayesdp, package).__all__} <= named
+
+
+class _Before:
+    """What a class of the package looks like, for the check of the check."""
+
+    def method(self, table, /, *, rng=None, **options): ...
+
+    @classmethod
+    def made(cls, size=(3, "a")): ...
+
+    @property
+    def answer(self): ...
+
+
+def test_the_text_has_what_callers_depend_on(monkeypatch):
+    monkeypatch.setattr(_Before, "__module__", "bayesdp.somewhere")
+    assert list(api_snapshot._lines("Before", _Before)) == [
+        "Before: class",
+        "Before.answer: property",
+        "Before.made: class method(cls, size=(3, 'a'))",
+        "Before.method: method(self, table, /, *, rng=None, **options)",
+    ]
+
+
+def test_a_changed_default_is_shown(monkeypatch):
+    stored = api_snapshot.text()
+    monkeypatch.setattr(bayesdp.Frame, "__doc__", "another text is no change")
+    assert api_snapshot.text() == stored
+    monkeypatch.setattr(bayesdp, "compose", lambda *releases, more=1: None)
+    assert "+bayesdp.compose: function(*releases, more=1)" in _difference(stored, api_snapshot.text())
+
+
+THEN = golden.stored()
+NAMES = [*(("laws", name) for name in golden.law_names()), *(("mechanisms", name) for name in golden.mechanism_names())]
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES, ids=lambda own: own)
+def test_as_written_down(kind: str, name: str) -> None:
+    make = golden.law_golden if kind == "laws" else golden.mechanism_golden
+    now = json.loads(json.dumps(make(name)))
+    assert not list(golden.differences(now, THEN[kind][name], name, rtol=1e-9))
+
+
+def test_all_that_was_written_down_is_there() -> None:
+    assert {(kind, name) for kind, made in THEN.items() for name in made} == set(NAMES)
+
+
+def test_a_difference_is_told() -> None:
+    then = {"a": [1.0, {"b": "c"}], "d": 2}
+    assert not list(golden.differences({"a": [1.0 + 1e-12, {"b": "c"}], "d": 2}, then, rtol=1e-9))
+    assert list(golden.differences({"a": [1.0 + 1e-12, {"b": "x"}], "e": 2}, then)) == [
+        "/a/0: 1.000000000001 now, 1.0 before",
+        "/a/1/b: 'x' now, 'c' before",
+        "/d: only before",
+        "/e: only now",
+    ]
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_each_line_has_a_test(name: str) -> None:
+    path, _, test = name.partition("::")
+    function, _, parameter = test.partition("[")
+    source = (ROOT / path).read_text(encoding="utf-8")
+    found = re.search(rf"^( *)def {re.escape(function)}\(", source, flags=re.MULTILINE)
+    assert found, f"{path} has no {function}"
+    assert not parameter or "parametrize" in source[: found.start()]
+
+
+def test_lines_are_distinct() -> None:
+    assert len(set(SLOW)) == len(SLOW)
+
+
+def test_only_what_is_listed_is_slow() -> None:
+    assert is_slow("tests/cli/test_fit.py::test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn[2]")
+    assert not is_slow("tests/cli/test_fit.py::test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn[1]")
+    assert not is_slow("docs/how-to/comparing-priors.md::comparing-priors.md")
+
+
+def test_each_can_be_made() -> None:
+    every = mutations()
+    assert len(every) >= 60
+    assert len({mutation.old for mutation in every}) == len(every)
+    wrong = []
+    for mutation in every:
+        assert mutation.new != mutation.old
+        wrong += (
+            [] if any((ROOT / name).exists() for name in mutation.tests) else [f"none of {mutation.tests} is there"]
+        )
+        try:
+            place = place_of(mutation)
+            compile(place.read_text(encoding="utf-8").replace(mutation.old, mutation.new), str(place), "exec")
+        except (ValueError, SyntaxError) as error:
+            wrong.append(str(error))
+    assert not wrong, "\n".join(wrong)

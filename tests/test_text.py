@@ -1,4 +1,4 @@
-"""How text of others is shown, for every character there is, and that nothing is lost in CSV files."""
+"""Small helpers: texts that are printed, files of JSON and CSV, numbers that are checked, seeds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ import io
 import json
 import sys
 import unicodedata
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bayesdp as bdp
+from bayesdp import _text, _validate, mechanisms, significance
 from bayesdp._text import aligned, csv_label, json_escaped, label_of_csv, printable, printable_lines, width
+from bayesdp.invariants import Invariants
+from bayesdp.lattices import sample_noise
+from bayesdp.mechanisms.base import laplace_scale, one_statement
+from bayesdp.mechanisms.real import grid_for
+from bayesdp.noise import NoiseLaw
+from bayesdp.noise.lattice.laws import l2_log_sum
+from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.polytopes import SymmetricHull, sample_hull
+from bayesdp.privacy import approximate_dp, mean_sensitivity
+from bayesdp.privacy.gaussian import mills
+from bayesdp.queries import Margins, Totals
 from tests.nasty import COMPUTED, FOREIGN, LABELS, OBEYED, obeyed
 
 TEXTS = st.text(st.one_of(st.characters(), st.sampled_from("=+-@'\\\"\n\r\t,;\x1b\u202e\ud800ntxuU0123abc")))
@@ -115,3 +132,164 @@ class TestWidth:
         assert width(text) == columns
         assert width(aligned(text, 10)) == width(aligned(text, 10, right=True)) == 10
         assert aligned(text, 1) == text
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (_validate.positive_real, [0.25, 3], [0, -1.0, np.inf, np.nan]),
+        (_validate.nonnegative_real, [0, 0.5], [-1e-9, np.inf, np.nan]),
+        (_validate.positive_integer, [4, np.int64(4)], [0, -1]),
+        (_validate.nonnegative_integer, [0, 4], [-1]),
+        (_validate.probability, [0.95], [0, 1, 1.5]),
+    ],
+)
+def test_numbers_in_a_range(check, good, bad):
+    for value in good:
+        assert check(value, "given") == value
+    for value in bad:
+        with pytest.raises(ValueError, match=r"^given must"):
+            check(value, "given")
+    for value in (True, "4", None):
+        with pytest.raises(TypeError, match=r"^given must be"):
+            check(value, "given")
+
+
+def test_one_of_a_few_strings():
+    assert _validate.choice("l1", ("l1", "l2"), "norm") == "l1"
+    with pytest.raises(ValueError, match=r"norm must be one of 'l1', 'l2', got 'l3'"):
+        _validate.choice("l3", ("l1", "l2"), "norm")
+
+
+def test_arrays_of_whole_numbers():
+    found = _validate.integer_array([3.0, 4.0], "table", minimum=0)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, [3, 4])
+    for bad, said in (([3.5], "0 is 3.5"), ([1, -2], "1 is -2"), ([2.0**53], "0 is"), ([np.nan], "0 is nan")):
+        with pytest.raises(ValueError, match=rf"^table must .*{said}"):
+            _validate.integer_array(bad, "table", minimum=0)
+    with pytest.raises(ValueError, match=r"0 is no whole number$"):
+        _validate.integer_array([3.5], "table", confidential=True)
+    with pytest.raises(TypeError, match="dtype bool"):
+        _validate.integer_array([True], "table")
+
+
+def test_totals_beyond_int64():
+    assert _validate.exact_total(np.full(4096, 2**52)) == 2**64
+    assert _validate.exact_total(np.full(4096, -(2**52))) == -(2**64)
+
+
+def test_generators():
+    assert _validate.random_generator(7).random() == np.random.default_rng(7).random()
+    assert _validate.random_generator(None) is None
+    own = np.random.default_rng(1)
+    assert _validate.random_generator(own) is own
+
+
+def test_words_of_messages():
+    assert _validate.both_lists(unknown=["x"], missing=[]) == "unknown: 'x'"
+    assert _validate.no_table(["total = -3"]) == ("no nonnegative integer table satisfies the exact values: total = -3")
+    assert _validate.no_table(["a"] * 14, complete=False).endswith(
+        "; ... (2 more) (together with the other exact values)"
+    )
+
+
+def test_json_with_nothing_that_is_none():
+    assert _text.dumps({"sigma": 5.0}, "law") == '{"sigma": 5.0}'
+    with pytest.raises(ValueError, match="law is not valid JSON: NaN is not a number that JSON knows"):
+        _text.loads('{"sigma": NaN}', "law")
+    assert np.isnan(_text.loads('{"sigma": NaN}', "law", constants=True)["sigma"])
+
+
+def test_scales_and_statements_of_mechanisms():
+    assert Fraction(laplace_scale(1.0, 0.3)) * Fraction(0.3) >= 1
+    assert grid_for(3.0) == 2.0**-19
+    stated = {"rho": None, "epsilon": 1.0, "delta": 1e-6}
+    assert one_statement(stated, (("rho",), ("epsilon", "delta"))) == {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_known_numbers():
+    assert mills(0.0) == pytest.approx(np.sqrt(np.pi / 2))
+    # Two cells with a known sum: z = (k, -k), and exp(-k**2) is summed over all whole k.
+    numbers = np.arange(-30.0, 31.0)
+    both = Invariants(Totals({"county": ["Alpha", "Beta"]}))
+    assert l2_log_sum(both, 1.0) == pytest.approx(np.log(np.exp(-(numbers**2)).sum()))
+
+
+TABLE = {"row": ["a", "b"], "column": ["c", "d"]}
+COUNTS = np.array([[6, 3], [2, 9]])
+BOTH = Margins(TABLE, ["row"], ["column"])
+TULAP = approximate_dp(1.0).canonical_noise()
+PUBLISHED = bdp.LatticeLaplace(BOTH, epsilon=0.25).release(COUNTS, rng=1)
+
+
+def released(mechanism: Any) -> Callable[[Any], Any]:
+    """The values of a release."""
+    return lambda rng: mechanism.release(COUNTS, rng=rng).values
+
+
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "lattice noise": lambda rng: bdp.LatticeLaplace(BOTH, epsilon=0.25).noise(rng, size=20),
+    "lattice release": released(bdp.LatticeLaplace(BOTH, epsilon=0.25)),
+    "subspace release": released(bdp.ExtendedLaplace(Totals(TABLE), epsilon=0.5)),
+    "K-norm release": released(bdp.KNorm(Totals(TABLE), epsilon=0.5)),
+    "one of several releases": released(
+        mechanisms.PublishedChoice(
+            [bdp.ExtendedLaplace(Totals(TABLE), epsilon=0.5), bdp.KNorm(Totals(TABLE), epsilon=0.5)], [0.5, 0.5]
+        )
+    ),
+    "Semi-DP release": released(bdp.SemiGaussian(BOTH, mu=0.5)),
+    "Semi-DP integers": released(mechanisms.SemiLatticeLaplace(Totals(TABLE), epsilon=0.5)),
+    "independent release": released(mechanisms.DiscreteLaplace(bdp.Identity(TABLE), epsilon=0.1)),
+    "bounded statistic": lambda rng: (
+        mechanisms.BoundaryInflatedLaplace(1.0, mean_sensitivity(50, (0.0, 1.0)), (0.0, 1.0))
+        .release(0.4, rng=rng)
+        .values
+    ),
+    "proportions": lambda rng: (
+        bounded_statistics.RescaledProportions(1.0, 60, ["a", "b", "c"]).release([10, 20, 30], rng=rng).shares
+    ),
+    "sample_noise": lambda rng: sample_noise(Invariants(Totals(TABLE)), "l1", 0.2, rng, size=20),
+    "sample_hull": lambda rng: sample_hull(SymmetricHull([[1, 1], [1, -1]]), 0.5, rng, 20),
+    "canonical noise": lambda rng: TULAP.rvs(20, rng=rng),
+    "a law": lambda rng: NoiseLaw.from_description({"law": "discrete-laplace", "b": 5.0}).draw(rng, (20,)),
+    "p-value": lambda rng: significance.odds_ratio_test_from_release(PUBLISHED, rng=rng).uniform,
+    "p-value of several": lambda rng: significance.odds_ratio_test_from_releases([PUBLISHED], rng=rng).uniform,
+    "p-value of strata": lambda rng: significance.common_odds_ratio_test({"all": PUBLISHED}, rng=rng).uniform,
+    "p-value by simulation": lambda rng: (
+        significance.independence_test_from_releases(PUBLISHED, draws=999, rng=rng).statistic
+    ),
+}
+
+
+@pytest.mark.parametrize("draw", DOORS.values(), ids=DOORS)
+def test_an_integer_seeds_a_generator(draw: Callable[[Any], Any]) -> None:
+    seeded = np.asarray(draw(5))
+    np.testing.assert_array_equal(seeded, draw(np.random.default_rng(5)))
+    np.testing.assert_array_equal(seeded, draw(np.int64(5)))
+    assert not np.array_equal(seeded, draw(6)) or not np.array_equal(seeded, draw(7))
+    assert np.asarray(draw(None)).shape == seeded.shape
+    for wrong in (5.0, True, "5"):
+        with pytest.raises(TypeError, match=r"rng must be an integer seed, a numpy\.random\.Generator or None, got"):
+            draw(wrong)
+    with pytest.raises(ValueError, match="rng must be a seed of at least 0"):
+        draw(-1)
+
+
+def test_a_release_made_with_a_seed_is_simulated() -> None:
+    release = bdp.LatticeLaplace(BOTH, epsilon=0.25).release(COUNTS, rng=3)
+    assert release.simulated
+    assert release.guarantee is not None
+    assert release.guarantee.simulated
+
+
+def test_several_draws_of_one_seed_differ() -> None:
+    """A seed that was asked for at each draw would publish the same noise several times: differences without noise."""
+    several = bounded_statistics.MultipleSynthesis.split(
+        bounded_statistics.RescaledProportions, 2.0, 60, ["a", "b", "c"], parts=5
+    )
+    shares = [release.shares for release in several.release([10, 20, 30], rng=1)]
+    assert len({values.tobytes() for values in shares}) == 5
+    bounds = [(0.0, 1.0), (0.0, 1.0)]
+    matrix = covariance_cone.CovarianceMatrix(50.0, 1000, bounds).release([[0.08, 0.03], [0.03, 0.08]], rng=1).matrix
+    assert abs(matrix[0, 0] - matrix[1, 1]) > 1e-9

@@ -12,7 +12,7 @@ from bayesdp.calibration import coverage
 from bayesdp.calibration.coverage import _Repeat
 from tests.calibration import models
 
-pytestmark = [pytest.mark.interpreted, pytest.mark.system]
+pytestmark = pytest.mark.system
 
 QUICK = {"draws": 600, "tune": 20, "progressbar": False}
 PROBABILITY = 0.8

@@ -20,8 +20,6 @@ from bayesdp.calibration.designs import _judged, _result, _rng, _seed
 from bayesdp.privacy import DIFFERENCES
 from bayesdp.privacy.losses import ApproximateDP
 
-pytestmark = pytest.mark.interpreted
-
 LABELS = {"county": ["Alpha", "Beta"]}
 TOTAL = bdp.Totals(LABELS)
 QUICK = {"draws": 400, "tune": 50, "chains": 2, "progressbar": False}

@@ -15,7 +15,7 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import CellKey, ConventionalRounding, RandomRounding, TransitionTable
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
-from tests.noise.perturbed.rules import ten_five_rule
+from tests.noise.perturbed.records import ten_five_rule
 
 SIX = {"a": list("abcdef"), "b": list("uvwxyz")}
 GAPPED = CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)

@@ -1,11 +1,9 @@
-"""The laws that keep invariants as PyMC distributions, against `bayesdp.noise`.
-
-`bayesdp.noise` itself is compared with enumeration in tests/noise.
-"""
+"""The laws of whole tables as PyMC distributions, against `bayesdp.noise`, which tests/noise compares with enumeration and SciPy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,186 +11,465 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
+from scipy.stats import chi2
 
+from bayesdp import distributions as d
 from bayesdp import noise
-from bayesdp.distributions import LatticeGaussian, LatticeLaplace, ProjectedGaussian
+from bayesdp.distributions.tables import GaugeOp, table_gauge
 from bayesdp.invariants import Invariants
-from bayesdp.queries import Totals
+from bayesdp.polytopes import SymmetricHull
+from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, frame_of
+from tests.polytopes.examples import Programs, both_margins, moves, substitutions
 
-pytestmark = pytest.mark.interpreted
+PAIR, SUM, OPEN = all_margins(2, 2), all_margins(2, 3), all_margins(3, 3)
+TOTAL, ROWS = Invariants(Totals(frame_of(2, 3))), Invariants(Margins(frame_of(3, 4), ["d0"]))
+WEIGHTED = Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [0, 1, 1, 0]], ["a", "b"]))
+CROSSED = Invariants(LinearQuery(frame_of(4), [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"]))
+"""The l1 law has no known normaliser here."""
+BLOCKS = Invariants(LinearQuery(frame_of(6), [[0, 1, 0, 1, 1, 0], [2, 0, 0, 0, 0, -1]], ["a", "b"]))
+FREE = Invariants(None, frame_of(3))
 
-PAIR = all_margins(2, 2)
-SUM = all_margins(2, 3)
-OPEN = all_margins(3, 3)
-TOTAL = Invariants(Totals(frame_of(2, 3)))
+type Make = Callable[..., Any]
 
-# The same graphs without numba's seconds of compilation.
-PYTHON = Mode(linker="py", optimizer="fast_compile")
-CASES = {
-    "l1": (lambda mu, s, inv: LatticeLaplace.dist(mu, s, invariants=inv), noise.LatticeLaplace),
-    "l2": (
-        lambda mu, s, inv: LatticeLaplace.dist(mu, s, invariants=inv, norm="l2"),
-        lambda s: noise.LatticeLaplace(s, "l2"),
+
+def covariance_of(own: Invariants) -> Any:
+    root = np.random.default_rng(8).normal(size=(own.dimension,) * 2)
+    return root @ root.T + 0.3 * np.eye(len(root))
+
+
+def vertices_of(own: Invariants) -> Any:
+    return (moves(*own.frame.shape) if len(own.frame.shape) == 2 else substitutions(own.frame.size))[1]
+
+
+LAWS: dict[str, tuple[Make, Make]] = {  # (mu, scale, invariants) to a variable, (scale, invariants) to the law
+    "lattice l1": (
+        lambda mu, s, own: d.LatticeLaplace.dist(mu, s, invariants=own),
+        lambda s, own: noise.LatticeLaplace(s),
     ),
-    "gaussian": (lambda mu, s, inv: LatticeGaussian.dist(mu, s, invariants=inv), noise.LatticeGaussian),
-    "projected": (lambda mu, s, inv: ProjectedGaussian.dist(mu, s, invariants=inv), noise.ProjectedGaussian),
+    "lattice l2": (
+        lambda mu, s, own: d.LatticeLaplace.dist(mu, s, invariants=own, norm="l2"),
+        lambda s, own: noise.LatticeLaplace(s, "l2"),
+    ),
+    "lattice gaussian": (
+        lambda mu, s, own: d.LatticeGaussian.dist(mu, s, invariants=own),
+        lambda s, own: noise.LatticeGaussian(s),
+    ),
+    "projected": (
+        lambda mu, s, own: d.ProjectedGaussian.dist(mu, s, invariants=own),
+        lambda s, own: noise.ProjectedGaussian(s),
+    ),
+    "projected laplace": (
+        lambda mu, s, own: d.ProjectedLaplace.dist(mu, s, invariants=own),
+        lambda s, own: noise.ProjectedLaplace(s),
+    ),
+    "extended": (
+        lambda mu, s, own: d.ExtendedLaplace.dist(mu, s, invariants=own),
+        lambda s, own: noise.ExtendedLaplace(s, own.coordinate_rule),
+    ),
+    "correlated": (
+        lambda mu, s, own: d.CorrelatedGaussian.dist(mu, s, covariance=covariance_of(own), invariants=own),
+        lambda s, own: noise.CorrelatedGaussian(s**2 * covariance_of(own), own.coordinate_rule),
+    ),
+    **{
+        f"norm {norm}": (
+            lambda mu, s, own, norm=norm: d.SubspaceNorm.dist(mu, s, norm=norm, invariants=own),
+            lambda s, own, norm=norm: noise.SubspaceNorm(s, norm),
+        )
+        for norm in ("l1", "l2", "linf")
+    },
+    "k-norm": (
+        lambda mu, s, own: d.KNorm.dist(mu, s, vertices=vertices_of(own), invariants=own),
+        lambda s, own: noise.KNorm(s, vertices_of(own), own.coordinate_rule),
+    ),
+    **{
+        f"semi k-norm {adjacency}": (
+            lambda mu, s, own, adjacency=adjacency: d.SemiKNorm.dist(mu, s, adjacency=adjacency, invariants=own),
+            lambda s, own, adjacency=adjacency: noise.SemiKNorm(s, adjacency),
+        )
+        for adjacency in (2, 3)
+    },
 }
+CASES = [
+    (name, own)
+    for names, spaces in (
+        ("lattice l1", (SUM, TOTAL)),
+        ("lattice l2", (PAIR,)),
+        ("lattice gaussian", (PAIR, TOTAL)),
+        ("projected", (OPEN,)),
+        ("projected laplace", (ROWS, Invariants(Totals(frame_of(5))), BLOCKS, FREE)),
+        ("extended correlated", (OPEN, TOTAL, WEIGHTED)),
+        (
+            "k-norm",
+            (both_margins(3, 3), both_margins(4, 5), substitutions(4)[0]),
+        ),  # by facets, by programs, on a line of them
+    )
+    for name in (names.split() if names.startswith("extended") else [names])
+    for own in spaces
+]
+CASES += [(f"norm {norm}", own) for norm in ("l1", "l2", "linf") for own in (TOTAL, CROSSED)]
+CASES += [("semi k-norm 3", both_margins(3, 3)), ("semi k-norm 3", both_margins(4, 5))]
+CASES += [("semi k-norm 2", both_margins(2, 4)), ("semi k-norm 2", substitutions(4)[0])]  # these have the l1 norm
+SCALES = (0.3, 0.8, 1.99999, 2.0, 3.0, 40.0)
 
 
-def two_tables(invariants: Invariants) -> tuple[Any, Any]:
+def two_tables(name: str, own: Invariants) -> tuple[Any, Any]:
     """A table, and another with the same invariants."""
-    shape = invariants.frame.shape
-    table = np.arange(invariants.frame.size).reshape(shape)
-    other = table.copy()
-    other[0, 0] += 2
-    other[0, 1] -= 2
-    other[1, 0] -= 2
-    other[1, 1] += 2
-    return table, other
+    shape = own.frame.shape
+    table = np.arange(own.frame.size).reshape(shape)
+    if name.startswith("lattice"):
+        other = table.copy()
+        other[:2, :2] += np.array([[2, -2], [-2, 2]])
+        return table, other
+    return table, table + own.project(np.random.default_rng(2).normal(size=shape) * 2)
 
 
-@pytest.mark.parametrize("invariants", [PAIR, SUM, OPEN, TOTAL], ids=repr)
-@pytest.mark.parametrize("case", CASES)
-def test_log_mass_with_a_constant_scale(case: str, invariants: Invariants) -> None:
-    make, law = CASES[case]
-    table, other = two_tables(invariants)
-    found = pm.logp(make(table, 0.7, invariants), other).eval(mode=PYTHON)
-    assert found == pytest.approx(law(0.7).logp(other, table, invariants), rel=1e-12)
+@pytest.mark.parametrize(("name", "own"), CASES, ids=repr)
+def test_log_density_and_gradients(name: str, own: Invariants) -> None:
+    """Against the law, its differences in the scale, and differences in the location; at the centre slopes are zero, not NaN."""
+    make, law = LAWS[name]
+    table, other = two_tables(name, own)
+    scale, mu = pt.scalar("scale"), pt.tensor("mu", dtype="float64", shape=table.shape)
+    logp = pm.logp(make(mu, scale, own), other)
+    evaluate = pytensor.function([mu, scale], [logp, *pt.grad(logp, [mu, scale])])
+    for value in SCALES:
+        found, _, by_scale = evaluate(table, value)
+        assert found == pytest.approx(law(value, own).logp(other, table, own), rel=1e-9, abs=1e-12)
+        step = 1e-6 * value
+        ends = [law(value + h, own).logp(other, table, own) for h in (step, -step)]
+        assert by_scale == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-6)
+    # Off the subspace, where no two cells are equally far off: norms have derivatives there.
+    tilted = table + 0.1 * np.random.default_rng(3).normal(size=table.shape)
+    by_mu = evaluate(tilted, 0.7)[1]
+    for index in list(np.ndindex(table.shape))[:9]:
+        step = np.zeros(table.shape)
+        step[index] = 1e-6
+        slope = (evaluate(tilted + step, 0.7)[0] - evaluate(tilted - step, 0.7)[0]) / 2e-6
+        assert by_mu[index] == pytest.approx(slope, rel=1e-4, abs=1e-5)
+    np.testing.assert_allclose(evaluate(other, 0.7)[1], np.zeros(table.shape), atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("case", "invariants"),
-    [("l1", SUM), ("l1", TOTAL), ("l2", PAIR), ("gaussian", PAIR), ("gaussian", TOTAL), ("projected", OPEN)],
+    ("name", "own"), [("lattice l1", OPEN), *((name, own) for name, own in CASES if own in (OPEN, TOTAL))], ids=repr
 )
-def test_log_mass_and_gradient_with_an_unknown_scale(case: str, invariants: Invariants) -> None:
-    make, law = CASES[case]
-    table, other = two_tables(invariants)
-    scale = pt.scalar("scale")
-    logp = pm.logp(make(table, scale, invariants), other)
-    evaluate = pytensor.function([scale], [logp, pt.grad(logp, scale)], mode=PYTHON)
-    for value in [0.3, 0.8, 1.99999, 2.0, 3.0, 40.0]:
-        expected = law(value).logp(other, table, invariants)
-        step = 1e-6 * value
-        slope = (
-            law(value + step).logp(other, table, invariants) - law(value - step).logp(other, table, invariants)
-        ) / (2 * step)
-        found, gradient = evaluate(value)
-        assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
-        assert gradient == pytest.approx(slope, rel=1e-6, abs=1e-6)
+def test_constants_batches_and_tables_off_the_subspace(name: str, own: Invariants) -> None:
+    """The exact part of a model decides membership: off it the density is that of the projection, or at least a number."""
+    make, law = LAWS[name]
+    table, other = two_tables(name, own)
+    expected = law(0.7, own).logp(other, table, own)
+    assert pm.logp(make(table, 0.7, own), other).eval() == pytest.approx(expected, rel=1e-11)
+    beside = table + 1  # other totals
+    found = pm.logp(make(np.stack([table, beside]), 0.7, own), other).eval()
+    assert found[0] == pytest.approx(expected, rel=1e-11)
+    assert np.isfinite(found[1])
+    assert name not in ("extended", "correlated") or found[1] == pytest.approx(expected, rel=1e-11)
+    assert law(0.7, own).logp(other, beside, own) == -math.inf
 
 
-@pytest.mark.parametrize("case", ["l2", "gaussian", "projected"])
-def test_gradient_in_the_location(case: str) -> None:
-    make, _ = CASES[case]
-    table, other = two_tables(OPEN)
-    mu = pt.matrix("mu", shape=(3, 3))
-    logp = pm.logp(make(mu, 0.7, OPEN), other)
-    evaluate = pytensor.function([mu], [logp, pt.grad(logp, mu)], mode=PYTHON)
-    start = table + 0.1 * np.arange(9).reshape(3, 3)
-    _, gradient = evaluate(start)
-    for index in np.ndindex(3, 3):
-        step = np.zeros((3, 3))
-        step[index] = 1e-5
-        slope = (evaluate(start + step)[0] - evaluate(start - step)[0]) / 2e-5
-        assert gradient[index] == pytest.approx(slope, rel=1e-6, abs=1e-7)
-    assert np.array_equal(evaluate(other.astype(float))[1], np.zeros((3, 3)))  # zero, not NaN, at the centre
+@pytest.mark.parametrize(
+    ("name", "scale"), [("lattice l1", "epsilon"), ("lattice l2", "epsilon"), ("lattice gaussian", "sigma")]
+)
+def test_an_unknown_scale_needs_a_normaliser(name: str, scale: str) -> None:
+    make, large = LAWS[name][0], all_margins(5, 5)
+    with pytest.raises(NotImplementedError, match=f"{scale} must be a constant here.*neither a closed form nor.*16"):
+        make(np.zeros((5, 5), dtype=int), pt.scalar(scale), large)
+    assert np.isfinite(pm.logp(make(np.zeros((5, 5), dtype=int), 0.7, large), np.zeros((5, 5))).eval())
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_log_mass_is_finite_off_the_lattice(case: str) -> None:
-    # The exact part of a model decides membership; the noise terms only have to be numbers there.
-    make, law = CASES[case]
-    table, other = two_tables(OPEN)
-    other[0, 0] += 1
-    assert law(0.7).logp(other, table, OPEN) == -math.inf
-    assert np.isfinite(pm.logp(make(table, 0.7, OPEN), other).eval())
+def test_ops_with_other_parameters_are_other_ops() -> None:
+    """PyTensor merges and caches Ops that are equal: every parameter must be in __props__."""
+    table, other = two_tables("lattice l1", SUM)
+    lattice, (own, vertices), covariance = d.LatticeLaplace.dist, moves(3, 3), covariance_of(OPEN)
+    square = np.zeros((3, 3))
+    for makes, at in (
+        (
+            [
+                lambda: lattice(table, 0.7, invariants=SUM),
+                lambda: lattice(table, 0.7, invariants=all_margins(2, 3)),
+                lambda: lattice(table, 0.7, invariants=SUM, norm="l2"),
+                lambda: lattice(table, 0.7, invariants=TOTAL),
+            ],
+            other,
+        ),
+        (
+            [
+                lambda m=m: d.CorrelatedGaussian.dist(square, covariance=m, invariants=OPEN)
+                for m in (covariance, covariance.copy(), 2.0 * covariance)
+            ],
+            two_tables("correlated", OPEN)[1],
+        ),
+        (
+            [
+                lambda v=v: d.KNorm.dist(square, 0.7, vertices=v, invariants=own)
+                for v in (vertices, vertices.copy(), 2 * vertices)
+            ],
+            own.from_coordinates(3 * vertices[0]),
+        ),
+        (
+            [
+                lambda n=n: d.SubspaceNorm.dist(square, 0.7, invariants=OPEN, **n)
+                for n in ({}, {"norm": "l1"}, {"norm": "l2"})
+            ],
+            two_tables("norm", OPEN)[1],
+        ),
+        (
+            [lambda a=a: d.SemiKNorm.dist(square, 0.5, adjacency=a, invariants=own) for a in (3, 3, 2)],
+            own.from_coordinates(3 * vertices[0] + vertices[5]),
+        ),
+    ):
+        variables = [make() for make in makes]
+        ops = [variable.owner.op for variable in variables]
+        assert ops[0] == ops[1]
+        assert hash(ops[0]) == hash(ops[1])
+        assert len({*ops}) == len(ops) - 1
+        logs = pytensor.function([], [pm.logp(variable, at) for variable in variables])()
+        assert logs[0] == logs[1]
+        assert len({float(log) for log in logs}) == len(logs) - 1
 
 
-@pytest.mark.parametrize(("case", "name"), [("l1", "epsilon"), ("l2", "epsilon"), ("gaussian", "sigma")])
-def test_an_unknown_scale_needs_a_normaliser(case: str, name: str) -> None:
-    make, _ = CASES[case]
-    large = all_margins(5, 5)
-    with pytest.raises(NotImplementedError, match=f"{name} must be a constant here.*neither a closed form nor.*16"):
-        make(np.zeros((5, 5), dtype=int), pt.scalar(name), large)
-    assert np.isfinite(pm.logp(make(np.zeros((5, 5), dtype=int), 0.7, large), np.zeros((5, 5))).eval(mode=PYTHON))
+@pytest.mark.parametrize("own", [OPEN, WEIGHTED], ids=repr)
+@pytest.mark.parametrize("name", ["extended", "correlated"])
+def test_draws_in_coordinates_follow_the_law(name: str, own: Invariants) -> None:
+    """False-alarm rate 1e-4: sums of absolute (Laplace) or squared Mahalanobis (Gaussian) lengths are chi-square."""
+    make, law = LAWS[name]
+    table, _ = two_tables(name, own)
+    variable = make(table, 1.5, own)
+    draws = variable.owner.op.rng_fn(np.random.default_rng(1), table, 1.5, size=(2000,))
+    at, n = own.coordinates(draws - table), own.dimension
+    assert np.allclose(own.from_coordinates(at), draws - table, atol=1e-10)
+    if name == "extended":
+        level = chi2.cdf(2.0 * np.abs(at).sum() / 1.5, 2 * n * len(draws))
+    else:
+        level = chi2.cdf(np.sum(at * np.linalg.solve(law(1.5, own).covariance, at.T).T), n * len(draws))
+    assert 5e-5 < level < 1 - 5e-5
+    np.testing.assert_array_equal(pm.distributions.distribution.support_point(variable).eval(), table)
 
 
-def test_ops_with_other_invariants_or_norms_are_other_ops() -> None:
-    # PyTensor merges and caches Ops that are equal: every parameter must be in __props__.
-    table, other = two_tables(SUM)
-    variables = [
-        LatticeLaplace.dist(table, 0.7, invariants=SUM),
-        LatticeLaplace.dist(table, 0.7, invariants=SUM, norm="l2"),
-        LatticeLaplace.dist(table, 0.7, invariants=TOTAL),
-        LatticeLaplace.dist(table, 0.7, invariants=all_margins(2, 3)),
-    ]
-    ops = [variable.owner.op for variable in variables]
-    assert ops[0] == ops[3]
-    assert hash(ops[0]) == hash(ops[3])
-    assert len({*ops}) == 3
-    both = pytensor.function([], [pm.logp(variable, other) for variable in variables], mode=PYTHON)()
-    assert both[0] != both[1] != both[2] != both[0]
-    assert both[0] == both[3]
-
-
-def test_projected_draws_keep_the_invariants_and_differ() -> None:
-    rng = pytensor.shared(np.random.default_rng(1))
+def test_batches_of_draws_have_their_scales() -> None:
     location = np.arange(6.0).reshape(2, 3)
-    mu = np.stack([location, location + 5])
-    variable = ProjectedGaussian.dist(mu, np.array([1.0, 100.0]), invariants=SUM, shape=(300, 2, 2, 3), rng=rng)
-    draws = pytensor.function([], variable)()
+    mu, rng = np.stack([location, location + 5]), np.random.default_rng(1)
+    op = d.ProjectedGaussian.dist(mu, np.array([1.0, 100.0]), invariants=SUM).owner.op
+    draws = op.rng_fn(rng, mu, np.array([1.0, 100.0]), size=(300, 2)) - mu
     assert draws.shape == (300, 2, 2, 3)
-    noise_only = (draws - mu).reshape(-1, 6)
-    assert np.max(np.abs(SUM.matrix @ noise_only.T)) < 1e-9
-    deviations = (draws - mu).std(axis=(0, 2, 3))
+    assert np.max(np.abs(SUM.matrix @ draws.reshape(-1, 6).T)) < 1e-9
     # Variances are 1/3 of sigma**2; 1800 dependent numbers each, six standard errors are below 20%.
-    assert deviations / [1.0, 100.0] == pytest.approx([math.sqrt(1 / 3)] * 2, rel=0.2)
+    assert draws.std(axis=(0, 2, 3)) / [1.0, 100.0] == pytest.approx([math.sqrt(1 / 3)] * 2, rel=0.2)
+    op = d.SubspaceNorm.dist(location, 0.7, norm="l2", invariants=TOTAL).owner.op
+    draws = op.rng_fn(rng, mu, np.array([0.01, 100.0]), size=(50, 2)) - mu
+    # Radii of mean 500 and 0.05 over five dimensions, in six cells; 30% are more than four standard errors.
+    assert draws.std(axis=(0, 2, 3)) == pytest.approx(math.sqrt(5 * 6 / 6) * np.array([100.0, 0.01]), rel=0.3)
+    assert np.max(np.abs(draws.sum(axis=(2, 3)))) < 1e-8
+    free = d.SemiKNorm.dist(np.zeros((3, 3)), 0.5, adjacency=3, invariants=both_margins(3, 3))
+    assert free.owner.op.rng_fn(rng, np.zeros((3, 3)), 0.5, (4,)).shape == (4, 3, 3)
 
 
-@pytest.mark.parametrize(("case", "invariants"), [("l1", TOTAL), ("gaussian", PAIR)])
-def test_lattice_draws_keep_the_invariants_and_differ(case: str, invariants: Invariants) -> None:
-    make, law = CASES[case]
-    table, _ = two_tables(invariants)
-    scale = 0.7 if case == "l1" else 5.0
-    draws = pm.draw(make(table, scale, invariants), 50, random_seed=2)
-    assert draws.shape == (50, *table.shape)
-    assert draws.dtype == np.int64
-    assert all(law(scale).logp(draw, table, invariants) > -math.inf for draw in draws)
-    assert len(np.unique(draws, axis=0)) > 5
+@pytest.mark.system
+@pytest.mark.compiled
+def test_compiled_draws_keep_the_invariants_and_differ() -> None:
+    table = np.arange(9).reshape(3, 3)
+    cases = [
+        ("extended", OPEN),
+        ("correlated", OPEN),
+        ("lattice l1", OPEN),
+        ("projected laplace", Invariants(Totals(frame_of(3, 3)))),
+    ]
+    drawn = pm.draw([LAWS[name][0](table, 0.7, own) for name, own in cases], 20, random_seed=1)
+    for (_, own), draws in zip(cases, drawn, strict=True):
+        assert draws.shape == (20, 3, 3)
+        assert np.max(np.abs(own.matrix @ (draws - table).reshape(20, -1).T)) < 1e-9
+        assert len(np.unique(draws, axis=0)) > 5
+    own, vertices = moves(3, 3)
+    draws = pm.draw(d.KNorm.dist(table, 0.1, vertices=vertices, invariants=own), 200, random_seed=1)
+    assert np.max(np.abs(own.matrix @ (draws - table).reshape(200, -1).T)) < 1e-10
+    # Radii have mean n / epsilon = 40 and standard deviation 20: 4.5 standard errors.
+    radii = SymmetricHull(vertices).gauge(own.coordinates(draws - table))
+    assert abs(radii.mean() - 40) < 4.5 * 20 / np.sqrt(200)
+
+
+@pytest.mark.system
+@pytest.mark.compiled
+def test_programs_in_compiled_code() -> None:
+    # numba calls the solver; a batch in front of the table, and no warning about object mode.
+    own, vertices = moves(3, 3)
+    facets, program = SymmetricHull(vertices), Programs(vertices)
+    tables = pt.tensor("tables", shape=(None, 2, 3, 3))
+    graphs = [table_gauge(tables, hull, own) for hull in (facets, program)]
+    gradients = [pt.grad(pt.sum(graph), tables) for graph in graphs]
+    evaluate = pytensor.function([tables], [*graphs, *gradients])
+    values = np.random.default_rng(2).normal(size=(3, 2, 3, 3))
+    by_facets, by_program, first, second = evaluate(values)
+    assert by_facets.shape == (3, 2)
+    assert by_facets == pytest.approx(facets.gauge(own.coordinates(values)), rel=1e-12)
+    assert by_program == pytest.approx(by_facets, rel=1e-12)
+    assert second == pytest.approx(first, abs=1e-9)
+    assert GaugeOp(program) == GaugeOp(Programs(vertices))
+    assert GaugeOp(program) != GaugeOp(Programs(2 * vertices))
 
 
 def test_in_a_model() -> None:
-    table, other = two_tables(SUM)
+    table, other = two_tables("lattice l1", SUM)
+    own, vertices = moves(2, 3)
     with pm.Model(coords=SUM.frame.coords) as model:
         x = pm.Poisson("x", 5.0, dims=("d0", "d1"))
         sigma = pm.HalfNormal("sigma", 2.0)
-        free = ProjectedGaussian("free", x, sigma, invariants=SUM, dims=("d0", "d1"))
-        ProjectedGaussian("noisy", x, 2.0, invariants=SUM, observed=other.astype(float), dims=("d0", "d1"))
-        LatticeLaplace("whole", x, 0.5, invariants=SUM, observed=other, dims=("d0", "d1"))
+        free = d.ProjectedGaussian("free", x, sigma, invariants=SUM, dims=("d0", "d1"))
+        d.ProjectedGaussian("noisy", x, 2.0, invariants=SUM, observed=other.astype(float), dims=("d0", "d1"))
+        d.LatticeLaplace("whole", x, 0.5, invariants=SUM, observed=other, dims=("d0", "d1"))
+        d.KNorm("hull", x, 2.0, vertices=vertices, invariants=own, observed=other.astype(float))
+        d.ExtendedLaplace("laplace", 1.0 * x, sigma, invariants=SUM, observed=other.astype(float))
     point = model.initial_point()
     assert np.array_equal(point["free"], point["x"])
-    logp = model.compile_logp(vars=[model["noisy"], model["whole"]])({**point, "x": table})
-    expected = noise.ProjectedGaussian(2.0).logp(other, table, SUM)
-    assert logp == pytest.approx(expected + noise.LatticeLaplace(0.5).logp(other, table, SUM), rel=1e-12)
+    logp = model.compile_logp(vars=[model["noisy"], model["whole"], model["hull"]])({**point, "x": table})
+    laws = (
+        noise.ProjectedGaussian(2.0).logp(other, table, SUM),
+        noise.LatticeLaplace(0.5).logp(other, table, SUM),
+        noise.KNorm(2.0, vertices).logp(other, table, own),
+    )
+    assert logp == pytest.approx(sum(laws), rel=1e-12)
     predictive = pm.sample_prior_predictive(4, model=model, var_names=["free", "noisy"], random_seed=1)
     assert predictive.prior["free"].dims == ("chain", "draw", "d0", "d1")
     assert "LatticeLaplace(x, 0.5)" in model.str_repr()
-    copied = model.copy()
-    assert copied.compile_logp()(point) == pytest.approx(model.compile_logp()(point), rel=1e-14)
+    assert model.copy().compile_logp()(point) == pytest.approx(model.compile_logp()(point), rel=1e-14)
+    assert np.all(np.isfinite(model.compile_dlogp()(point)))
     assert free.dtype == "float64"
 
 
-def test_bad_arguments_are_named() -> None:
-    table = np.zeros((3, 3), dtype=int)
-    with pytest.raises(TypeError, match=r"invariants must be a bayesdp\.Invariants, got str"):
-        LatticeLaplace.dist(table, 0.5, invariants="margins")
-    with pytest.raises(ValueError, match=r"mu must have the shape of the table, \(2, 3\), got \(3, 3\)"):
-        ProjectedGaussian.dist(table, 0.5, invariants=SUM)
-    with pytest.raises(ValueError, match=r"mu must have the shape of the table, \(2, 3\), got \(3,\)"):
-        LatticeGaussian.dist(table[0], 0.5, invariants=SUM)
-    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2', got 'max'"):
-        LatticeLaplace.dist(table, 0.5, invariants=OPEN, norm="max")
-    with pytest.raises(ValueError, match=r"epsilon must be finite and greater than 0, got 0\.0"):
-        LatticeLaplace.dist(table, 0.0, invariants=OPEN)
+ZERO = np.zeros((3, 3))
+HULL, VERTICES = moves(3, 3)
+COUNTY = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants="margins"),
+            TypeError,
+            r"must be a bayesdp\.Invariants, got str",
+        ),
+        (lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=[[1, 1, 1]]), TypeError, r"must be a bayesdp.Invariants"),
+        (lambda: d.ProjectedLaplace.dist(ZERO, 1.0, invariants=None), TypeError, r"must be a bayesdp\.Invariants"),
+        (
+            lambda: d.ProjectedGaussian.dist(ZERO, 0.5, invariants=SUM),
+            ValueError,
+            r"mu must .*, \(2, 3\), got \(3, 3\)",
+        ),
+        (
+            lambda: d.LatticeGaussian.dist([0, 0, 0], 0.5, invariants=SUM),
+            ValueError,
+            r"mu must .*, \(2, 3\), got \(3,\)",
+        ),
+        (
+            lambda: d.ProjectedLaplace.dist(np.zeros(12), 1.0, invariants=ROWS),
+            ValueError,
+            "mu must have the shape of the table",
+        ),
+        (
+            lambda: d.KNorm.dist(np.zeros(3), 1.0, vertices=VERTICES, invariants=HULL),
+            ValueError,
+            r"mu must .*\(3, 3\), got \(3,\)",
+        ),
+        (
+            lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants=OPEN, norm="max"),
+            ValueError,
+            "norm must be one of 'l1', 'l2', got 'max'",
+        ),
+        (
+            lambda: d.SubspaceNorm.dist(ZERO, 0.7, norm="l3", invariants=OPEN),
+            ValueError,
+            "'l1', 'l2', 'linf', got 'l3'",
+        ),
+        (
+            lambda: d.LatticeLaplace.dist(ZERO, 0.0, invariants=OPEN),
+            ValueError,
+            r"epsilon must be finite and greater than 0, got 0\.0",
+        ),
+        (
+            lambda: d.ExtendedLaplace.dist(ZERO, -1.0, invariants=OPEN),
+            ValueError,
+            "b must be finite and greater than 0",
+        ),
+        (
+            lambda: d.ProjectedLaplace.dist(np.zeros((3, 4)), -1.0, invariants=ROWS),
+            ValueError,
+            "b must be finite and greater",
+        ),
+        (
+            lambda: d.KNorm.dist(ZERO, 0.0, vertices=VERTICES, invariants=HULL),
+            ValueError,
+            "epsilon must be finite and greater",
+        ),
+        (
+            lambda: d.CorrelatedGaussian.dist(ZERO, covariance=np.eye(2), invariants=OPEN),
+            ValueError,
+            "covariance has 2 rows, but the invariants leave 4 dimensions free",
+        ),
+        (
+            lambda: d.CorrelatedGaussian.dist(ZERO, covariance=-np.eye(4), invariants=OPEN),
+            ValueError,
+            r"positive definite, but its smallest eigenvalue is -1.0",
+        ),
+        (
+            lambda: d.CorrelatedGaussian.dist(ZERO, covariance=np.eye(4), invariants=OPEN, coordinates="echelon-1"),
+            ValueError,
+            r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'",
+        ),
+        (
+            lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=OPEN, coordinates="echelon-1"),
+            ValueError,
+            r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'",
+        ),
+        (
+            lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=OPEN, coordinates="mine"),
+            ValueError,
+            "coordinates must be one of 'helmert-1', 'echelon-1', got 'mine'",
+        ),
+        (
+            lambda: d.KNorm.dist(np.zeros((3, 4)), 1.0, vertices=VERTICES, invariants=both_margins(3, 4)),
+            ValueError,
+            "vertices have 4 coordinates, but these invariants leave 6 dimensions free",
+        ),
+        (
+            lambda: pm.logp(
+                d.ExtendedLaplace.dist(np.zeros(3000), 1.0, invariants=Invariants(Totals(frame_of(3000)))),
+                np.zeros(3000),
+            ),
+            NotImplementedError,
+            "3000 cells and 2999 free dimensions needs a dense matrix",
+        ),
+        (
+            lambda: table_gauge(pt.matrix(), SymmetricHull(VERTICES), both_margins(50, 50)),
+            NotImplementedError,
+            r"needs a dense matrix of .* numbers in the model, more than 4000000",
+        ),
+        (
+            lambda: d.ProjectedLaplace.dist(ZERO, 1.0, invariants=OPEN),
+            NotImplementedError,
+            r"9 cells hang together by invariants of rank 5.*RowSpaceNoise",
+        ),
+        # A parameter that is None is no parameter that is left out.
+        (
+            lambda: d.SubspaceNorm.dist(np.zeros(3), 1.0, invariants=COUNTY, norm=None),
+            ValueError,
+            "norm must be one of",
+        ),
+        (
+            lambda: d.SemiKNorm.dist(np.zeros(3), 1.0, invariants=COUNTY, adjacency=None),
+            TypeError,
+            "adjacency must be a positive integer",
+        ),
+        (
+            lambda: d.KNorm.dist(np.zeros(3), 1.0, invariants=COUNTY, vertices=None),
+            (TypeError, ValueError),
+            "vertices must hold",
+        ),
+        (
+            lambda: d.CorrelatedGaussian.dist(np.zeros(3), 1.0, invariants=COUNTY, covariance=None),
+            (TypeError, ValueError),
+            "covariance must hold",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()

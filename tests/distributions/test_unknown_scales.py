@@ -23,7 +23,6 @@ from bayesdp.distributions.registry import distribution_of
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import Censored, NoiseLaw, PerturbedLaw, RandomRounding, TransitionTable, law_names
 from tests.noise.contract.examples import LINE, TABLE, Example, example_of, variants
-from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.contract.use_checks import RATE, TABLES
 
 FACTORS = (0.8, 1.0, 1.25)
@@ -114,7 +113,7 @@ def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
     """Between scales it changes by as much as the law says; the step method takes it as the table says."""
     own = Scaled(example_of(name))
     model = own.model()
-    log_noise = model.compile_logp(vars=[model["noisy"]], mode=PYTHON)
+    log_noise = model.compile_logp(vars=[model["noisy"]])
     point = model.initial_point() | {"x": TABLE}
     found = [float(log_noise({**point, "factor_interval__": np.array(np.log((f - 0.5) / (2.0 - f)))})) for f in FACTORS]
     exact = [own.at(f).logp(own.example.values, own.example.location, own.example.kept) for f in FACTORS]
@@ -122,7 +121,7 @@ def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
         assert np.ptp(exact) > 1e-3
     np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=1e-7)
     with model:
-        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+        step = FiberGibbs()
     how = HOW[name if name in HOW else name.split()[0]][1]
     assert step.tables[0].exact_conditional == (how == "drawn exactly")
 
@@ -140,10 +139,10 @@ def test_posterior_of_an_unknown_scale(name: str) -> None:
     posterior = np.exp(logs - logs.max())
     posterior /= posterior.sum()
     with own.model() as model:
-        step = pm.Slice([model["factor"]], compile_kwargs={"mode": PYTHON})
+        step = pm.Slice([model["factor"]])
         drawn: Any = pm.sample(
             1500, tune=300, chains=2, cores=1, step=[step], random_seed=5, progressbar=False,
-            compute_convergence_checks=False, compile_kwargs={"mode": PYTHON},
+            compute_convergence_checks=False,
         ).posterior  # fmt: skip
     assert_mean(drawn["factor"].values, float(posterior.sum(axis=0) @ grid))
     for i in range(3):
@@ -169,8 +168,8 @@ def test_probability_of_random_rounding() -> None:
     posterior /= posterior.sum()
     with model:
         drawn: Any = pm.sample(
-            2000, tune=300, chains=2, cores=1, step=[pm.Slice([p], compile_kwargs={"mode": PYTHON})], random_seed=7,
-            progressbar=False, compute_convergence_checks=False, compile_kwargs={"mode": PYTHON},
+            2000, tune=300, chains=2, cores=1, step=[pm.Slice([p])], random_seed=7,
+            progressbar=False, compute_convergence_checks=False,
         ).posterior  # fmt: skip
     assert_mean(drawn["p"].values, float(posterior.sum(axis=0) @ grid))
     for i in range(3):

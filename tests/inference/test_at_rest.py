@@ -13,8 +13,6 @@ import bayesdp as bdp
 from bayesdp.inference.annotating import annotate, at_rest
 from tests.steps.test_published_margins import CASES, RATE, SHAPE
 
-pytestmark = pytest.mark.interpreted
-
 
 def model_of(release, mean=RATE):
     with pm.Model(coords=release.coords) as model:

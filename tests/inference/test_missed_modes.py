@@ -19,8 +19,6 @@ from bayesdp.steps import reading
 from bayesdp.steps.fiber_gibbs import ENDS
 from tests.hierarchies.cases import CASES
 
-pytestmark = pytest.mark.interpreted
-
 LABELS = {
     "tract": [f"tract{i}" for i in range(4)],
     "age": ["young", "old"],

@@ -12,8 +12,6 @@ import pytest
 import bayesdp as bdp
 from bayesdp.inference import add_log_likelihood, annotate, releases_of
 
-pytestmark = pytest.mark.interpreted
-
 COUNTY = {"county": ["p", "q", "r"], "state": ("county", ["A", "A", "B"])}
 LAW = bdp.noise.DiscreteGaussian(sigma=3.0)
 SHORT = {"draws": 50, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}

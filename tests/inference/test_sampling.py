@@ -15,8 +15,6 @@ from bayesdp import noise
 from bayesdp.inference import annotate, diagnose, releases_of
 from bayesdp.steps import FiberGibbs
 
-pytestmark = pytest.mark.interpreted
-
 TABLE = bdp.datasets.delinquent_children()
 
 

@@ -26,7 +26,7 @@ from tests.inference.oracle import (
     tables_of,
 )
 
-pytestmark = [pytest.mark.interpreted, pytest.mark.system]
+pytestmark = pytest.mark.system
 
 TOTAL = bdp.Totals(LINE)
 # Coordinates of three cells with a known sum, by the rule helmert-1.

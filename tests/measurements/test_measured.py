@@ -1,4 +1,4 @@
-"""Noisy answers: what is accepted, how it is stored, and what is refused."""
+"""Exact and measured values: labels, what was not measured, what is refused, post-processing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayesdp.measurements import Measured
+from bayesdp.datasets.census_files import POST_PROCESSED
+from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements.parts import KINDS, refused
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, ProjectedGaussian
-from bayesdp.queries import Identity, Margins, Totals
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
 LABELS = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
 QUERY = Identity(LABELS)
@@ -187,3 +189,90 @@ def test_it_shows_how_many_answers_of_what():
     assert repr(Measured(stacked, [1, 2, 3], LAW)) == (
         "<Measured: 2 answers by county and grand total, law discrete-gaussian sigma=5>"
     )
+
+
+COUNTY = Margins(LABELS, ["county"])
+
+
+def test_values_are_matched_by_label_and_read_only():
+    rows = xr.DataArray([30, 20], dims="county", coords={"county": ["Beta", "Alpha"]})
+    exact = Exact(COUNTY, rows)
+    np.testing.assert_array_equal(exact.values, [20, 30])
+    assert not exact.values.flags.writeable
+    assert exact.labelled.sel(county="Beta") == 30
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([20, -1], r"no nonnegative integer table satisfies the exact values: county=Beta = -1"),
+        ([20, 1.5], r"whole numbers, but county=Beta is"),
+        ([20, np.nan], r"finite, but county=Beta is"),
+        ([20, 2**53], r"2\*\*53.*county=Beta"),
+        ([20, 1, 2], "shape"),
+    ],
+)
+def test_bad_exact_values_are_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        Exact(COUNTY, values)
+
+
+def test_bounds_have_signs():
+    assert Exact(COUNTY, [0, -5], ">=").sign == ">="  # says nothing, and is not wrong
+    with pytest.raises(ValueError, match="at least 0"):
+        Exact(COUNTY, [0, -5], "<=")
+    with pytest.raises(ValueError, match="sign must be one of"):
+        Exact(COUNTY, [0, 5], "<")
+
+
+def test_differences_may_be_negative():
+    difference = LinearQuery(LABELS, [[1, -1, 0, 0], [1, 1, 0, 0]], ["gap", "sum"])
+    assert Exact(difference, [-3, 5]).values.tolist() == [-3, 5]
+    with pytest.raises(ValueError, match="sum = -1"):
+        Exact(difference, [-3, -1])
+
+
+def test_a_grand_total_is_one_number():
+    assert Exact(Totals(LABELS), 135).values.shape == ()
+    assert repr(Exact(Totals(LABELS), 135)) == "<Exact: grand total = 135>"
+    assert repr(Exact(Identity({"county": ["Alpha"]}), [3], "<=")) == "<Exact: county=Alpha <= 3>"
+    assert repr(Exact(COUNTY, [1, 2], "<=")) == "<Exact: 2 answers by county, at most>"
+
+
+def test_content_decides_equality():
+    one = Exact(COUNTY, [20, 30])
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one != Exact(COUNTY, [20, 31])
+    assert one != Exact(COUNTY, [20, 30], ">=")
+    assert len({one, Exact(COUNTY, [20, 30])}) == 1
+
+
+@pytest.mark.parametrize(
+    ("stated", "kind"),
+    [
+        ("topdown", "topdown"),
+        (POST_PROCESSED, "topdown"),
+        ("made consistent", "consistent"),
+        ("Consistency by least squares", "consistent"),
+        ("nonnegative", "nonnegative"),
+        ("clipped at zero", "clipped"),
+        ("rounded to 5", "rounded"),
+        ("swapped", "swapped"),
+        ("percentages of noisy counts, rounded", "ratio"),
+    ],
+)
+def test_each_kind_has_its_reason_and_its_way_out(stated, kind):
+    reason, way_out = KINDS[kind]
+    with pytest.raises(ValueError, match="no longer follow the noise law 'discrete-gaussian'") as caught:
+        Measured(Totals({"county": ["Alpha", "Beta"]}), 5, DiscreteGaussian(sigma=2.0), postprocessing=stated)
+    assert reason in str(caught.value)
+    assert way_out in str(caught.value)
+
+
+def test_other_words_get_the_general_advice():
+    assert "a noise law of your own that includes it" in refused("smoothed", "laplace")
+
+
+def test_words_do_not_lead_astray():
+    assert KINDS["nonnegative"][0] in refused("no negative numbers", "laplace")
+    assert "\n" not in refused("a\nb", "laplace")

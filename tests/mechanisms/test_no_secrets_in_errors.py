@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,44 +12,20 @@ import pytest
 import xarray as xr
 
 from bayesdp import mechanisms, noise
-from bayesdp.mechanisms import Mechanism, StatisticMechanism
+from bayesdp.mechanisms import StatisticMechanism
 from bayesdp.papers import bounded_statistics, covariance_cone, semi_dp, subspace
 from bayesdp.papers.bounded_statistics import ProportionMechanism
 from bayesdp.papers.subspace import Agent, FrameworkMechanism
-from bayesdp.privacy import gaussian_dp
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from bayesdp.queries import Identity, LinearQuery
+from tests.mechanisms.examples import BOTH, LABELS, MAKES, TOTAL
 from tests.secrets import SECRET, everything_said, shows_secret
 
-LABELS = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-BOTH = Margins(LABELS, ["county"], ["education"])
-TOTAL = Totals(LABELS)
-CELL = {"county": "Alpha", "education": "Low"}
 BASE = int(SECRET)
 NUMBER = 10 * BASE  # every count has the secret digits in it
-DOUBLED = LinearQuery(LABELS, [[2**40, 0, 0, 2**40]], ["doubled"])
 
-MAKES: dict[str, Callable[[], Any]] = {
-    "CanonicalNoise": lambda: mechanisms.CanonicalNoise(LABELS, epsilon=1.0),
-    "CorrelatedGaussian": lambda: mechanisms.CorrelatedGaussian(TOTAL, mu=0.5),
-    "DiscreteGaussian": lambda: mechanisms.DiscreteGaussian(LABELS, rho=0.1),
-    "DiscreteLaplace": lambda: mechanisms.DiscreteLaplace(DOUBLED, 0.5),
-    "ExtendedGaussian": lambda: mechanisms.ExtendedGaussian(TOTAL, mu=0.5),
-    "ExtendedLaplace": lambda: mechanisms.ExtendedLaplace(BOTH, 0.5),
-    "KNorm": lambda: mechanisms.KNorm(BOTH, 0.5),
-    "LatticeGaussian": lambda: mechanisms.LatticeGaussian(TOTAL, rho=0.1),
-    "LatticeLaplace": lambda: mechanisms.LatticeLaplace(BOTH, 0.5),
-    "ProjectedGaussian": lambda: mechanisms.ProjectedGaussian(
-        BOTH, mu=0.5, query=Margins(LABELS, ["county"]) + Identity(LABELS)
-    ),
-    "ProjectedLaplace": lambda: mechanisms.ProjectedLaplace(TOTAL, 0.5),
-    "SemiCanonical": lambda: mechanisms.SemiCanonical(BOTH, gaussian_dp(0.5), CELL),
-    "SemiGaussian": lambda: mechanisms.SemiGaussian(BOTH, 0.5),
-    "SemiKNorm": lambda: mechanisms.SemiKNorm(BOTH, 0.5),
-    "SemiLatticeLaplace": lambda: mechanisms.SemiLatticeLaplace(BOTH, 0.5),
-    "SemiNorm": lambda: mechanisms.SemiNorm(BOTH, 0.5),
-    "SemiProjectedLaplace": lambda: mechanisms.SemiProjectedLaplace(BOTH, 0.5),
-}
-"""A mechanism of each class that releases tables."""
+
+DOUBLED = LinearQuery(LABELS, [[2**40, 0, 0, 2**40]], ["doubled"])
+TRIED = MAKES | {"sums that are too large": lambda: mechanisms.DiscreteLaplace(DOUBLED, 0.5)}
 
 
 def _labelled(values: Any) -> xr.DataArray:
@@ -121,18 +96,9 @@ def _says(call: Callable[[], Any]) -> str | None:
     return told if told is None else "\n".join([told, *(str(item.message) for item in warned)])
 
 
-def test_every_mechanism_for_tables_is_among_those_tried() -> None:
-    found = {
-        name
-        for name, kind in vars(mechanisms).items()
-        if inspect.isclass(kind) and issubclass(kind, Mechanism) and not inspect.isabstract(kind)
-    }
-    assert found == set(MAKES)
-
-
-@pytest.mark.parametrize("name", MAKES)
+@pytest.mark.parametrize("name", TRIED)
 def test_no_wrong_table_shows_in_an_error(name: str) -> None:
-    mechanism = MAKES[name]()
+    mechanism = TRIED[name]()
     for way, table in TABLES.items():
         for call in (lambda table=table: mechanism.release(table), lambda table=table: mechanism.release(table, rng=1)):
             said = _says(call)

@@ -16,7 +16,7 @@ from bayesdp import noise
 from tests.noise.contract.examples import Example, example_of, variants
 from tests.noise.contract.mass_checks import MASS_CHECKS
 from tests.noise.contract.masses import Mass, mass_of
-from tests.noise.contract.use_checks import USE_CHECKS, Fitted, fitted
+from tests.noise.contract.use_checks import USE_CHECKS, Fitted, check_short_run, fitted
 
 LAWS = [*noise.law_names().split(", "), *variants()]
 
@@ -47,12 +47,17 @@ def test_mass(name: str, check) -> None:
     check(*_mass(name))
 
 
-# Sampling checks the whole way; the other checks, with tests/fibers/kernel/test_law.py, imply what it draws.
+# The other checks, with tests/fibers/kernel/test_law.py, imply what sampling shows; only a law with a latent part needs it.
 _SAMPLED = ("check_short_run", "check_calibration")
-_USES = [pytest.param(own, marks=[pytest.mark.system] * (own.__name__ in _SAMPLED)) for own in USE_CHECKS]
+_USES = [pytest.param(own, marks=[pytest.mark.slow] * (own.__name__ in _SAMPLED)) for own in USE_CHECKS]
 
 
 @pytest.mark.parametrize("check", _USES, ids=lambda own: own.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", LAWS)
 def test_use(name: str, check) -> None:
     check(*_fitted(name))
+
+
+@pytest.mark.system
+def test_a_law_with_a_latent_part_is_sampled() -> None:
+    check_short_run(*_fitted("unknown-perturbation"))

@@ -1,4 +1,4 @@
-"""Proportions that add up to 1: the rules against linear algebra and counting, what mechanisms cost, what they refuse."""
+"""Rescaled noisy proportions: the law against quadrature of its definition, the rules against linear algebra, the term of a model."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import pytest
-from scipy import stats
+from scipy import integrate, stats
+from scipy.optimize import approx_fprime
 
-from bayesdp.papers import bounded_statistics
+import bayesdp as bdp
+from bayesdp.papers import bounded_statistics, models
 from bayesdp.papers.bounded_statistics import (
+    RescaledLaplace,
     all_but_one,
     combine_syntheses,
     consistent_tree,
@@ -19,6 +25,117 @@ from bayesdp.papers.bounded_statistics import (
     rescale,
     tree_sums,
 )
+from tests.inference.oracle import LINE, assert_posterior, sample
+from tests.papers.test_proportions_as_releases import enumerated, tables_of
+
+BIT, CUT = "boundary-inflated", "truncated"
+
+
+def _by_definition(shares: Any, mu: Any, b: float, rule: str) -> float:
+    """Adaptive quadrature over the sum, with the density of Laplace noise of scipy; shares with one largest only."""
+    r, centre = np.asarray(shares), np.asarray(mu)
+    noise, positive = stats.laplace(loc=centre, scale=b), r > 0
+    inside = noise.cdf(1.0) - noise.cdf(0.0) if rule == CUT else np.ones(len(r))
+    zeros = np.prod(noise.cdf(0.0)[~positive]) if rule == BIT else float(np.all(positive))
+    k, most = int(positive.sum()), 1.0 / r.max()
+
+    def integrand(s: float) -> float:
+        return float(s ** (k - 1) * np.prod((noise.pdf(s * r) / inside)[positive]))
+
+    kinks = sorted({0.0, most, *(float(x) for x in (centre[positive] / r[positive]) if 0 < x < most)})
+    found = sum(integrate.quad(integrand, a, c, epsabs=1e-13, epsrel=1e-11)[0] for a, c in itertools.pairwise(kinks))
+    if rule == BIT:
+        # y = s r with the largest at its atom; d(r) / d(y) has determinant 1 / s^k.
+        others = positive & (r < r.max())
+        found += most**k * float(noise.sf(1.0)[r == r.max()][0]) * float(np.prod(noise.pdf(most * r)[others]))
+    return found * float(zeros)
+
+
+@pytest.mark.parametrize("rule", [BIT, CUT])
+@pytest.mark.parametrize("b", [0.03, 0.2, 1.5])
+def test_density_by_quadrature_of_the_definition(rule: str, b: float) -> None:
+    mu = np.array([0.1, 0.25, 0.65])
+    cases = [[0.2, 0.3, 0.5], [0.05, 0.35, 0.6], [0.7, 0.2, 0.1], [0.0, 0.45, 0.55], [1.0, 0.0, 0.0]]
+    found = np.exp(RescaledLaplace(b, rule).log_density(cases, mu))
+    for case, value in zip(cases, found, strict=True):
+        assert value == pytest.approx(_by_definition(case, mu, b, rule), rel=1e-9, abs=1e-300), case
+
+
+def _mass_of_two(b: float, rule: str, mu: Any) -> float:
+    law = RescaledLaplace(b, rule)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    top, cuts = float(mu[0]), {0.0, 0.5, 1.0, float(mu[0])}
+    cuts |= {min(max(top + sign * width * b, 0.0), 1.0) for sign in (-1, 1) for width in (1, 3, 8, 20, 45)}
+    # A kink also where a kink of the integrand meets the end, r/max(r) = mu.
+    cuts |= {float(m / (1 + m)) for m in mu} | {float(1 / (1 + m)) for m in mu}
+    total = 0.0
+    for low, high in itertools.pairwise(sorted(cuts)):
+        x = low + 0.5 * (high - low) * (1 + nodes)
+        total += 0.5 * (high - low) * float(weights @ np.exp(law.log_density(np.stack([x, 1 - x], axis=-1), mu)))
+    return total + (float(np.exp(law.log_density([[0, 1], [1, 0], [0.5, 0.5]], mu)).sum()) if rule == BIT else 0.0)
+
+
+@pytest.mark.parametrize("rule", [BIT, CUT])
+@pytest.mark.parametrize("b", [1e-6, 0.02, 0.3, 4.0, 1e9])
+@pytest.mark.parametrize("mu", [(0.3, 0.7), (0.0, 1.0), (0.5, 0.5)])
+def test_total_mass_of_two_shares(rule: str, b: float, mu: Any) -> None:
+    assert _mass_of_two(b, rule, np.array(mu)) == pytest.approx(1.0, abs=2e-6)
+
+
+def test_extreme_scales_and_values_at_the_bounds() -> None:
+    wide = RescaledLaplace(1e9, BIT)
+    # Each value is 0 or 1 with probability 1/2: the centre is all of one kind.
+    assert np.exp(wide.log_density([0.5, 0.5], [0.2, 0.8])) == pytest.approx(0.5, rel=1e-6)
+    assert np.exp(wide.log_density([1.0, 0.0], [0.2, 0.8])) == pytest.approx(0.25, rel=1e-6)
+    narrow = RescaledLaplace(1e-9, CUT)
+    found = narrow.log_density([0.2 + 1e-9, 0.8 - 1e-9], [0.2, 0.8])
+    exact = _line(1e-9, np.array([0.2, 0.8]), 1e-9)
+    assert found == pytest.approx(np.log(exact), rel=1e-6)
+    assert np.isfinite(narrow.log_density([0.9, 0.1], [0.0, 1.0]))
+    many = np.full(60, 1 / 60)
+    assert np.isfinite(RescaledLaplace(0.01, CUT).log_density(np.linspace(1, 2, 60) / 90, many))
+
+
+def _line(b: float, mu: Any, shift: float) -> float:
+    """Near mu, with s = 1 + b v: the integral of s exp(-|s r - mu| / b) / 4 over v, in units of 1 / b."""
+    r = mu + np.array([shift, -shift])
+    kinks = sorted(((mu / r - 1) / b).tolist())
+
+    def integrand(v: float) -> float:
+        return float(np.exp(-np.abs((r - mu) / b + v * r).sum()) / 4)
+
+    edges = [-80.0, *kinks, 80.0]
+    return sum(integrate.quad(integrand, a, c, epsabs=1e-14)[0] for a, c in itertools.pairwise(edges)) / b
+
+
+def test_scales_per_category_and_broadcasting() -> None:
+    law = RescaledLaplace([0.1, 0.3], BIT)
+    both = law.log_density([[0.4, 0.6], [0.0, 1.0]], [[[0.3, 0.7]], [[0.6, 0.4]]])
+    assert both.shape == (2, 2)
+    assert np.exp(law.log_density([0.0, 1.0], [0.3, 0.7])) == pytest.approx(
+        stats.laplace.cdf(0, 0.3, 0.1) * stats.laplace.sf(0, 0.7, 0.3), rel=1e-9
+    )
+    assert RescaledLaplace(0.1, CUT).log_density([0.0, 1.0], [0.5, 0.5]) == -np.inf
+    tied = RescaledLaplace(0.1, CUT).log_density([[0.5, 0.5], [0.5 + 1e-9, 0.5 - 1e-9]], [0.5, 0.5])  # no atoms
+    assert tied[0] == pytest.approx(tied[1], rel=1e-6)
+    assert law.log_density([0.4, 0.5], [0.3, 0.7]) == -np.inf
+    assert law.log_density([-0.1, 1.1], [0.3, 0.7]) == -np.inf
+    assert law == RescaledLaplace(np.array([0.1, 0.3]), BIT)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: RescaledLaplace(0.0, BIT), "b must"),
+        (lambda: RescaledLaplace(1.0, "clip"), "rule must be one of"),
+        (lambda: RescaledLaplace(1.0, BIT).log_density(0.5, [0.5, 0.5]), "2 entries or more"),
+        (lambda: RescaledLaplace(1.0, BIT).log_density([np.nan, 0.5], [0.5, 0.5]), "shares must be finite"),
+    ],
+)
+def test_bad_input(build: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build()
+
 
 NAMES = ["a", "b", "c", "d"]
 KINDS = [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram]
@@ -118,23 +235,6 @@ def test_paper_convention_states_the_true_epsilon() -> None:
     assert bounded_statistics.AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_release(kind: Any) -> None:
-    mechanism = kind(1.0, 100, NAMES)
-    release = mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
-    assert release.shares.sum() == pytest.approx(1.0, abs=1e-12)
-    assert release.simulated
-    assert "simulated: " in repr(release)
-    assert release == mechanism.release([10, 20, 30, 40], rng=np.random.default_rng(3))
-    assert (
-        "post-processing" in str(release.guarantee)
-        or "costs nothing" in " ".join(str(release.guarantee).split())
-        or ("cost nothing" in " ".join(str(release.guarantee).split()))
-    )
-    assert np.allclose(mechanism.shares(release.measurements[0].values), release.shares)
-    assert not mechanism.release([10, 20, 30, 40]).simulated
-
-
 def test_zeros_have_equal_shares() -> None:
     mechanism = bounded_statistics.RescaledProportions(1e-6, 10, NAMES)
     rng = np.random.default_rng(2)
@@ -227,7 +327,7 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
         (lambda: bounded_statistics.MultipleSynthesis([1, 2]), TypeError, "mechanisms for proportions"),
     ],
 )
-def test_bad_input(build: Any, error: type[Exception], message: str) -> None:
+def test_what_is_refused_of_proportions(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
 
@@ -236,3 +336,41 @@ def test_a_release_of_another_mechanism_is_refused() -> None:
     release = bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 4], rng=np.random.default_rng(1))
     with pytest.raises(ValueError, match="must come from this mechanism"):
         bounded_statistics.RescaledProportions(0.5, 10, NAMES).log_likelihood(release, [1, 2, 3, 4])
+
+
+CASES = [
+    ("boundary-inflated", [0.2, 0.3, 0.5]),
+    ("boundary-inflated", [0.0, 0.45, 0.55]),
+    ("boundary-inflated", [0.4, 0.4, 0.2]),
+    ("boundary-inflated", [1 / 3, 1 / 3, 1 / 3]),
+    ("truncated", [0.2, 0.3, 0.5]),
+]
+
+
+@pytest.mark.parametrize(("rule", "shares"), CASES)
+def test_the_same_density_as_the_law(rule: str, shares: Any) -> None:
+    mu = pt.vector("mu")
+    for b in (0.02, 0.7):
+        law = RescaledLaplace(b, rule)
+        both = pm.logp(models.RescaledLaplace.dist(mu=mu, b=b, rule=rule), np.array(shares))
+        compiled = pytensor.function([mu], [both, pt.grad(both, mu)], mode="FAST_COMPILE")
+        for point in ([0.15, 0.32, 0.53], [0.0, 0.3, 0.7], [1.0, 0.0, 0.0]):
+            found, gradient = compiled(np.array(point))
+            assert found == pytest.approx(float(law.log_density(shares, point)), rel=1e-9, abs=1e-9)
+            if min(point) > 0:
+                numeric = approx_fprime(np.array(point), lambda x, law=law: float(law.log_density(shares, x)), 1e-7)
+                assert np.allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow  # a chain
+def test_posterior_of_counts_by_the_step_method() -> None:
+    """The fiber step with the shares as another term of the model, against enumeration; errors as in the oracle."""
+    mechanism = bounded_statistics.RescaledProportions(2.0, 10, LINE["county"])
+    published = mechanism.release([1, 3, 6], rng=np.random.default_rng(4))
+    tables = tables_of(10, 3)
+    release = bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), 10)])
+    with pm.Model(coords=release.coords) as model:
+        x = bdp.ConfidentialCounts("x", pm.DirichletMultinomial.dist(10, np.ones(3)), dims=release.dims)
+        bdp.observe(release, x)
+        bdp.observe(published, x / 10.0)
+    assert_posterior(sample(model, draws=1500), tables, enumerated(mechanism, published, tables))

@@ -15,7 +15,6 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from pytensor.compile.mode import Mode
 from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
@@ -28,8 +27,6 @@ from bayesdp.privacy import StatisticGuarantee
 from bayesdp.report.page import page
 
 N, NAMES = 12, ["rents", "owns", "other", "none"]
-PYTHON = Mode(linker="py", optimizer="fast_compile")
-"""The same graphs without numba's seconds of compilation."""
 KINDS = [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram]
 CASES = [(kind, rule) for kind in KINDS for rule in ("boundary-inflated", "truncated")]
 
@@ -84,7 +81,7 @@ def test_observed_posterior_is_the_enumerated_one(kind: Any, prior: Any) -> None
     """The model's log-density of each of 91 tables of three categories against prior and likelihood without PyMC."""
     mechanism = kind(2.0, N, NAMES[:3])
     release = mechanism.release([2, 6, 4], rng=5)
-    logp = _model(release, 3, prior).compile_logp(mode=PYTHON)
+    logp = _model(release, 3, prior).compile_logp()
     tables = tables_of(N, 3)
     logs = np.array([float(logp({"counts": table})) for table in tables])
     found = np.exp(logs - logsumexp(logs))
@@ -94,7 +91,7 @@ def test_observed_posterior_is_the_enumerated_one(kind: Any, prior: Any) -> None
 def test_observed_tree_is_the_enumerated_one() -> None:
     mechanism = bounded_statistics.UniversalHistogram(2.0, N, NAMES[:2])
     release = mechanism.release([5, 7], rng=5)
-    logp = _model(release, 2, 1.0).compile_logp(mode=PYTHON)
+    logp = _model(release, 2, 1.0).compile_logp()
     tables = tables_of(N, 2)
     logs = np.array([float(logp({"counts": table})) for table in tables])
     np.testing.assert_allclose(np.exp(logs - logsumexp(logs)), enumerated(mechanism, release, tables), rtol=1e-7)
@@ -109,7 +106,7 @@ def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
     r, b = release.shares, mechanism.noise.scale
     with pm.Model() as model:
         bdp.observe(release, pm.Dirichlet("p", np.ones(2), default_transform=None))
-    logp = model.compile_logp([model["noisy"]], mode=PYTHON)
+    logp = model.compile_logp([model["noisy"]])
     for q in (0.05, 0.3, 0.5, 0.9):
         noise = stats.laplace(loc=[q, 1 - q], scale=b)
         inside = np.prod(noise.cdf(1.0) - noise.cdf(0.0)) if rule == "truncated" else 1.0

@@ -1,25 +1,48 @@
-"""Definition 8, Proposition 11, Proposition 15, Corollary 18, Lemma 34 and Remark 33 of Cho and Awan, each against an oracle."""
+"""Statements of Cho and Awan, each against an oracle: Propositions 11 to 21, Lemma 34, Remark 33; what others know already."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber, enumerate_fiber, nearest_table
+from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
-from bayesdp.papers.semi_dp import full_characterization, margin_guarantee, private_test, semi_guarantee
+from bayesdp.papers.semi_dp import (
+    census_queries,
+    compare,
+    full_characterization,
+    margin_guarantee,
+    private_test,
+    semi_guarantee,
+    side_information,
+)
 from bayesdp.polytopes import SymmetricHull
-from bayesdp.privacy import SensitivitySpace, approximate_dp, conforming_pairs, gaussian_dp, semi_adjacency
+from bayesdp.privacy import (
+    SemiGuarantee,
+    SensitivitySpace,
+    approximate_dp,
+    composition_first,
+    conforming_pairs,
+    gaussian_dp,
+    semi_adjacency,
+    semi_first,
+    tradeoff,
+)
 from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff
-from bayesdp.queries import LinearQuery, Margins, Totals
+from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from tests.sensitivities.databases import conforming, distances_from
 
 PAIR = {"group": ["a", "b"], "success": ["yes", "no"]}
 CUBE = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
-LEVELS = np.linspace(0.0, 1.0, 401)
+ALPHAS = np.linspace(0.0, 1.0, 401)
 
 
 def fiber_of(table: object, *queries: object) -> Fiber:
@@ -32,25 +55,6 @@ def fiber_of(table: object, *queries: object) -> Fiber:
 def containment(first: SymmetricHull, second: SymmetricHull) -> float:
     """The least r with the first ball in r times the second: the largest norm of a vertex by the second."""
     return float(np.max(second.gauge(first.vertices)))
-
-
-def test_containment_of_the_usual_balls_in_closed_form() -> None:
-    for n in (2, 3, 4):
-        diamond = SymmetricHull(np.eye(n))
-        cube = SymmetricHull(np.array([(1.0, *rest) for rest in product([-1.0, 1.0], repeat=n - 1)]))
-        assert (containment(diamond, cube), containment(cube, diamond)) == pytest.approx((1.0, n))
-        stretched = SymmetricHull(np.diag([2.0, *([0.5] * (n - 1))]))
-        assert min(containment(diamond, stretched), containment(stretched, diamond)) > 1.0  # neither holds the other
-
-
-def test_containment_as_points_see_it() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(40):
-        first, second = (SymmetricHull(rng.normal(size=(4, 2)) * scale) for scale in (1.0, rng.choice([0.3, 1.0, 3.0])))
-        angle = np.linspace(0.0, np.pi, 20001)
-        points = np.column_stack([np.cos(angle), np.sin(angle)])
-        # A point on the boundary of the first ball has this norm by the second.
-        assert np.max(second.gauge(points) / first.gauge(points)) == pytest.approx(containment(first, second), rel=0.02)
 
 
 def test_the_hull_of_the_sensitivity_space_is_preferred_over_all_others() -> None:
@@ -77,7 +81,7 @@ def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart: int) -> Non
     table, other = [[5, 3], [1, 2]], [[5 - apart, 3], [1, 2 + apart]]
     mu = 0.7
     bound = full_characterization(gaussian_dp(mu), table, other)
-    inner = LEVELS[1:-1]
+    inner = ALPHAS[1:-1]
     assert np.allclose(
         bound(inner), norm.cdf(norm.isf(inner) - apart * mu), atol=1e-12
     )  # the Gaussian mechanism, exactly
@@ -86,7 +90,7 @@ def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart: int) -> Non
     laws = [np.exp(-epsilon * np.abs(outcomes - own[0][0])) for own in (table, other)]
     p, q = (own / own.sum() for own in laws)
     pure = full_characterization(approximate_dp(epsilon), table, other)
-    assert np.all(of_outcomes(p, q, LEVELS) >= pure(LEVELS) - 1e-9)
+    assert np.all(of_outcomes(p, q, ALPHAS) >= pure(ALPHAS) - 1e-9)
 
 
 def test_proposition_11_is_about_tables_that_are_apart() -> None:
@@ -112,7 +116,7 @@ def test_corollary_18_and_proposition_15_for_every_pair_of_tables() -> None:
     for x, y in pairs:
         true = full_characterization(f, x, y)
         for bound in (stated, sharper):
-            assert np.all(true(LEVELS) >= bound.tradeoff(LEVELS) - 1e-12)
+            assert np.all(true(ALPHAS) >= bound.tradeoff(ALPHAS) - 1e-12)
 
 
 def test_guarantees_say_where_there_is_none() -> None:
@@ -249,3 +253,301 @@ def test_nearest_table_refuses() -> None:
         nearest_table(fiber, [[np.nan, 1.0], [1.0, 1.0]])
     with pytest.raises(TypeError, match="fiber must be a Fiber"):
         nearest_table(Margins(PAIR, ["group"]), [[1, 1], [1, 1]])
+
+
+TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+TOTAL, COUNTY = Invariants(Totals(TABLE)), Invariants(Margins(TABLE, ["county"]))
+EDUCATION, BOTH = Invariants(Margins(TABLE, ["education"])), Invariants(Margins(TABLE, ["county"], ["education"]))
+F, G = approximate_dp(1.0), gaussian_dp(1.0)
+
+
+def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "substitution") -> SemiGuarantee:
+    return SemiGuarantee(f, a, t, n)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer", "why"),
+    [
+        (guarantee(), guarantee(), "equal", "equal up to"),
+        (guarantee(approximate_dp(0.5)), guarantee(), "stronger", "larger"),
+        (guarantee(gaussian_dp(2.0)), guarantee(G), "weaker", "mu = 2 and 1"),
+        (guarantee(t=COUNTY), guarantee(), "weaker", "more invariants"),
+        (guarantee(t=TOTAL), guarantee(t=BOTH), "stronger", "fewer invariants"),
+        # Substitution keeps the number of records anyway.
+        (guarantee(), guarantee(t=TOTAL), "equal", "same invariants"),
+        (guarantee(gaussian_dp(1.0)), guarantee(gaussian_dp(0.5), t=TOTAL), "weaker", "same invariants"),
+        (guarantee(n="add-remove"), guarantee(n="add-remove", t=TOTAL), "stronger", "fewer invariants"),
+        (guarantee(t=COUNTY), guarantee(t=EDUCATION), "not comparable", "each keeps an invariant"),
+        (guarantee(a=2), guarantee(), "stronger", "reaches further"),
+        (guarantee(F.group(2), 2), guarantee(), "not comparable", "smaller"),
+        (guarantee(F), guarantee(G), "not comparable", "cross"),
+        (guarantee(a=2, n="add-remove"), guarantee(), "stronger", "reaches further"),
+        (guarantee(a=1, n="add-remove"), guarantee(), "not comparable", "neither distance"),
+        (guarantee(a=2, n="add-remove", t=TOTAL), guarantee(t=TOTAL), "equal", "equally far"),
+        (guarantee(a=2, t=COUNTY), guarantee(a=5, n="add-remove", t=COUNTY), "equal", "equally far"),
+        # With the same number of records tables are an even number of additions and removals apart.
+        (guarantee(a=2, n="add-remove", t=TOTAL), guarantee(a=3, n="add-remove", t=TOTAL), "equal", "equally far"),
+        (guarantee(a=2, n="add-remove", t=BOTH), guarantee(a=3, n="add-remove", t=BOTH), "equal", "equally far"),
+        (guarantee(a=3, n="add-remove", t=TOTAL), guarantee(a=4, n="add-remove", t=TOTAL), "weaker", "less far"),
+        (guarantee(a=2, n="add-remove"), guarantee(a=3, n="add-remove"), "weaker", "less far"),
+        # All pairs of the second are among those of the first, which is also about tables with other totals.
+        (guarantee(a=2, n="add-remove"), guarantee(a=3, n="add-remove", t=TOTAL), "stronger", "equally far"),
+    ],
+)
+def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str, why: str) -> None:
+    found = compare(first, second)
+    assert found.answer == answer
+    assert why in str(found)
+    turned = {"stronger": "weaker", "weaker": "stronger"}
+    assert compare(second, first).answer == turned.get(answer, answer)
+
+
+def test_example_6_and_proposition_15() -> None:
+    # (D_t, A_a, f^a) is weaker than group privacy (D, A_a, f^a), which is what f-DP gives.
+    semi, group = guarantee(F.group(2), 2, COUNTY), guarantee().group(2)
+    assert group.tradeoff == F.group(2)
+    assert compare(semi, group).answer == "weaker"
+
+
+def test_proposition_21() -> None:
+    factors = [approximate_dp(0.5)] * 2
+    first, late = (SemiGuarantee(own(factors, 2), 2, COUNTY) for own in (semi_first, composition_first))
+    assert compare(first, late).answer == "stronger"
+
+
+def test_it_is_a_partial_order() -> None:
+    curves = [F, G, approximate_dp(0.5, 0.01), tradeoff([0.6, 0.4], [0.4, 0.6]), gaussian_dp(0.5)]
+    listed = [guarantee(f, a, t) for f, a, t in itertools.product(curves, (1, 2), (None, TOTAL, COUNTY, EDUCATION))]
+    above = {
+        (i, j): compare(a, b).answer in ("stronger", "equal")
+        for (i, a), (j, b) in itertools.product(enumerate(listed[::3]), repeat=2)
+    }
+    size = len(listed[::3])
+    for i, j, k in itertools.product(range(size), repeat=3):
+        if above[i, j] and above[j, k]:
+            assert above[i, k]
+    assert all(above[i, i] for i in range(size))
+
+
+def test_smooth_curves_are_compared_where_they_are_closest() -> None:
+    # G_mu against f_{epsilon, delta(epsilon)}, which touches it at two points and lies below it elsewhere.
+    from bayesdp.privacy import gaussian_delta
+
+    below = approximate_dp(0.7, gaussian_delta(0.7, 1.0))
+    assert compare(guarantee(G), guarantee(below)).answer == "stronger"
+    nearly = approximate_dp(0.7, gaussian_delta(0.7, 1.0) - 1e-7)
+    found = compare(guarantee(G), guarantee(nearly))
+    assert found.answer == "not comparable"
+    assert "cross" in str(found)
+    assert compare(guarantee(G), guarantee(nearly), tolerance=1e-6).answer == "stronger"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: compare(guarantee(), F), TypeError, "second must be a SemiGuarantee"),  # type: ignore[arg-type]
+        (lambda: guarantee("f"), TypeError, "tradeoff must be a trade-off function"),
+        (lambda: guarantee(a=0), ValueError, "adjacency must be"),
+        (lambda: guarantee(n="swap"), ValueError, "neighbours"),
+        (lambda: SemiGuarantee(F, 1, TABLE), TypeError, "invariants must be an Invariants or None"),  # type: ignore[arg-type]
+        (
+            lambda: compare(guarantee(t=TOTAL), guarantee(t=Invariants(Totals({"x": ["a", "b"]})))),
+            ValueError,
+            "one table",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()  # type: ignore[operator]
+
+
+def test_groups_need_a_way_from_table_to_table() -> None:
+    # With both margins of a 2x2 table no two different tables are one record apart: f of adjacency 1 is about nothing.
+    for own in (guarantee(t=BOTH), guarantee(t=COUNTY), guarantee(n="add-remove", t=TOTAL)):
+        with pytest.raises(ValueError, match=r"group\(2\) needs a guarantee without invariants"):
+            own.group(2)
+        assert own.group(1) == own
+    assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
+    assert guarantee(n="add-remove").group(3).adjacency == 3
+
+
+@pytest.mark.parametrize("t", [None, TOTAL, COUNTY, BOTH])
+def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t: Invariants | None) -> None:
+    """Every pair of tables of up to four records: contained just where `compare` says so, for those with the total fixed."""
+    tables = [x for x in itertools.product(range(4), repeat=4) if sum(x) <= 4]
+    kept = np.zeros((1, 4)) if t is None else t.matrix.toarray()
+    answers = [tuple((kept @ x).tolist()) for x in tables]
+    distances = {
+        sum(abs(a - b) for a, b in zip(x, y, strict=True))
+        for (x, p), (y, q) in itertools.combinations(zip(tables, answers, strict=True), 2)
+        if p == q
+    }
+    assert (t is None) == any(d % 2 for d in distances)
+    for a, b in itertools.product(range(1, 7), repeat=2):
+        answer = compare(guarantee(a=a, n="add-remove", t=t), guarantee(a=b, n="add-remove", t=t)).answer
+        same = {d for d in distances if d <= a} == {d for d in distances if d <= b}
+        if t is not BOTH:  # of one 2x2 table all distances are multiples of 4, which `compare` does not look at
+            assert (answer == "equal") == same
+        elif answer == "equal":
+            assert same
+
+
+SQUARE = {"r": [0, 1, 2], "c": [0, 1]}
+KINDS: dict[str, tuple[tuple[int, ...], tuple[Query, ...]]] = {
+    "both margins": ((3, 2), (Margins(SQUARE, ["r"], ["c"]),)),
+    "the total": ((3, 2), (Totals(SQUARE),)),
+    "a chain": ((2, 2, 2), (Margins(CUBE, ["a", "b"], ["b", "c"]),)),
+    "all pairs": ((2, 2, 2), (Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"]),)),
+    "weights": ((3, 2), (Totals(SQUARE), LinearQuery(SQUARE, [[0, 1, 2, 3, 1, 1]], ["w"]))),
+}
+
+
+def exact_of(table: np.ndarray, queries: tuple[Query, ...]) -> list[Exact]:
+    return [Exact(query, query.apply(table)) for query in queries]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_everything_by_all_databases(name: str) -> None:
+    shape, queries = KINDS[name]
+    rng = np.random.default_rng(len(name))
+    shares = set()
+    for n, k in [(4, 0), (4, 1), (4, 2), (4, 3), (5, 3)] * 2:
+        cells = rng.integers(0, np.prod(shape), size=n)
+        table = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+        # The last k persons are known.
+        database, known = cells, tuple(cells[n - k :].tolist())
+        before = conforming(table, queries)
+        claimable = np.unique(before[:, 0])
+        if len(claimable) < 2:
+            continue
+        after = conforming(table, queries, known)
+        counted = np.bincount(np.array(known, dtype=np.int64), minlength=table.size).reshape(shape)
+        adjacency = 2
+        own = side_information(exact_of(table, queries), table, counted, adjacency)
+        at = {int(cell): row.tolist() for cell, row in zip(own.cells, own.distances, strict=True)}
+        alone, kept, farthest = 0, 0, 0
+        for person in range(n - k):
+            expected = distances_from(database, person, after, table.size)
+            assert at[int(database[person])] == expected.tolist()
+            near = [d for d in expected if 0 < d <= adjacency]
+            alone, kept, farthest = alone + (not near), kept + len(near), max(farthest, int(expected.max()))
+        assert own.unprotected == pytest.approx(alone / (n - k))
+        assert own.claims == pytest.approx(kept / ((n - k) * (len(claimable) - 1)))
+        assert np.flatnonzero(own.claimable).tolist() == claimable.tolist()
+        assert (own.known, own.remaining) == (k, n - k)
+        # Definition 13 over the databases that the adversary still has to reckon with.
+        worst = 0
+        for one in after:
+            worst = max(worst, *(int(distances_from(one, i, after, table.size).max()) for i in range(n - k)))
+        assert own.parameter.worst == worst >= farthest
+        assert own.loss({"rho": 0.5}) == (None if not worst else {"rho": 0.5 * worst**2})
+        shares.add(round(own.unprotected, 3))
+    # With the total only, everybody can be everything. One record of a given weight may still have two cells.
+    assert len(shares) > 1 or name in ("the total", "weights")
+
+
+def test_nothing_known_is_the_semi_adjacent_parameter() -> None:
+    table = np.array([[4, 1], [2, 3], [0, 2]])
+    exact = exact_of(table, KINDS["both margins"][1])
+    own = side_information(exact, table, np.zeros_like(table))
+    assert (own.adjacency, own.parameter.worst, own.unprotected, own.claims) == (3, 3, 0.0, 1.0)
+    assert own.adjacency == semi_adjacency(exact).worst
+
+
+def test_a_table_of_real_size() -> None:
+    rng = np.random.default_rng(1)
+    frame = {"r": list(range(20)), "c": list(range(15)), "s": [0, 1]}
+    table = rng.poisson(0.5, size=(20, 15, 2))
+    margins = Margins(frame, ["r", "s"], ["c", "s"])
+    exact, last = exact_of(table, (margins,)), np.zeros_like(table)
+    last[tuple(np.argwhere(table)[0])] = 1
+    nothing, all_but_one = (side_information(exact, table, known) for known in (0 * table, table - last))
+    assert (nothing.unprotected, nothing.claims) == (0.0, 1.0)
+    assert (all_but_one.unprotected, all_but_one.claims) == (1.0, 0.0)
+
+
+def test_bad_input() -> None:
+    table = np.array([[2, 1], [1, 1]])
+    pair = {"r": [0, 1], "c": [0, 1]}
+    exact = exact_of(table, (Margins(pair, ["r"], ["c"]),))
+    zero = np.zeros_like(table)
+    with pytest.raises(ValueError, match="known must not have more records than the table"):
+        side_information(exact, table, [[0, 2], [0, 0]])
+    with pytest.raises(ValueError, match="known must leave at least one record"):
+        side_information(exact, table, table)
+    with pytest.raises(ValueError, match=r"known must have shape \(2, 2\)"):
+        side_information(exact, table, [0, 0])
+    with pytest.raises(ValueError, match="table must have shape"):
+        side_information(exact, table + 1, zero)
+    alone = np.array([[3, 0], [0, 0]])
+    with pytest.raises(ValueError, match="nothing to protect"):
+        side_information(exact_of(alone, (Margins(pair, ["r"], ["c"]),)), alone, zero)
+    wide = {"a": list(range(6)), "b": list(range(6)), "c": list(range(6))}
+    large = np.random.default_rng(1).poisson(2.0, size=(6, 6, 6))
+    with pytest.raises(NotImplementedError, match="junction tree"):
+        side_information(exact_of(large, (Margins(wide, ["a", "b"], ["b", "c"], ["a", "c"]),)), large, 0 * large, 4)
+    open_ = LinearQuery({"cell": [0, 1]}, [[1, 2]], ["w"])
+    with pytest.raises(ValueError, match="must fix the number of records"):
+        side_information([Exact(open_, [4])], [2, 1], [0, 0])
+    limited = Fiber.of([*exact, Exact(LinearQuery(pair, [[1, 0, 0, 0]], ["first"]), [1], sign=">=")])
+    assert side_information(limited, table, [[1, 0], [0, 0]]).remaining == 4
+
+
+def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
+    """Two states of two counties, one of them in two units if divided, two races; the exact totals, and queries by level."""
+    frame = {"county": ["A1", "A2", "B1", "B2"], "race": ["p", "q"]}
+    state = np.array([0, 0, 1, 1])
+    unit = np.array([0, 1, 2, 2]) if divided else state
+    county = np.repeat(np.arange(4), 2)
+    race = np.tile(np.arange(2), 4)
+
+    def count(codes: np.ndarray) -> Query:
+        rows = (codes[None, :] == np.unique(codes)[:, None]).astype(int)
+        return LinearQuery(frame, rows, [f"r{i}" for i in range(len(rows))])
+
+    return count(state[county]), {
+        ("US", "cenrace"): count(race),
+        ("State", "total"): count(unit[county]),
+        ("State", "cenrace"): count(unit[county] * 2 + race),
+        ("County", "total"): count(county),
+        ("County", "cenrace"): count(county * 2 + race),
+    }
+
+
+@pytest.mark.parametrize("undivided", [False, True])
+@pytest.mark.parametrize("a", [1, 2, 3])
+def test_factors_from_the_sensitivity_spaces_of_a_small_country(a: int, undivided: bool) -> None:
+    exact, queries = country(not undivided)
+    rows = {(row.level, row.query): row for row in census_queries(a, undivided=undivided)}
+    for key, query in queries.items():
+        one = SensitivitySpace.dp(query).delta("l2")
+        found = SensitivitySpace.semi(exact, a, query).delta("l2")
+        assert one**2 == pytest.approx(2.0)
+        assert rows[key].semi_rho == pytest.approx(rows[key].rho * (found / one) ** 2)
+
+
+def test_the_largest_losses_are_those_of_one_pair() -> None:
+    exact, queries = country(divided=True)
+    change = np.zeros(8, dtype=np.int64)
+    change[0], change[3] = -2, 2  # two records of one state, from one county and race to the other
+    assert not np.any(exact.matrix @ change)
+    for key, query in queries.items():
+        assert float(np.sum((query.matrix @ change) ** 2)) == 8.0, key
+
+
+def test_the_published_allocation_beside_the_figures_of_the_paper() -> None:
+    rows = census_queries()
+    assert sum((share_of(level, query) for level in LEVELS for query in QUERIES), Fraction(0)) == 1
+    assert len(rows) == len(LEVELS) * len(QUERIES) - 1 + 1  # no total of the US; the sum of all
+    assert all(row.rho > 0 for row in rows)
+    total = rows[-1]
+    assert sum(row.rho for row in rows[:-1]) == pytest.approx(total.rho) == pytest.approx(float(RHO))
+    assert sum(row.semi_rho for row in rows[:-1]) == pytest.approx(total.semi_rho)
+    assert (round(total.rho, 2), round(total.semi_rho, 2)) == (2.56, 10.22)  # the paper: 2.56, 10.24 = 4 x 2.56
+    one_unit = census_queries(undivided=True)[-1]
+    share = share_of("State", "total")
+    assert one_unit.semi_rho == pytest.approx(float(4 * RHO * (1 - share)))
+    assert round(one_unit.semi_rho, 4) == 6.9169
+    with pytest.raises(TypeError, match="undivided"):
+        census_queries(undivided=1)

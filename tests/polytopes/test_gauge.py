@@ -1,16 +1,26 @@
-"""Norms and volumes of symmetric polytopes, against closed forms and against published figures."""
+"""Gauges of polytopes: closed forms, the simplex, balls of sensitivity and of other norms."""
 
 from __future__ import annotations
 
 import math
 import pickle
+from itertools import permutations, product
+from math import gamma, pi
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
-from bayesdp.polytopes import SymmetricHull
-from bayesdp.polytopes.base import POINTS, boundary_of
-from tests.polytopes.examples import Floats, Programs, cube, moves, substitutions
+import bayesdp as bdp
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms import ExtendedLaplace, KNorm
+from bayesdp.papers.subspace import private_error_bound
+from bayesdp.polytopes import SensitivityHull, SymmetricHull, sensitivity_hull
+from bayesdp.polytopes.base import POINTS, boundary_of, gauge_program
+from bayesdp.polytopes.generators import Generators, circuits, copied, listed, solve
+from bayesdp.privacy import neighbour_differences, optimal_factorization
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.polytopes.examples import Floats, Programs, both_margins, cube, moves, substitutions
 
 BOTH = (SymmetricHull, Programs)
 
@@ -172,3 +182,320 @@ def test_bad_arguments_are_named() -> None:
         SymmetricHull([[np.nan]])
     with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 2\), got \(3,\)"):
         SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0])
+
+
+def units(rows: int, columns: int) -> Floats:
+    return both_margins(rows, columns).coordinates(np.eye(rows * columns).reshape(-1, rows, columns))
+
+
+def by_definition(rows: int, columns: int, records: int) -> Floats:
+    """Coordinates of all moves, and of all 3-cycles, written out cell by cell."""
+    tables = []
+    for size in range(2, records + 1):
+        for i in permutations(range(rows), size):
+            for j in permutations(range(columns), size):
+                table = np.zeros((rows, columns))
+                for k in range(size):
+                    table[i[k], j[k]] += 1
+                    table[i[k], j[(k + 1) % size]] -= 1
+                tables.append(table)
+    found = np.unique(np.array(tables).reshape(len(tables), -1), axis=0)
+    half = found[[row[np.flatnonzero(row)[0]] > 0 for row in found]]
+    return both_margins(rows, columns).coordinates(half.reshape(-1, rows, columns))
+
+
+CASES: dict[str, tuple[Generators, Floats]] = {
+    "moves as a list": (listed(moves(4, 4)[1]), moves(4, 4)[1]),
+    "generic points": (
+        listed(np.random.default_rng(1).normal(size=(60, 7))),
+        np.random.default_rng(1).normal(size=(60, 7)),
+    ),
+    "circuits of two, 4 x 5": (circuits(units(4, 5), 4, 5, 2), by_definition(4, 5, 2)),
+    "circuits of three, 3 x 3": (circuits(units(3, 3), 3, 3, 3), by_definition(3, 3, 3)),
+    "circuits of three, 5 x 4": (circuits(units(5, 4), 5, 4, 3), by_definition(5, 4, 3)),
+    "circuits of three, 2 x 4": (circuits(units(2, 4), 2, 4, 3), by_definition(2, 4, 2)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gauges_agree_with_another_program(case: str) -> None:
+    own, vertices = CASES[case]
+    rng = np.random.default_rng(2)
+    generic = rng.normal(size=(12, own.dimension)) * 10.0 ** rng.uniform(-6, 6, 12)[:, None]
+    # Sums of a few vertices: weights of most bases are zero.
+    corners = rng.integers(-2, 3, (12, 4))[:, :, None] * vertices[rng.integers(0, len(vertices), (12, 4))]
+    for point in [*generic, *corners.sum(axis=1), np.zeros(own.dimension)]:
+        expected, _ = gauge_program(vertices, point)
+        value, form = own.subgradient(point)
+        assert own.gauges(point[None])[0] == pytest.approx(value, rel=1e-9)
+        assert value == pytest.approx(expected, rel=1e-9)
+        # The form proves the value from below: at most 1 on every vertex.
+        assert form @ point == pytest.approx(value, rel=1e-9)
+        assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
+        if np.any(point):
+            # The weights of the last basis prove it from above.
+            basis, weights = copied(own.start), np.zeros(own.dimension)
+            assert solve(own.vertices, basis, point, weights, form) == pytest.approx(value * own.scale, rel=1e-9)
+            assert weights @ basis.corners == pytest.approx(point, rel=1e-9, abs=1e-9 * np.max(np.abs(point)))
+            assert np.abs(weights).sum() == pytest.approx(value * own.scale, rel=1e-9)
+
+
+@pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2), (10, 3)])
+def test_large_tables(size: int, adjacency: int) -> None:
+    # A sum of k disjoint circuits has gauge k at most; here exactly, because its l1 norm is k times that of a vertex.
+    invariants = both_margins(size, size)
+    hull = sensitivity_hull(invariants, adjacency)
+    table = np.zeros((size, size))
+    blocks = size // adjacency
+    for block in range(blocks):
+        part = slice(block * adjacency, (block + 1) * adjacency)
+        table[part, part] = (np.eye(adjacency) - np.roll(np.eye(adjacency), 1, axis=1)) * (block + 1)
+    assert hull.gauge(invariants.coordinates(table)) == pytest.approx(blocks * (blocks + 1) / 2, rel=1e-9)
+    point = np.random.default_rng(6).normal(size=hull.dimension)
+    value, form = hull.subgradient(point)
+    # The form, as a table of numbers, is at most 1 on all moves and 3-cycles: an independent lower bound ...
+    w = invariants.from_coordinates(form)
+    worst = max(
+        np.max(np.abs((w[i] - w[k])[:, None] - (w[i] - w[k])[None, :])) for i, k in product(range(size), repeat=2)
+    )
+    assert worst <= 1 + 1e-9
+    assert form @ point == pytest.approx(value, rel=1e-9)
+    # ... and the weights of the last basis, all of whose members are vertices, an upper bound.
+    own = hull.generators
+    basis, weights = copied(own.start), np.zeros(own.dimension)
+    assert solve(own.vertices, basis, point, weights, form) == pytest.approx(value * own.scale, rel=1e-9)
+    members = invariants.from_coordinates(basis.corners * own.scale)
+    assert np.max(np.abs(members - np.round(members))) < 1e-9
+    assert set(np.abs(np.round(members)).sum(axis=(1, 2)).astype(int)) <= {4, 2 * adjacency}
+    assert weights @ basis.corners == pytest.approx(point, abs=1e-9)
+    assert np.abs(weights).sum() == pytest.approx(value * own.scale, rel=1e-9)
+
+
+def totals(*sizes: int) -> Invariants:
+    cells = sum(sizes)
+    groups = [name for name, size in zip("pqrs", sizes, strict=False) for _ in range(size)]
+    return Invariants(Totals({"cell": range(cells), "group": ("cell", groups)}, "group"))
+
+
+def enumerated(invariants: Invariants, adjacency: int) -> np.ndarray:
+    """All integer tables other than zero that change no invariant, and have an l1 norm of at most 2 adjacency."""
+    cells = invariants.frame.size
+    most = 2 * adjacency
+    found = [
+        table
+        for table in product(range(-adjacency, adjacency + 1), repeat=cells)
+        if 0 < sum(map(abs, table)) <= most and not np.any(invariants.matrix @ np.array(table))
+    ]
+    return np.array(found, dtype=float).reshape(-1, *invariants.frame.shape)
+
+
+SENSITIVITY_CASES = [
+    (both_margins(2, 2), 2),
+    (both_margins(2, 2), 3),
+    (both_margins(2, 3), 3),
+    (both_margins(3, 2), 2),
+    (totals(3), 1),
+    (totals(3), 2),
+    (totals(2, 3), 2),
+    (totals(2, 2), 3),
+]
+
+
+@pytest.mark.parametrize(("invariants", "adjacency"), SENSITIVITY_CASES)
+def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adjacency: int) -> None:
+    own = SensitivityHull(invariants, adjacency)
+    space = invariants.coordinates(enumerated(invariants, adjacency))
+    listed = Programs(space)
+    points = np.random.default_rng(1).normal(size=(20, own.dimension))
+    assert own.gauge(points) == pytest.approx(listed.gauge(points), rel=1e-9)
+    assert np.max(own.gauge(space)) == pytest.approx(1.0, rel=1e-12)
+    # Vertices, reach and volume, and moments, of closed forms where the norm is an l1 norm, against Qhull on the list.
+    tables = invariants.from_coordinates(own.vertices).reshape(own.count, -1)
+    assert np.max(np.abs(tables).sum(axis=1)) == pytest.approx(own.reach, rel=1e-12)
+    assert np.max(own.gauge(own.vertices)) == pytest.approx(1.0, rel=1e-9)
+    facets = SymmetricHull(space)
+    assert own.log_cone_mass == pytest.approx(facets.log_cone_mass, abs=1e-9)
+    assert own.second_moment == pytest.approx(facets.second_moment, abs=1e-9)
+    for point in points[:4]:
+        value, form = own.subgradient(point)
+        assert value == pytest.approx(form @ point, rel=1e-9)
+        assert np.max(np.abs(space @ form)) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("adjacency", [2, 3])
+def test_three_by_three(adjacency: int) -> None:
+    # From the definition again, in a basis of the lattice: four corner cells of any value up to three fix the table.
+    corner = np.array(list(product(range(-3, 4), repeat=4))).reshape(-1, 2, 2)
+    table = np.zeros((len(corner), 3, 3))
+    table[:, :2, :2] = corner
+    table[:, 2, :2], table[:, :2, 2] = -corner.sum(axis=1), -corner.sum(axis=2)
+    table[:, 2, 2] = corner.sum(axis=(1, 2))
+    size = np.abs(table).sum(axis=(1, 2))
+    space = table[(size > 0) & (size <= 2 * adjacency)]
+    assert len(space) == {2: 18, 3: 30}[adjacency]
+    invariants = both_margins(3, 3)
+    own = SensitivityHull(invariants, adjacency)
+    assert (own.count, len(own.vertices), own.reach, own.is_l1) == (
+        len(space) // 2,
+        len(space) // 2,
+        2 * adjacency,
+        False,
+    )
+    both = np.concatenate([own.vertices, -own.vertices])
+    spaced = invariants.coordinates(space)
+    assert np.allclose(np.sort(np.linalg.norm(both[:, None] - spaced, axis=2), axis=0)[0], 0, atol=1e-12)
+    # Known sensitivities: 2 and sqrt(6).
+    assert np.max(np.linalg.norm(own.vertices, axis=1)) == pytest.approx({2: 2.0, 3: np.sqrt(6)}[adjacency], rel=1e-12)
+
+
+def test_counts_of_vertices() -> None:
+    for rows, columns in [(3, 4), (4, 4), (5, 3)]:
+        for adjacency in (2, 3):
+            own = SensitivityHull(both_margins(rows, columns), adjacency)
+            assert own.count == len(own.vertices)
+            tables = np.round(own.invariants.from_coordinates(own.vertices)).reshape(own.count, -1)
+            assert len(np.unique(np.concatenate([tables, -tables]), axis=0)) == 2 * own.count
+    assert SensitivityHull(both_margins(10, 10), 3).count == 88_425
+    assert SensitivityHull(both_margins(10, 10), 2).count == 2025
+
+
+def test_hulls_are_shared_and_travel() -> None:
+    margins = both_margins(3, 4)
+    assert sensitivity_hull(margins, 3) is sensitivity_hull(both_margins(3, 4), 3)
+    assert sensitivity_hull(margins, 3) != sensitivity_hull(margins, 2)
+    assert pickle.loads(pickle.dumps(SensitivityHull(margins, 3))) == SensitivityHull(margins, 3)
+    with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 6\), got \(2,\)"):
+        sensitivity_hull(margins, 2).gauge([1.0, 2.0])
+
+
+def test_what_is_not_known_is_refused() -> None:
+    margins = both_margins(3, 3)
+    with pytest.raises(ValueError, match="adjacency must be at least 2 for both margins"):
+        SensitivityHull(margins, 1)
+    with pytest.raises(NotImplementedError, match="adjacency must be 2 or 3 for both margins, got 4"):
+        SensitivityHull(margins, 4)
+    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0"):
+        SensitivityHull(margins, 0)
+    cube = {"a": range(2), "b": range(2), "c": range(2)}
+    with pytest.raises(NotImplementedError, match="give its vertices instead"):
+        SensitivityHull(Invariants(Margins(cube, ["a", "b"], ["b", "c"])), 3)
+    partly = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
+    with pytest.raises(ValueError, match="every cell must be in a total, but cell=2 is in none"):
+        SensitivityHull(partly, 1)
+    with pytest.raises(ValueError, match="nothing can change"):
+        SensitivityHull(totals(1, 1), 1)
+
+
+CELLS, TABLE, MARGINS = {"cell": range(6)}, {"row": range(3), "column": range(3)}, {"row": range(2), "column": range(3)}
+AGES, LONG = {"age": range(8)}, {"cell": range(16)}
+BELOW = bdp.LinearQuery(AGES, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
+ROWS = np.vstack([np.full(16, 100), np.array(list(product([-1, 1], repeat=4))).T])
+
+BALLS = {
+    "six cells": (bdp.Invariants(bdp.Totals(CELLS)), bdp.Identity(CELLS), "substitution"),
+    "3 x 3": (bdp.Invariants(bdp.Margins(TABLE, ["row"], ["column"])), bdp.Identity(TABLE), "substitution"),
+    "margins": (bdp.Invariants(bdp.Totals(MARGINS)), bdp.Margins(MARGINS, ["row"], ["column"]), "substitution"),
+    "running totals": (bdp.Invariants(bdp.Totals(AGES)), BELOW, "substitution"),
+    "hundredfold": (bdp.Invariants(frame=LONG), bdp.LinearQuery(LONG, ROWS, list("habcd")), "add-remove"),
+}
+"""Invariants, query, neighbours."""
+
+PAGE = {
+    "six cells": (31.43, 60.00, 74.15, 29.72, 3.40),
+    "3 x 3": (16.67, 26.67, 37.14, 15.59, 2.27),
+    "margins": (30.00, 46.63, 67.18, 27.71, 4.17),
+    "running totals": (70.00, 139.74, 686.00, 32.20, 5.58),
+    "hundredfold": (140_056, 64_896, 108_160, 20_036, 4_406),
+}
+"""KNorm, ellipsoid, extended Laplace, no norm below, no mechanism below."""
+
+
+def of_one_range(points: Floats) -> float:
+    """``k (k + 1) r**2``, r the radius of the ball with the volume of the hull of points and their negatives."""
+    k = points.shape[1]
+    both = np.vstack([points, -points])
+    volume = ConvexHull(both, qhull_options="QJ" if k > 4 else None).volume if k > 1 else 2.0 * np.abs(points).max()
+    return float(k * (k + 1) * (volume * gamma(k / 2 + 1)) ** (2 / k) / pi)
+
+
+def no_norm_below(vectors: Floats) -> float:
+    """The largest sum over cuts of the principal axes into ranges."""
+    turned = vectors @ np.linalg.eigh(vectors.T @ vectors)[1]
+    best = [0.0]
+    for last in range(1, turned.shape[1] + 1):
+        best.append(max(best[first] + of_one_range(turned[:, first:last]) for first in range(last)))
+    return best[-1]
+
+
+def of_ellipsoid(vectors: Floats, tolerance: float) -> float:
+    """The error of noise of the norm of the ellipsoid with the least trace."""
+    return (vectors.shape[1] + 1) * float(np.trace(optimal_factorization(vectors, tolerance=tolerance).covariance))
+
+
+@pytest.mark.parametrize("case", BALLS)
+def test_the_figures_of_the_page(case: str) -> None:
+    kept, query, neighbours = BALLS[case]
+    vectors = neighbour_differences(query, kept, neighbours)
+    k_norm, laplace = (kind(kept, 1.0, query=query, neighbours=neighbours).error for kind in (KNorm, ExtendedLaplace))
+    pure = private_error_bound(vectors, 1e-3) * 1e-6
+    found = (k_norm, of_ellipsoid(vectors, 1e-6), laplace, no_norm_below(vectors), pure)
+    assert found == pytest.approx(PAGE[case], rel=3e-4, abs=0.006)
+
+
+def test_twenty_ages() -> None:
+    """Laplace noise for all ages but the middle one, of scale 2: running totals from both ends."""
+    ages = {"age": range(20)}
+    below = bdp.LinearQuery(ages, np.tril(np.ones((19, 20), dtype=int)), [f"up to {a}" for a in range(19)])
+    vectors = neighbour_differences(below, bdp.Invariants(bdp.Totals(ages)), "substitution")
+    assert of_ellipsoid(vectors, 1e-5) == pytest.approx(1477.4, abs=0.5)
+    noisy = [age for age in range(20) if age != 10]
+    sums = np.array([np.arange(20) <= a if a < 10 else -(np.arange(20) > a).astype(int) for a in range(19)])
+    moves = np.array([np.eye(20)[a] - np.eye(20)[b] for a in range(20) for b in range(20) if a != b])
+    scale = np.abs(moves[:, noisy]).sum(axis=1).max()
+    assert 2.0 * scale**2 * np.sum(sums[:, noisy].astype(float) ** 2) == pytest.approx(800.0)
+    assert not sums[:, 10].any()  # nothing is left out that has no noise
+
+
+def test_the_bounds_hold_for_random_hulls() -> None:
+    """Normal vertices, boxes, and many points on an ellipsoid; the bounds are below all noise of norms that is known."""
+    rng = np.random.default_rng(1)
+    for turn in range(24):
+        d = int(rng.integers(2, 5))
+        scales = 10 ** rng.uniform(0, 1.5, d)
+        if turn % 3 == 0:
+            vectors = rng.normal(size=(4 * d, d))
+        elif turn % 3 == 1:
+            vectors = np.array(list(product([-1.0, 1.0], repeat=d)))[: 2 ** (d - 1)]
+        else:
+            vectors = rng.normal(size=(30, d))
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors = vectors * scales
+        ball = SymmetricHull(vectors).second_moment
+        assert ball is not None
+        axes = np.linalg.eigh(vectors.T @ vectors)[1]
+        laplace = min(2 * d * float(np.abs(vectors @ basis).sum(axis=1).max()) ** 2 for basis in (np.eye(d), axes))
+        least = min(float(np.trace(ball)), laplace, of_ellipsoid(vectors, 1e-3))
+        assert no_norm_below(vectors) <= least * (1 + 1e-9)
+        assert private_error_bound(vectors, 1e-3) * 1e-6 <= least
+
+
+def test_an_ellipsoid_can_win() -> None:
+    """A rectangle, in closed form: 3 (a + b)**2 against 4 (a**2 + b**2) of its own norm; and the hull of the page."""
+    rectangle = np.array([[7.2, 1.0], [7.2, -1.0]])
+    assert np.trace(SymmetricHull(rectangle).second_moment) == pytest.approx(4 * (7.2**2 + 1), rel=1e-9)
+    assert of_ellipsoid(rectangle, 1e-7) == pytest.approx(3 * 8.2**2, rel=1e-6)
+    hull = np.array([[-13.0, 4], [-38, 2], [-36, 4], [38, 4]])
+    assert round(of_ellipsoid(hull, 1e-6)) == 5073
+    # Rows of the inverse of the basis: noise of rate 1 along each, which no vertex exceeds.
+    one, other = 0.16144295580947549, 1.5896869740131976
+    rows = np.array([[0.3 * np.cos(one), 0.3 * np.sin(one)], [0.7 * np.cos(other), 0.7 * np.sin(other)]])
+    rows /= np.abs(hull @ rows.T).sum(axis=1).max()
+    assert round(2 * float(np.sum(np.linalg.inv(rows) ** 2))) == 5070
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_bound_is_attained_by_one_ball(d: int) -> None:
+    """Laplace noise for one answer; nearly, for points all over a sphere: ``d (d + 1)``."""
+    points = np.random.default_rng(2).normal(size=(1500, d))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    assert of_one_range(points) == pytest.approx(d * (d + 1), rel=0.01)

@@ -12,8 +12,6 @@ from bayesdp.priors import PRIORS, build_model, describe_prior, published_mean
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
 
-pytestmark = pytest.mark.interpreted
-
 TABLE = {"county": ["a", "b", "c"], "education": ["Low", "High"]}
 LINE = {"county": ["a", "b", "c", "d"], "state": ("county", ["IL", "IN", "IL", "IN"])}
 LAW = DiscreteGaussian(4.0)

@@ -10,8 +10,6 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.priors import build_model, describe_prior
 
-pytestmark = pytest.mark.interpreted
-
 LAW = bdp.noise.DiscreteGaussian(2.0)
 TABLE = {"age": ["y", "o"], "tract": ["a", "b", "c"], "race": ["r", "s"], "county": ("tract", ["A", "B", "A"])}
 

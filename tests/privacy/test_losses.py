@@ -1,17 +1,36 @@
-"""Losses as values, against mechanisms whose laws are written out, and against quadrature."""
+"""Losses: what implies what, what adds up, how they grow for groups and with the distance."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import pickle
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.privacy import gaussian_delta
+import bayesdp as bdp
+from bayesdp.privacy import (
+    Guarantee,
+    PairLoss,
+    discrete_gaussian_delta,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_rho,
+    gaussian_sigma,
+    gaussian_sigma_for_rho,
+    group_loss,
+    rho_to_delta,
+    rho_within,
+    smooth_gaussian_delta,
+    smooth_loss,
+)
+from bayesdp.privacy.caveats import Smooth
+from bayesdp.privacy.guarantee import GROWTH
 from bayesdp.privacy.losses import (
     NO_PROTECTION,
     ZCDP,
@@ -23,6 +42,9 @@ from bayesdp.privacy.losses import (
     SeveralLosses,
     stated_loss,
 )
+from bayesdp.queries import Margins, Totals
+from tests.comparison.enumeration import lattice_points
+from tests.lattices.oracles import law_on
 
 
 def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
@@ -263,3 +285,261 @@ def test_a_loss_at_a_size_is_the_mapping_of_files() -> None:
     assert hash(LossAt(ZCDP(0.5), 2.0)) == hash(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x"))
     with pytest.raises(ValueError, match="sensitivity must be"):
         LossAt(ZCDP(0.5), -1.0)
+
+
+def test_the_sum_over_the_steps_by_its_definition() -> None:
+    for epsilon, delta, k in itertools.product((0.0, 0.01, 1.0, 3.0), (0.0, 1e-9, 1e-3), (1, 2, 3, 6)):
+        found = group_loss({"epsilon": epsilon, "delta": delta}, k)
+        expected = delta * math.fsum(math.exp(j * epsilon) for j in range(k))
+        assert found == {"epsilon": k * epsilon, "delta": pytest.approx(min(expected, 1.0), rel=1e-12)}
+
+
+@pytest.mark.parametrize(
+    ("loss", "steps"),
+    [
+        ({"epsilon": 1.0, "delta": 0.2}, 3),  # 2.2
+        ({"epsilon": 200.0, "delta": 1e-6}, 6),  # exp(1200) is no float
+        ({"epsilon": 1e6, "delta": 1e-300}, 2),
+        ({"epsilon": 0.0, "delta": 0.5}, 2),
+        ({"epsilon": 1.0, "delta": 1.0}, 1),
+    ],
+)
+def test_a_delta_above_one_is_one_and_says_nothing(loss: dict[str, float], steps: int) -> None:
+    found = group_loss(loss, steps)
+    assert found == {"epsilon": steps * loss["epsilon"], "delta": 1.0}
+    assert stated_loss(found).says_nothing
+    stated = Guarantee("approximate", loss, "l1", (PairLoss("some pair", 4.0, "l1", found),))
+    assert "some pair; l1 distance 4: no protection by this bound, because its delta is 1 or more" in " ".join(
+        str(stated).split()
+    )
+
+
+def test_a_stored_delta_above_one_is_read_and_said_in_words() -> None:
+    # As `compose` wrote it in version 0.1.
+    row = {"relation": "a move", "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0, "delta": 1.48731}}
+    description = Guarantee("approximate", {"epsilon": 2.0, "delta": 0.4}, "l1").to_dict()
+    old = Guarantee.from_dict({**description, "pairs": [row]})
+    assert "a move; l1 distance 4: no protection by this bound" in " ".join(str(old).split())
+    assert "1.48731" not in str(old)
+
+
+def test_rho_grows_with_the_square_and_not_in_proportion() -> None:
+    # The case of the guarantee that was false: rho = 0.1 a unit, and 0.8 at the root of 8.
+    sigma = math.sqrt(5.0)
+    assert gaussian_rho(sigma, 1.0) == pytest.approx(0.1)
+    assert gaussian_rho(sigma, math.sqrt(8.0)) == pytest.approx(0.8)
+    for k in (2, 3, 10):
+        assert gaussian_rho(sigma, float(k)) == pytest.approx(group_loss({"rho": 0.1}, k)["rho"])
+        assert gaussian_rho(sigma, float(k)) > 1.5 * k * 0.1
+
+
+def test_epsilon_with_delta_is_not_in_proportion_and_within_the_bound() -> None:
+    # The scale of `LatticeGaussian(epsilon=1, delta=1e-6)`, which comes from rho, and the smallest that has these.
+    for sigma, stated in (
+        (gaussian_sigma_for_rho(rho_within(1.0, 1e-6)), 1.11e-4),
+        (gaussian_sigma(1.0, 1e-6), 4.77e-4),
+    ):
+        exact = gaussian_delta(10.0, sigma, 10.0)
+        assert exact == pytest.approx(stated, rel=0.02)
+        assert exact > 10 * 1e-6  # "per unit" would be exceeded
+        assert exact <= group_loss({"epsilon": 1.0, "delta": 1e-6}, 10)["delta"]
+    for epsilon, delta, k in itertools.product((0.1, 1.0, 3.0), (1e-9, 1e-6, 1e-2), (2, 3, 7)):
+        own = gaussian_sigma(epsilon, delta)
+        assert (
+            gaussian_delta(k * epsilon, own, float(k)) <= group_loss({"epsilon": epsilon, "delta": delta}, k)["delta"]
+        )
+        # On the integers, by sums.
+        one, many = discrete_gaussian_delta(epsilon, own), _shifted_delta(k * epsilon, own, k)
+        assert many <= group_loss({"epsilon": epsilon, "delta": one}, k)["delta"] * (1.0 + 1e-9)
+
+
+def test_epsilon_and_delta_that_come_from_rho_are_within_the_bound_too() -> None:
+    # What `LatticeGaussian(epsilon, delta)` prints for longer differences is converted from rho at their length.
+    for rho, epsilon, k in itertools.product((1e-3, 0.05, 0.5, 4.0), (0.5, 1.0, 5.0, 20.0), (2, 3, 10)):
+        delta = rho_to_delta(rho, epsilon)
+        if 0.0 < delta < 1.0:
+            bound = group_loss({"epsilon": epsilon, "delta": delta}, k)["delta"]
+            assert rho_to_delta(k**2 * rho, k * epsilon) <= bound * (1.0 + 1e-9)
+
+
+def test_mu_and_epsilon_grow_in_proportion() -> None:
+    assert group_loss({"mu": 0.5}, 3) == {"mu": 1.5}
+    # A shift by 3 of N(0, 4) is that by 1 of a third of its scale, in epsilon at every delta.
+    for delta in (1e-9, 1e-3):
+        assert gaussian_epsilon(delta, 2.0, 3.0) == pytest.approx(
+            gaussian_epsilon(delta, 1.0, group_loss({"mu": 0.5}, 3)["mu"])
+        )
+    # Laplace noise: the largest log ratio of a shift by k is k times that of one.
+    x = np.linspace(-50.0, 50.0, 2001)
+    ratio = [np.max(np.abs(x) - np.abs(x - k)) / 4.0 for k in (1, 5)]
+    assert ratio[1] == pytest.approx(group_loss({"epsilon": ratio[0]}, 5)["epsilon"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "words"),
+    [
+        ("pure", {"epsilon": 0.1}, "k times epsilon."),
+        ("zcdp", {"rho": 0.1}, "k squared times rho."),
+        ("gdp", {"mu": 0.1}, "k times mu."),
+        ("approximate", {"epsilon": 1.0, "delta": 1e-6}, "delta times (exp(k epsilon) - 1) / (exp(epsilon) - 1)."),
+    ],
+)
+def test_every_guarantee_states_its_law_of_growth(kind: str, loss: dict[str, float], words: str) -> None:
+    text = " ".join(str(Guarantee(kind, loss, "l2")).split())
+    assert GROWTH[kind] in text
+    assert GROWTH[kind].endswith(words)
+    assert "per unit" not in text
+    assert "Loss at l2 distance 1 between two tables: " in text
+
+
+def test_steps_are_checked() -> None:
+    with pytest.raises(ValueError, match="steps must be an integer greater than 0"):
+        group_loss({"mu": 1.0}, 0)
+
+
+def _shifted_delta(epsilon: float, sigma: float, shift: int) -> float:
+    """The exact delta of a discrete Gaussian that is shifted by so many integers, by a sum over all that matter."""
+    far = int(40 * sigma) + shift + 10
+    z = np.arange(-far, far + 1)
+    log_mass = -0.5 * (z / sigma) ** 2
+    mass = np.exp(log_mass - np.logaddexp.reduce(log_mass))
+    moved = np.exp(-0.5 * ((z - shift) / sigma) ** 2 - np.logaddexp.reduce(log_mass))
+    return float(np.sum(np.maximum(moved - math.exp(epsilon) * mass, 0.0)))
+
+
+THREE = Totals({"cell": list("abc")})
+TABLE = Margins({"row": list("abc"), "column": list("xyz")}, ["row"], ["column"])
+
+
+def delta_at(points: np.ndarray, mass: np.ndarray, u: np.ndarray, epsilon: float) -> float:
+    moved = {tuple(p): m for p, m in zip((points + u).tolist(), mass, strict=True)}
+    pairs = ((m, moved.get(tuple(p), 0.0)) for p, m in zip(points.tolist(), mass, strict=True))
+    return sum(max(m - math.exp(epsilon) * other, 0.0) for m, other in pairs)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_at_whole_distances_it_is_group_privacy(delta: float) -> None:
+    for k in (1, 2, 3, 7):
+        own = smooth_loss(k, 0.5, delta)
+        step = {"epsilon": 0.5, "delta": delta} if delta else {"epsilon": 0.5}
+        assert dict(own) == pytest.approx(group_loss(step, k))
+    assert smooth_loss(0.0, 0.5, delta)["epsilon"] == 0.0
+    assert smooth_loss(1e6, 1.0, 0.5)["delta"] == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (2.0, 1.0), (0.2, 4.0)])
+def test_lattice_gaussians_are_smooth_at_every_distance(epsilon: float, sigma: float) -> None:
+    """All differences up to 8 counts a cell, of three cells with a total."""
+    delta = smooth_gaussian_delta(epsilon, sigma)
+    invariants = bdp.Invariants(THREE)
+    points = lattice_points(invariants.matrix.toarray(), math.ceil(9 * sigma) + 8)
+    mass = law_on(points, "gaussian", sigma)
+    for u in points[(np.abs(points).max(axis=1) <= 8) & (points[:, 0] > 0) & (points[:, 1] <= points[:, 2])][::3]:
+        distance = float(np.linalg.norm(u))
+        assert (
+            delta_at(points, mass, u, epsilon * distance)
+            <= smooth_loss(distance, epsilon, delta).get("delta", 0.0) * (1 + 1e-9) + 1e-14
+        )
+
+
+def test_lattice_laplace_is_smooth_and_no_better() -> None:
+    mechanism = bdp.LatticeLaplace(THREE, epsilon=0.6, sensitivity=2.0)
+    points = lattice_points(mechanism.invariants.matrix.toarray(), 40)
+    log_mass = -0.3 * np.abs(points).sum(axis=1)
+    for u in ([1, -1, 0], [2, -1, -1], [5, -3, -2]):
+        moved = -0.3 * np.abs(points + np.array(u)).sum(axis=1)
+        assert np.abs(log_mass - moved).max() == pytest.approx(smooth_loss(np.abs(u).sum(), mechanism.rate)["epsilon"])
+
+
+def test_the_guarantee_prints_how_it_grows() -> None:
+    text = " ".join(str(bdp.LatticeLaplace(THREE, epsilon=0.25).guarantee).split())
+    assert "d = 2: epsilon = 0.5; d = 4: epsilon = 1; d = 8: epsilon = 2; d = 16: epsilon = 4." in text
+    mechanism = bdp.LatticeGaussian(THREE, epsilon=1.0, delta=1e-6)
+    [own] = [caveat for caveat in mechanism.guarantee.caveats if isinstance(caveat, Smooth)]
+    assert (own.epsilon, own.delta, own.norm) == (1.0, pytest.approx(1e-6, rel=1e-6), "l2")
+    assert not [1 for c in bdp.LatticeGaussian(THREE, rho=0.5).guarantee.caveats if isinstance(c, Smooth)]
+
+
+def test_two_releases_compose_as_proposition_6_says() -> None:
+    for d in (1.0, 2.0, 5.0):
+        parts = dict(smooth_loss(d, 0.5, 1e-6).compose(smooth_loss(d, 0.25, 1e-7)))
+        both = smooth_loss(d, 0.75, 1.1e-6)
+        assert both["delta"] >= parts["delta"] * (1 - 1e-12)
+        assert both["epsilon"] == pytest.approx(parts["epsilon"])
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"distance": -1.0, "epsilon": 1.0}, "distance"),
+    ],
+)
+def test_bad_parameters_are_named(given: dict[str, object], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        smooth_loss(**{"distance": 2.0} | given)  # type: ignore[arg-type]
+
+
+def test_files_may_not_claim_a_smaller_growth() -> None:
+    release = bdp.LatticeLaplace(THREE, epsilon=0.5).release([3, 4, 5], rng=1)
+    read = Guarantee.from_dict(json.loads(json.dumps(release.guarantee.to_dict())))
+    assert [type(caveat) for caveat in read.caveats] == [type(caveat) for caveat in release.guarantee.caveats]
+    replace(release, guarantee=read).check_stated()
+    better = tuple(Smooth(0.1, 0.0, "l1") if isinstance(c, Smooth) else c for c in read.caveats)
+    with pytest.raises(
+        ValueError, match=r"caveats: the guarantee states .*epsilon = 0\.1 .*but the mechanism .*epsilon = 0\.5 "
+    ):
+        replace(release, guarantee=replace(read, caveats=better)).check_stated()
+
+
+def test_rows_of_files_of_earlier_versions_are_read_and_smaller_losses_are_not() -> None:
+    mechanism = bdp.LatticeGaussian(TABLE, epsilon=1.0, delta=1e-6)
+    release = mechanism.release(np.full((3, 3), 5), rng=1)
+    earlier = replace(release.guarantee, pairs=mechanism._earlier_rows())
+    assert earlier.pairs[0].loss["epsilon"] > release.guarantee.pairs[0].loss["epsilon"]
+    replace(release, guarantee=earlier).check_stated()
+    row = release.guarantee.pairs[0]
+    less = replace(row, loss={**dict(row.loss), "epsilon": 0.99 * row.loss["epsilon"]})
+    with pytest.raises(ValueError, match="the guarantee states"):
+        replace(release, guarantee=replace(release.guarantee, pairs=(less,))).check_stated()
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(800.0, 0.01), (800.0, 0.03), (699.0, 0.03), (100.0, 0.1)])
+def test_a_delta_where_exponentials_overflow_is_never_below_that_of_any_distance(epsilon: float, sigma: float) -> None:
+    """exp(epsilon) is no float here; distances 1 and sqrt(2) by the conversion of their rho, weights in logarithms."""
+    found = smooth_gaussian_delta(epsilon, sigma)
+    for m in (1, 2, 3):
+        own = rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+        assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
+    if sigma == 0.01:
+        assert found == 1.0  # rho = 5000 at epsilon = 800
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (0.2, 4.0), (0.5, 10.0)])
+def test_the_smooth_delta_is_the_largest_over_all_squared_distances(epsilon: float, sigma: float) -> None:
+    """Over the first 3,000, from the definition."""
+    each = [
+        rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+        * math.expm1(epsilon)
+        / math.expm1(epsilon * math.sqrt(m))
+        for m in range(1, 3001)
+    ]
+    assert smooth_gaussian_delta(epsilon, sigma) == pytest.approx(max(each), rel=1e-12)
+
+
+def test_distances_between_whole_numbers_and_where_nothing_is_said() -> None:
+    loss = smooth_loss(1.5, 2.0, 0.1)
+    assert loss["delta"] == pytest.approx(0.1 * (math.exp(3.0) - 1.0) / (math.exp(2.0) - 1.0), rel=1e-12)
+    told = (
+        str(Smooth(1.0, 0.5, "l2")).split("at most, ")[1].split(". ")[1].split("; ")
+    )  # at distance 2 the delta would be 0.5 (e + 1)
+    assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (1.0, 200.0), (0.5, 200.0), (0.05, 700.0), (0.02, 1e4)])
+def test_much_noise_has_a_small_delta_at_once(epsilon: float, sigma: float) -> None:
+    """It used to be 1 after 200,000 distances where deltas underflow. Against the Gaussian tail bound at each distance."""
+    found = smooth_gaussian_delta(epsilon, sigma)
+    least = rho_to_delta(1 / (2 * sigma**2), epsilon)
+    assert max(least, 1e-300) <= found <= max(1e-300, math.exp(-((epsilon * sigma - 0.5 / sigma) ** 2) / 2))

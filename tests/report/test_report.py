@@ -22,8 +22,6 @@ from bayesdp.report.reliability import prior_distance, same_as_prior
 from bayesdp.report.tables import Column, Table
 from tests.plots.trees import COUNTY, FRAME, TRUTH, release, tree
 
-pytestmark = pytest.mark.interpreted
-
 _VOID = {"meta", "br", "img"}
 
 

@@ -1,4 +1,4 @@
-"""Guarantees restated on tables that conform to the invariants, against every such pair of a small table."""
+"""Lengths of the differences that are kept, for whatever answers and for those of a fiber, against all pairs of tables."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 
 import bayesdp as bdp
+from bayesdp.fibers import Fiber
+from bayesdp.fibers.fiber import enumerate_fiber
+from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
+from bayesdp.measurements import Exact
 from bayesdp.mechanisms import k_norm
-from bayesdp.privacy import DIFFERENCES, gaussian_delta
+from bayesdp.privacy import DIFFERENCES, SensitivitySpace, gaussian_delta
 from bayesdp.privacy.words import BOUNDS
+from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from bayesdp.sensitivities import kept as module
+from bayesdp.sensitivities import space
 from bayesdp.sensitivities.counted import agreement, agreements
 from bayesdp.sensitivities.kept import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
+from bayesdp.sensitivities.space import realised_lengths
 from tests.lattices.oracles import labels
 
 MOVE, CYCLE = DIFFERENCES["2x2 move"], DIFFERENCES["3-cycle"]
@@ -338,3 +346,175 @@ def test_groups_that_cross_are_compared_or_bounded():
             assert (move.size, move.bound) == (4.0 * apart.max(), "largest")
         else:
             assert (move.size, move.bound) == (12.0, "upper")
+
+
+STRATA = {"stratum": range(3), "a": range(2), "b": range(3)}
+SQUARE = {"a": range(3), "b": range(3)}
+REALISED: dict[str, tuple[Query, float]] = {
+    "a total": (Totals(SQUARE), 0.4),
+    "totals of strata": (Totals(STRATA, by="stratum"), 0.15),
+    "both margins": (Margins(SQUARE, ["a"], ["b"]), 0.7),
+    "margins in strata, 2 x 3": (Margins(STRATA, ["stratum", "a"], ["stratum", "b"]), 0.5),
+    "margins in strata, 2 x 2": (
+        Margins({"stratum": range(4), "a": range(2), "b": range(2)}, ["stratum", "a"], ["stratum", "b"]),
+        0.8,
+    ),
+    "one-way margins": (Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a"], ["b"], ["c"]), 0.3),
+    "all pairs": (
+        Margins({"a": range(3), "b": range(3), "c": range(2)}, ["a", "b"], ["b", "c"], ["a", "c"]),
+        0.8,
+    ),
+    "overlapping": (
+        LinearQuery(
+            {"cell": range(6)}, [[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]], ["u", "v", "all"]
+        ),
+        1.0,
+    ),
+    "a line of steps of 2 and 1": (
+        LinearQuery({"cell": range(3)}, [[1, 1, 1], [0, 1, 2]], ["all", "weighted"]),
+        3.0,
+    ),
+}
+
+
+def of_pairs(fiber: Fiber, a: int) -> list[tuple[float, float, float]]:
+    """For k = 1, ..., a the largest norms of all differences of two tables at most k records apart."""
+    tables = enumerate_fiber(fiber).reshape(-1, fiber.frame.size)
+    best = np.zeros((a + 1, 3))
+    for x in tables:
+        z = tables - x
+        records = np.abs(z).sum(axis=1) // 2
+        for norm, size in enumerate((np.abs(z).sum(axis=1), (z * z).sum(axis=1), np.abs(z).max(axis=1))):
+            np.maximum.at(best[:, norm], records[records <= a], size[records <= a])
+    best = np.maximum.accumulate(best)
+    return [(l1, math.sqrt(squared), most) for l1, squared, most in best.tolist()]
+
+
+@pytest.mark.parametrize("name", REALISED)
+def test_norms_are_those_of_all_pairs_of_tables(name: str) -> None:
+    query, mean = REALISED[name]
+    rng = np.random.default_rng(11)
+    moved = 0
+    for _ in range(4):
+        counts = rng.poisson(mean, size=query.frame.shape)
+        fiber = Fiber.of([Exact(query, query.apply(counts))])
+        truth = of_pairs(fiber, 5)
+        moved += truth[-1][0] > 0
+        for a in (1, 2, 3, 5):
+            assert realised_lengths(fiber, a) == pytest.approx(truth[a], rel=1e-14), (counts.tolist(), a)
+    assert moved  # some fibers have several tables
+
+
+def test_a_sensitivity_space_of_a_fiber_uses_them_and_agrees_with_its_list() -> None:
+    query, _ = REALISED["margins in strata, 2 x 3"]
+    counts = np.zeros((3, 2, 3), dtype=np.int64)
+    counts[0] = [[1, 0, 2], [0, 1, 1]]
+    counts[1] = [[1, 0, 0], [0, 1, 0]]
+    fiber = Fiber.of([Exact(query, query.apply(counts))])
+    for a in (2, 3):
+        space = SensitivitySpace.semi(query, a, realised_in=fiber)
+        z = space.table_differences
+        for norm, order in (("l1", 1), ("l2", 2), ("linf", np.inf)):
+            assert space.delta(norm) == pytest.approx(max(np.linalg.norm(own, order) for own in z))
+
+
+def test_large_tables_take_no_list() -> None:
+    table = {"stratum": range(200), "a": range(5), "b": range(5)}
+    query = Margins(table, ["stratum", "a"], ["stratum", "b"])
+    counts = np.zeros((200, 5, 5), dtype=np.int64)
+    counts[:, [0, 1], [0, 1]] = 1
+    fiber = Fiber.of([Exact(query, query.apply(counts))])
+    assert realised_lengths(fiber, 3) == (4.0, 2.0, 1.0)
+    assert realised_lengths(fiber, 7) == (12.0, math.sqrt(12.0), 1.0)  # three strata
+    with pytest.raises(ValueError, match="too many to list"):
+        SensitivitySpace.semi(query, 3).delta("l2")
+
+
+def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, _ = REALISED["all pairs"]
+    large = Fiber.of([Exact(query, query.apply(np.full((3, 3, 2), 9)))])
+    monkeypatch.setattr(space, "_TABLES", 5)
+    with pytest.raises(NotImplementedError, match="by listing its tables"):
+        realised_lengths(large, 5)
+    monkeypatch.undo()
+    many = Margins({"s": range(3), "a": range(3), "b": range(3)}, ["s", "a"], ["s", "b"])
+    monkeypatch.setattr(space, "_KINDS", 1)
+    counts = np.stack([np.diag([own, 1, 1]) for own in (2, 3, 4)])
+    with pytest.raises(NotImplementedError, match="more than 1 different parts"):
+        realised_lengths(Fiber.of([Exact(many, many.apply(counts))]), 4)
+    alone = LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["two"])
+    with pytest.raises(NotImplementedError, match="determine the number of records"):
+        realised_lengths(Fiber.of([Exact(alone, [2])]), 1)
+
+
+type Ints = npt.NDArray[np.int64]
+
+
+def tables_of(cells: int, records: int) -> Ints:
+    """All tables of so many records."""
+    if cells == 1:
+        return np.array([[records]])
+    found = []
+    for k in range(records + 1):
+        rest = tables_of(cells - 1, records - k)
+        found.append(np.column_stack([np.full(len(rest), k), rest]))
+    return np.concatenate(found)
+
+
+def changes_by_pairs(query: Query, exact: Query, adjacency: int) -> Ints:
+    """All differences of answers other than zero; records that two tables share may be left out of both."""
+    tables = tables_of(query.frame.size, adjacency)
+    kept, answers = tables @ exact.matrix.toarray().T, tables @ query.matrix.toarray().T
+    found: set[tuple[int, ...]] = {(0,) * query.rows}
+    for key in np.unique(kept, axis=0):
+        own = np.unique(answers[np.all(kept == key, axis=1)], axis=0)
+        found |= set(map(tuple, (own[:, None] - own[None]).reshape(-1, query.rows).tolist()))
+    return np.array(sorted(found - {(0,) * query.rows})).reshape(-1, query.rows)
+
+
+def random_frame(rng: np.random.Generator) -> tuple[Frame, dict[str, list[str]]]:
+    """Two or three dimensions, some of them with groups of labels; and what a sum may keep of each."""
+    shape = rng.choice([2, 3, 4] if rng.random() < 0.5 else [2, 3], size=2).tolist() + [2] * int(rng.integers(2))
+    groups = [
+        (f"{name} of {dim}", dim, tuple(f"k{code}" for code in rng.integers(0, 2, size)))
+        for dim, size in zip("abc", shape, strict=False)
+        for name in ("one", "other")
+        if rng.random() < 0.4
+    ]
+    frame = Frame(tuple("abc"[: len(shape)]), tuple(tuple(range(size)) for size in shape), tuple(groups))
+    return frame, {dim: [dim, *(name for name, of, _ in groups if of == dim)] for dim in frame.dims}
+
+
+def random_sums(rng: np.random.Generator, frame: Frame, names: dict[str, list[str]], count: int) -> Query:
+    """So many sums, or fewer, with labels of each dimension, of a group of them, or none."""
+    kept: list[list[str]] = []
+    for _ in range(count):
+        own = [str(rng.choice(levels)) for levels in names.values() if rng.random() < 0.6]
+        if own and own not in kept:
+            kept.append(own)
+    return Margins(frame, *kept) if kept else Totals(frame)
+
+
+@pytest.mark.parametrize("asked", ["a sum", "sums", "any"])
+def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked: str) -> None:
+    rng = np.random.default_rng({"a sum": 3, "sums": 4, "any": 5}[asked])
+    short = 0
+    for _ in range(60):
+        frame, names = random_frame(rng)
+        exact = random_sums(rng, frame, names, int(rng.integers(1, 4)))
+        if asked == "any":
+            query: Query = LinearQuery(frame, rng.integers(-2, 3, (2, frame.size)), ["u", "v"])
+        else:
+            query = random_sums(rng, frame, names, 1 if asked == "a sum" else 2)
+        adjacency = int(rng.integers(1, 4 if frame.size < 10 else 3))
+        space = SensitivitySpace.semi(exact, adjacency, query)
+        changes = changes_by_pairs(query, exact, adjacency)
+        own = np.concatenate([space.differences, -space.differences])
+        case = (exact.describe(), query.describe(), adjacency)
+        assert sorted(own.tolist()) == changes.tolist(), case
+        for order, norm in ((1, "l1"), (2, "l2"), (np.inf, "linf")):
+            largest = max((np.linalg.norm(change, order) for change in changes), default=0.0)
+            assert space.delta(norm) == pytest.approx(largest, abs=1e-12), case
+        assert space.rank == (np.linalg.matrix_rank(changes.astype(float)) if len(changes) else 0), case
+        short += space.is_of_answers and not query.is_identity and len(changes) > 0
+    assert (short >= 8) == (asked == "a sum")  # many of them by differences of the answers alone, without the table

@@ -1,23 +1,31 @@
-"""Sensitivities against brute force over all pairs of cells, with dense matrices built here from the labels.
-
-The oracle knows nothing of the package's algebra: matrices of sums are written out label by label, the noise space
-is found by a singular value decomposition, and Helmert contrasts come from Gram and Schmidt.
-"""
+"""Sensitivities of queries and of statistics, against all pairs of neighbours by dense algebra."""
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise, product
+import math
+from collections.abc import Callable, Iterator
+from itertools import combinations, combinations_with_replacement, pairwise, product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.linalg
 
+import bayesdp as bdp
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.privacy import neighbour_differences, projected_sensitivity, query_sensitivity
+from bayesdp.privacy import (
+    moment_sums_sensitivity,
+    neighbour_differences,
+    projected_sensitivity,
+    query_sensitivity,
+    split_budget,
+)
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart, Totals
+from bayesdp.sensitivities import statistics as s
 from bayesdp.sensitivities.queries import _pairs, _regions
+from bayesdp.sensitivities.statistics import stated_sensitivity
 
 type Floats = npt.NDArray[np.float64]
 
@@ -346,3 +354,218 @@ def test_arguments_are_checked() -> None:
         projected_sensitivity(Identity(frame), Totals(frame))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="query must be about the table"):
         projected_sensitivity(Identity({"other": range(3)}), invariants)
+
+
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def pairs(n: int, grid: tuple[Any, ...], neighbours: str) -> Iterator[tuple[Any, Any]]:
+    """Neighbouring data sets as multisets, of which one has n records."""
+    for rest in combinations_with_replacement(grid, n - 1):
+        for x in grid:
+            if neighbours == "add-remove":
+                yield (*rest, x), rest
+                continue
+            for other in grid:
+                yield (*rest, x), (*rest, other)
+    if neighbours == "add-remove":
+        for data in combinations_with_replacement(grid, n):
+            for x in grid:
+                yield (*data, x), data
+
+
+def extremes(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Callable[[Any], Any]) -> tuple[float, float]:
+    """The smallest and the largest value over all data sets that have n records, or are neighbours of such."""
+    found = [float(np.max(statistic(own))) for pair in pairs(n, grid, neighbours) for own in pair]
+    return min(found), max(found)
+
+
+def largest_change(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Callable[[Any], Any]) -> float:
+    return max(float(np.sum(np.abs(statistic(a) - statistic(b)))) for a, b in pairs(n, grid, neighbours))
+
+
+@pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_mean_and_variance(n: int, neighbours: str) -> None:
+    found = s.mean_sensitivity(n, (0.0, 1.0), neighbours)
+    assert largest_change(n, GRID, neighbours, np.mean) == pytest.approx(found.l1)
+    for ddof in (0, 1):
+        own = s.variance_sensitivity(n, (0.0, 1.0), neighbours, ddof=ddof)
+        assert largest_change(n, GRID, neighbours, lambda x, d=ddof: np.var(x, ddof=d)) == pytest.approx(own.l1)
+        _, top = extremes(n, GRID, neighbours, lambda x, d=ddof: np.var(x, ddof=d))
+        assert own.bounds == (0.0, pytest.approx(top))
+    scaled = s.variance_sensitivity(n, (-2.0, 3.0), neighbours)
+    assert scaled.l1 == pytest.approx(25 * s.variance_sensitivity(n, (0.0, 1.0), neighbours).l1)
+
+
+@pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_covariance(n: int, ddof: int, neighbours: str) -> None:
+    grid = tuple((x, y) for x in (0.0, 0.5, 1.0) for y in (0.0, 0.5, 1.0))
+    own = s.covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0), neighbours, ddof=ddof)
+
+    def covariance(data: Any) -> float:
+        x, y = np.asarray(data).T
+        return float(np.sum((x - x.mean()) * (y - y.mean())) / (len(x) - ddof))
+
+    assert largest_change(n, grid, neighbours, covariance) == pytest.approx(own.l1)
+    low, high = extremes(n, grid, neighbours, covariance)
+    assert (low, high) == (pytest.approx(own.bounds[0]), pytest.approx(own.bounds[1]))
+
+
+def test_bounds_of_variances_hold_for_neighbours_of_an_odd_number_of_records() -> None:
+    """51 records: half of 50 at each bound have a larger variance than any 51 can have."""
+    half = np.repeat([0.0, 1.0], 25)
+    assert np.var(half, ddof=1) == pytest.approx(0.25510, abs=5e-6)
+    for n in (49, 50, 51):
+        low, high = s.variance_sensitivity(n, (0.0, 1.0), "add-remove").bounds
+        assert high is not None
+        assert low == 0.0 <= np.var(half, ddof=1) <= high * (1 + 1e-12)
+        assert s.covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0), "add-remove").bounds == (-high, high)
+    assert s.variance_sensitivity(51, (0.0, 1.0)).bounds[1] == pytest.approx(0.25490, abs=5e-6)
+
+
+@pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_proportions(n: int, neighbours: str) -> None:
+    categories = (0, 1, 2)
+    proportions = s.proportion_sensitivity(n, 3, neighbours)
+
+    def histogram(x: Any) -> Any:
+        return np.bincount(np.asarray(x, dtype=int), minlength=3)
+
+    share = largest_change(n, categories, neighbours, lambda x: histogram(x) / len(x))
+    assert share == pytest.approx(proportions.l1)
+    each = max(
+        np.max(np.abs(histogram(a) / len(a) - histogram(b) / len(b))) for a, b in pairs(n, categories, neighbours)
+    )
+    assert each == pytest.approx(proportions.largest)
+    assert proportions.statistics == 3
+    if neighbours == "substitution":
+        moved = max(np.count_nonzero(histogram(a) - histogram(b)) for a, b in pairs(n, categories, neighbours))
+        assert moved == proportions.changed == 2
+    single = s.proportion_sensitivity(n, neighbours=neighbours)
+    assert largest_change(n, (0.0, 1.0), neighbours, np.mean) == pytest.approx(single.l1)
+
+
+def test_budgets_add_up() -> None:
+    thirds = split_budget(1.0, 3)
+    assert sum(thirds) <= 1.0
+    assert sum(thirds) == pytest.approx(1.0, abs=1e-15)
+    assert split_budget(0.3, [0.1, 0.2]) == (0.1, 0.2)
+    for parts in ([0.5, 0.4], [0.5, 0.6], []):
+        with pytest.raises(ValueError, match=r"parts must add up to epsilon = 1.0, but .* add up to"):
+            split_budget(1.0, parts)
+    with pytest.raises(ValueError, match=r"parts\[1\] must be a finite number greater than 0, got -0.5"):
+        split_budget(1.0, [1.5, -0.5])
+    with pytest.raises(TypeError, match="parts must be a number of parts"):
+        split_budget(1.0, "half")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: s.mean_sensitivity(10, (1.0, 0.0)), ValueError, "lower one first, got 1.0 and 0.0"),
+        (lambda: s.mean_sensitivity(10, (1.0, np.inf)), ValueError, "data_bounds must be finite"),
+        (lambda: s.mean_sensitivity(0, (0.0, 1.0)), ValueError, "n must be an integer greater than 0"),
+        (lambda: s.mean_sensitivity(1, (0.0, 1.0), "add-remove"), ValueError, "n must be at least 2"),
+        (lambda: s.variance_sensitivity(2, (0, 1), "add-remove"), ValueError, "n must be at least 3"),
+        (lambda: s.variance_sensitivity(5, (0, 1), ddof=2), ValueError, "ddof must be 0 or 1, got 2"),
+        (lambda: s.variance_sensitivity(5, 1.0), TypeError, "data_bounds must be a pair"),  # type: ignore[arg-type]
+        (lambda: s.proportion_sensitivity(5, neighbours="swap"), ValueError, "neighbours must be one of"),
+    ],
+)
+def test_bad_input(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+MOMENTS = [((1.0, 1.0), False), ((2.0, 1.0), False), ((10.0, 0.3), False), ((1.0, 2.0, 3.0), False), ((1.5,), True),
+         ((1.0, 1.0), True), ((0.1, 4.0), True), ((2.0, 1.0, 3.0), True)]  # fmt: skip
+
+
+def changes(pairs: np.ndarray, bounds: np.ndarray, intercept: bool) -> np.ndarray:
+    """What one record in the place of another changes the sums by, shape (k, 2, values) to (k, sums), written out by hand."""
+    records = pairs * bounds
+    if intercept:
+        records = np.concatenate([np.ones((*records.shape[:-1], 1)), records], axis=-1)
+    first, second = np.triu_indices(records.shape[-1])
+    products = records[..., first] * records[..., second]
+    return np.asarray((products[:, 0] - products[:, 1])[:, int(intercept) :])  # the constant is the same for both
+
+
+def farthest(bounds: np.ndarray, intercept: bool, order: float) -> float:
+    """The largest norm of a change: random pairs, vertices and centres, the best 20 improved by ever smaller steps."""
+    rng = np.random.default_rng(3)
+    shape = (2, len(bounds))
+    pairs = np.concatenate([rng.uniform(-1, 1, (4000, *shape)), rng.choice([-1.0, -0.4, 0.0, 1.0], (4000, *shape))])
+    step = 0.5
+    for _ in range(60):
+        sizes = np.linalg.norm(changes(pairs, bounds, intercept), order, axis=1)
+        best = pairs[np.argsort(sizes)[-20:]]
+        near = np.repeat(best, 60, axis=0)
+        pairs = np.concatenate([best, np.clip(near + step * rng.normal(size=near.shape), -1.0, 1.0)])
+        step *= 0.8
+    return float(sizes.max())
+
+
+@pytest.mark.parametrize(("limits", "intercept"), MOMENTS)
+def test_the_stated_numbers_are_those_of_the_farthest_pair(limits: tuple[float, ...], intercept: bool) -> None:
+    bounds = np.array(limits)
+    stated = moment_sums_sensitivity(limits, intercept=intercept)
+    l1, l2, linf = (farthest(bounds, intercept, order) for order in (1, 2, np.inf))
+    m = len(bounds)
+    if not intercept or np.min(bounds) >= 1 / (m + 1):
+        assert stated.l1 == pytest.approx(l1, rel=1e-6)  # attained
+    else:
+        assert l1 <= stated.l1 * (1 + 1e-12) <= 1.02 * l1
+    assert isinstance(stated.largest, tuple)
+    assert max(stated.largest) == pytest.approx(linf, rel=1e-6)
+    assert l2 <= stated.l2 * (1 + 1e-12)
+    assert stated.l2 <= 1.3 * l2
+    rng = np.random.default_rng(4)
+    found = np.abs(changes(rng.uniform(-1, 1, (5000, 2, m)), bounds, intercept))
+    assert np.all(found <= np.array(stated.largest) * (1 + 1e-12))
+    # Records may change places between groups: two of them at once.
+    both = moment_sums_sensitivity(limits, intercept=intercept, records=2)
+    assert (both.l1, both.l2) == (pytest.approx(2 * stated.l1), pytest.approx(2 * stated.l2))
+
+
+def test_each_entry_is_in_the_order_of_the_sums() -> None:
+    stated = moment_sums_sensitivity((2.0, 5.0), intercept=True)
+    # sums of x, y, then x^2, x y, y^2
+    assert stated.largest == (4.0, 10.0, 4.0, 20.0, 25.0)
+
+
+@pytest.mark.parametrize("bad", [(), (0.0, 1.0), (-1.0, 1.0), (np.inf, 1.0), ((1.0, 2.0),)])
+def test_bad_bounds(bad: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="bounds"):
+        moment_sums_sensitivity(bad)
+
+
+def test_more_bad_input() -> None:
+    with pytest.raises(ValueError, match="records"):
+        moment_sums_sensitivity((1.0,), records=0)
+
+
+def test_a_release_of_the_sums_of_a_regression() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.uniform(-2, 2, 400)
+    y = np.clip(0.5 * x + rng.normal(0, 0.2, 400), -3, 3)
+    stated = moment_sums_sensitivity((2.0, 3.0), records=2)
+    limits = ([0.0, -2400.0, 0.0], [1600.0, 2400.0, 3600.0])
+    names = ["xx", "xy", "yy"]
+    records = np.column_stack([x, y])
+    sums = (records.T @ records)[np.triu_indices(2)]
+    laplace = bdp.BoundaryInflatedLaplace(1.0, stated, limits, names=names)
+    normal = bdp.mechanisms.BoundaryInflatedGaussian(stated, limits, rho=0.5, names=names)
+    assert laplace.sensitivity == pytest.approx(2 * (4 + 6 + 9))
+    assert normal.sensitivity == pytest.approx(stated.l2)
+    assert laplace.true_epsilon <= 1.0 + 1e-12
+    for mechanism in (laplace, normal):
+        release = mechanism.release(sums, rng=1)
+        xx, xy, _ = np.asarray(release.values)
+        assert abs(xy / xx - 0.5) < 0.5  # the noise is 38 of a sum of 500
+        assert math.isfinite(mechanism.logp(release.values, sums))
+    assert stated_sensitivity(stated) is stated

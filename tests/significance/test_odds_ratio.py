@@ -1,19 +1,30 @@
-"""The odds-ratio test of a noisy corner: independent numbers, uniform p-values, exact coverage, far tails."""
+"""The odds ratio of one release: families of tables, p-values, intervals, their size."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 import time
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
+from flint import arb, ctx
 from scipy.integrate import quad
-from scipy.stats import fisher_exact, hypergeom, nchypergeom_fisher, norm
+from scipy.optimize import brentq
+from scipy.stats import binom, fisher_exact, hypergeom, nchypergeom_fisher, norm
 
+import bayesdp as bdp
+from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test
+from bayesdp.significance._families import Binomial, Family, Hypergeometric, NoisyCount
+from bayesdp.significance.corners import NoisyCorner, noisy_corner
 
 STEPS = tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6])
 TRADEOFFS = [approximate_dp(1.0), approximate_dp(0.4, 0.05), gaussian_dp(0.8), STEPS]
@@ -247,3 +258,177 @@ def test_bad_questions_to_a_result() -> None:
         result.confidence_interval(95)
     with pytest.raises(ValueError, match="odds_ratio must be at least 0"):
         result.confidence_distribution(-1.0)
+
+
+TABLE = xr.DataArray([[2, 4], [3, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v"]})
+EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]
+INVARIANTS = bdp.Invariants(bdp.Margins(TABLE, ["a"], ["b"]))
+SQUARE = np.array([[1, -1], [-1, 1]])
+LAWS: list[NoiseLaw] = [
+    bdp.noise.KNorm(0.5, np.array([[1.3]])),
+    bdp.noise.SemiKNorm(0.7, 2),
+    bdp.noise.SubspaceNorm(0.3, "l1"),
+    bdp.noise.SubspaceNorm(0.3, "l2"),
+    bdp.noise.SubspaceNorm(0.3, "linf"),
+    bdp.noise.ExtendedLaplace(2.5),
+    bdp.noise.LatticeLaplace(0.3, "l2"),
+    bdp.noise.LatticeGaussian(3.0),
+]
+
+
+def critical(corner: NoisyCorner, alpha: float, null: float, side: str) -> float:
+    """The statistic whose p-value is alpha."""
+    return float(
+        brentq(lambda u: NoisyCount(u, corner.family, corner.noise.noise).pvalue(math.log(null), side) - alpha, -40, 45)
+    )
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_rejecting_for_p_up_to_alpha_has_probability_alpha(law: NoiseLaw) -> None:
+    """At every null odds ratio, and for both alternatives; the noise law by its log-density along (1, -1, -1, 1) alone."""
+    release = bdp.Release(bdp.Frame.of(TABLE), (bdp.Measured(bdp.Identity(TABLE), TABLE.values, law),), tuple(EXACT))
+    corner = noisy_corner(release)
+    # By the midpoint rule; for whole-number noise the points are the steps.
+    width = 1.0 if law.integer else 0.004
+    j = np.arange(-100.0, 100.5) if law.integer else np.arange(-40.0, 40.0, width) + 0.5 * width
+    step, zero = law.logp(SQUARE, 0 * SQUARE, INVARIANTS), law.logp(0 * SQUARE, 0 * SQUARE, INVARIANTS)
+    if law.name == "lattice-gaussian":
+        mass = np.exp((step - zero) * j**2)
+    else:  # every norm is linear along a line; that this one is, at two more points:
+        for at in (3, -2):
+            assert law.logp(at * SQUARE, 0 * SQUARE, INVARIANTS) - zero == pytest.approx(
+                abs(at) * (step - zero), rel=1e-9
+            )
+        mass = np.exp((step - zero) * np.abs(j))
+    mass /= mass.sum()
+    for alpha, null in ((0.05, 1.0), (0.2, 2.5)):
+        table = nchypergeom_fisher(15, 6, 5, null).pmf(np.arange(6))
+        for side, sign in (("greater", 1.0), ("less", -1.0)):
+            cut = critical(corner, alpha, null, side)
+            size = sum(
+                m * float(mass @ np.clip(0.5 + sign * (x + j - cut) / width, 0.0, 1.0)) for x, m in enumerate(table)
+            )
+            assert size == pytest.approx(alpha, rel=1e-4)
+
+
+def changed(tables: list[np.ndarray]) -> int:
+    """The most cells outside the last row and column that a difference changes."""
+    return max(int(np.count_nonzero(own[:-1, :-1])) for own in tables)
+
+
+def cycles(size: int, length: int) -> list[np.ndarray]:
+    """Differences of a square table in which `length` records exchange labels in a circle, all distinct."""
+    found = []
+    for rows in itertools.combinations(range(size), length):
+        for columns in itertools.permutations(range(size), length):
+            move = np.zeros((size, size), dtype=np.int64)
+            for k in range(length):
+                move[rows[k], columns[k]] += 1
+                move[rows[k], columns[(k + 1) % length]] -= 1
+            found.append(move)
+    return found
+
+
+@pytest.mark.parametrize(("size", "moves", "three"), [(3, 4, 3), (4, 4, 6)])
+def test_a_basis_of_a_larger_table_is_noisier_than_its_projection(size: int, moves: int, three: int) -> None:
+    """docs/papers/semi-dp.md: canonical normal noise on basis cells against SemiGaussian at the same mu, cell by cell."""
+    assert (changed(cycles(size, 2)), changed(cycles(size, 3))) == (moves, three)
+    basis = float(max(moves, three))  # variance at mu = 1: f tensored k times is sqrt(k) mu
+    labels = [str(k) for k in range(size)]
+    margins = bdp.Margins({"a": labels, "b": labels}, ["a"], ["b"])
+    law = bdp.SemiGaussian(margins, mu=1.0).law
+    projected = law.variance((size, size), bdp.Invariants(margins))
+    assert projected is not None
+    np.testing.assert_allclose(projected, 6.0 * (size - 1) ** 2 / size**2, rtol=1e-9)
+    assert projected.max() < basis
+
+
+def exactly(family: Family, odds: Fraction) -> dict[int, float]:
+    """Masses from binomial coefficients, in rational numbers."""
+    if isinstance(family, Hypergeometric):
+        weights = {
+            x: math.comb(family.r1, x) * math.comb(family.r2, family.c1 - x) * odds**x
+            for x in range(max(0, family.c1 - family.r2), min(family.r1, family.c1) + 1)
+        }
+    else:
+        assert isinstance(family, Binomial)
+        weights = {x: math.comb(family.n, x) * odds**x for x in range(family.n + 1)}
+    total = sum(weights.values())
+    return {x: float(weight / total) for x, weight in weights.items()}
+
+
+MARGINS = [(50, 50, 40), (3, 9, 10), (9, 3, 10), (1, 1, 1), (7, 0, 4), (0, 5, 2), (5, 6, 0), (5, 6, 11), (200, 31, 77)]
+FAMILIES = [*(Hypergeometric(*own) for own in MARGINS), Binomial(1), Binomial(30), Binomial(301)]
+
+
+@pytest.mark.parametrize("odds", [Fraction(1), Fraction(1, 50), Fraction(7, 2), Fraction(10**9)], ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_masses_are_those_of_exact_arithmetic(family: Family, odds: Fraction) -> None:
+    law, exact = family.masses(math.log(odds)), exactly(family, odds)
+    assert min(exact) == family.low
+    assert max(exact) == family.high
+    found = dict(zip(law.points.tolist(), law.weights.tolist(), strict=True))
+    assert set(found) <= set(exact)
+    for x, mass in exact.items():
+        assert found.get(x, 0.0) == pytest.approx(mass, rel=2e-12, abs=1e-290)
+    assert law.mean == pytest.approx(sum(x * mass for x, mass in exact.items()), rel=1e-12)
+
+
+@pytest.mark.parametrize("margins", [(60, 40, 30), (400, 900, 500)])
+@pytest.mark.parametrize("odds", [1.0, 0.3, 5.0])
+def test_masses_are_those_of_scipy(margins: tuple[int, int, int], odds: float) -> None:
+    r1, r2, c1 = margins
+    law = Hypergeometric(*margins).masses(math.log(odds))
+    kept = law.weights > 1e-12
+    expected = nchypergeom_fisher(r1 + r2, r1, c1, odds).pmf(law.points[kept])
+    np.testing.assert_allclose(law.weights[kept], expected, rtol=1e-7)  # SciPy's own accuracy
+
+
+def test_large_counts_against_scipy() -> None:
+    law = Hypergeometric(5000, 4000, 3000).masses(0.0)
+    kept = law.weights > 1e-20
+    np.testing.assert_allclose(law.weights[kept], hypergeom(9000, 5000, 3000).pmf(law.points[kept]), rtol=1e-9)
+    many = Binomial(10**6).masses(math.log(0.3 / 0.7))
+    kept = many.weights > 1e-20
+    np.testing.assert_allclose(many.weights[kept], binom(10**6, 0.3).pmf(many.points[kept]), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("margins", "tolerance"), [((10**4, 9000, 8000), 1e-13), ((10**6, 10**6, 10**6), 5e-12)])
+def test_rounding_stays_small_with_large_margins(margins: tuple[int, int, int], tolerance: float) -> None:
+    # The mode and a point six standard deviations off, from log-factorials with 200 digits.
+    r1, r2, c1 = margins
+    family = Hypergeometric(*margins)
+    law = family.masses(0.0)
+    sd = math.sqrt(float(law.weights @ (law.points - law.mean) ** 2))
+    digits = ctx.dps
+    ctx.dps = 200
+    try:
+
+        def log_choose(n: int, k: int) -> arb:
+            return arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+
+        for x in (round(law.mean), round(law.mean + 6 * sd)):
+            exact = (log_choose(r1, x) + log_choose(r2, c1 - x) - log_choose(r1 + r2, c1)).exp()
+            assert law.weights[x - law.first] == pytest.approx(float(exact), rel=tolerance)
+    finally:
+        ctx.dps = digits
+
+
+@pytest.mark.parametrize("log_odds", [-math.inf, -1e6, 1e6, math.inf])
+def test_extreme_odds_put_all_mass_at_an_end(log_odds: float) -> None:
+    law = Hypergeometric(10**6, 2 * 10**6, 2_500_000).masses(log_odds)
+    assert law.weights.max() == 1.0
+    assert law.points[law.weights.argmax()] == (10**6 if log_odds > 0 else 500_000)
+
+
+def test_significance_does_not_load_pymc() -> None:
+    program = (
+        "import sys, bayesdp\n"
+        "bayesdp.significance.binomial_test\n"
+        "print([name for name in ('pymc', 'pytensor', 'arviz') if name in sys.modules])"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=root, timeout=120, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,17 +1,19 @@
-"""The tests as functions of the corner: Semi-DP, size, unbiasedness, and optimality by linear programming."""
+"""Rules of rejection: size, power and unbiasedness against linear programs; the proof for two sides; binomial proportions."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from flint import arb, ctx
 from scipy.optimize import linprog
+from scipy.stats import binom, binomtest
 
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
-from bayesdp.significance import Rule, odds_ratio_test, umpu_odds_ratio, unbiased_odds_ratio
+from bayesdp.significance import Rule, binomial_test, odds_ratio_test, umpu_odds_ratio, unbiased_odds_ratio
 
 P, Q = [0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]
 STEPS = tradeoff(P, Q)
@@ -279,3 +281,189 @@ def test_bad_questions_to_a_rule() -> None:
             umpu_odds_ratio(alpha, **given)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'two-sided'"):
         umpu_odds_ratio(0.05, **given, alternative="both")  # type: ignore[arg-type]
+
+
+PROVED = [
+    approximate_dp(1.0),
+    approximate_dp(0.4, 0.05),
+    approximate_dp(0.0, 0.2),
+    gaussian_dp(0.8),
+    tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]),
+]
+PROOF = (9, 8, 7)
+SLACK = 1e-10
+
+
+def private(f: TradeOff, wanted: np.ndarray) -> np.ndarray:
+    """The largest test below `wanted` that satisfies the constraint: the constraint, over and over, until nothing changes."""
+    phi = wanted.copy()
+    while True:
+        power = np.asarray(f.power(phi))
+        right, left = np.append(power[1:], 1.0), np.insert(power[:-1], 0, 1.0)
+        lower = np.minimum(phi, np.minimum(left, right))
+        if np.array_equal(lower, phi):
+            return phi
+        phi = lower
+
+
+def unbiased_tests(f: TradeOff, alpha: float, rng: np.random.Generator, number: int) -> list[np.ndarray]:
+    """Convex combinations of random private tests (the constraint is convex) with the size alpha and no covariance with x."""
+    p, x = masses(PROOF, 1.0), corners(PROOF)
+    found = []
+    while len(found) < number:
+        shapes = [rng.random(x.size) ** rng.uniform(0.2, 6.0) for _ in range(12)]
+        shapes += [np.where(rng.random(x.size) < 0.5, 1.0, 0.0) * rng.random() for _ in range(12)]
+        candidates = np.array([private(f, shape) for shape in shapes] + [np.zeros(x.size), np.ones(x.size)])
+        sums = np.array([np.ones(len(candidates)), candidates @ p, candidates @ (p * (x - p @ x))])
+        weights = linprog(rng.normal(size=len(candidates)), A_eq=sums, b_eq=[1.0, alpha, 0.0])
+        if weights.status == 0:
+            found.append(weights.x @ candidates)
+    return found
+
+
+@pytest.mark.parametrize("f", PROVED, ids=repr)
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.8])
+def test_each_step_of_the_proof(f: TradeOff, alpha: float) -> None:
+    rng = np.random.default_rng(1806)
+    x, p = corners(PROOF), masses(PROOF, 1.0)
+    rule = umpu_odds_ratio(alpha, rows=PROOF[:2], column=PROOF[2], tradeoff=f, alternative="two-sided")
+    best = rule.probability(x)
+    # Step 1, and the equality that step 3 uses: outwards of the centre, where the value is not 0.
+    assert np.all(best[1:] <= f.power(best[:-1]) + SLACK)
+    assert np.all(best[:-1] <= f.power(best[1:]) + SLACK)
+    right, left = (x[:-1] >= rule.centre) & (best[:-1] > SLACK), (x[1:] <= rule.centre) & (best[1:] > SLACK)
+    np.testing.assert_allclose(best[1:][right], np.asarray(f.power(best[:-1]))[right], atol=SLACK)
+    np.testing.assert_allclose(best[:-1][left], np.asarray(f.power(best[1:]))[left], atol=SLACK)
+    patterns = set()
+    for phi in unbiased_tests(f, alpha, rng, 25):
+        assert np.all(phi[1:] <= f.power(phi[:-1]) + SLACK)
+        assert np.all(phi[:-1] <= f.power(phi[1:]) + SLACK)
+        d = best - phi
+        # Step 2.
+        assert abs(d @ p) < SLACK
+        assert abs(d @ (p * x)) < SLACK * x.size
+        # Steps 3 and 4: plus, minus, plus; nothing else, unless the tests are the same.
+        signs = np.sign(d[np.abs(d) > 1e-8])
+        kept = signs[np.insert(np.diff(signs) != 0, 0, True)] if signs.size else signs
+        patterns.add(tuple(kept.tolist()))
+        for odds_ratio in (0.02, 0.4, 0.9, 1.5, 30.0):
+            assert masses(PROOF, odds_ratio) @ d >= -SLACK
+    assert patterns <= {(), (1.0, -1.0, 1.0)}
+    assert (1.0, -1.0, 1.0) in patterns
+
+
+def test_a_test_of_another_form_fails_a_step() -> None:
+    """The pattern of signs is not automatic: the noisy test, of the same size and unbiased, has no plus at the ends."""
+    from bayesdp.significance import unbiased_odds_ratio
+
+    x, f = corners(PROOF), approximate_dp(1.0)
+    given = {"rows": PROOF[:2], "column": PROOF[2], "tradeoff": f}
+    noisy = unbiased_odds_ratio(0.3, **given).probability(x)  # type: ignore[arg-type]
+    best = umpu_odds_ratio(0.3, **given, alternative="two-sided").probability(x)  # type: ignore[arg-type]
+    d = noisy - best
+    signs = np.sign(d[np.abs(d) > 1e-8])
+    assert tuple(signs[np.insert(np.diff(signs) != 0, 0, True)].tolist()) == (-1.0, 1.0, -1.0)
+
+
+F = approximate_dp(1.0, 0.01)
+
+
+def test_numbers_computed_elsewhere() -> None:
+    greater = binomial_test(18.7, 30, 0.4, tradeoff=F, alternative="greater")
+    assert greater.pvalue == pytest.approx(0.0130083231, abs=1e-10)
+    both = binomial_test(18.7, 30, 0.5, tradeoff=F)
+    assert both.pvalue == pytest.approx(0.2198143498, abs=1e-10)
+    assert greater.confidence_interval(0.95) == pytest.approx((0.45791, 1.0), abs=5e-6)
+    less = binomial_test(18.7, 30, 0.4, tradeoff=F, alternative="less")
+    assert less.confidence_interval(0.95) == pytest.approx((0.0, 0.77125), abs=5e-6)
+    assert both.confidence_interval(0.95) == pytest.approx((0.42770, 0.79058), abs=5e-6)
+
+
+@pytest.mark.parametrize("f", [F, approximate_dp(0.5), gaussian_dp(1.0)], ids=repr)
+@pytest.mark.parametrize("theta", [0.1, 0.5, 0.83])
+def test_size_and_coverage_over_theta(f: TradeOff, theta: float) -> None:
+    # P(p <= alpha) = 1 - coverage at the truth. Two published implementations fail here: sizes of 1 - alpha, intervals
+    # around the estimate. The law of Z from SciPy's masses, its noise at quantiles (a midpoint rule in each cell).
+    n, noise = 12, f.canonical_noise()
+    grid = (np.arange(60) + 0.5) / 60
+    offsets = np.asarray(noise.ppf(grid))
+    for alternative in ("greater", "less", "two-sided"):
+        p = np.array([
+            [binomial_test(x + e, n, theta, tradeoff=f, alternative=alternative).pvalue for e in offsets]
+            for x in range(n + 1)
+        ])  # fmt: skip
+        for alpha in (0.05, 0.25):
+            size = binom.pmf(range(n + 1), n, theta) @ (p <= alpha).mean(axis=1)
+            assert size == pytest.approx(alpha, abs=1.0 / grid.size)
+
+
+@pytest.mark.parametrize("z", [-4.0, -0.3, 0.0, 2.2, 6.0, 9.9, 12.0, 12.4, 17.0])
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("f", [approximate_dp(0.8, 0.02), gaussian_dp(0.6)], ids=repr)
+def test_the_interval_holds_exactly_the_proportions_that_are_not_rejected(
+    f: TradeOff, z: float, alternative: str
+) -> None:
+    low, high = binomial_test(z, 12, 0.5, tradeoff=f, alternative=alternative).confidence_interval(0.9)
+    for theta in np.linspace(0.001, 0.999, 230):
+        p = binomial_test(z, 12, float(theta), tradeoff=f, alternative=alternative).pvalue
+        if abs(p - 0.1) > 1e-9:
+            assert (p > 0.1) == (low < theta < high)
+
+
+def test_the_one_sided_p_value_rises_with_the_proportion_up_to_the_bound() -> None:
+    theta = np.linspace(0.01, 0.99, 99)
+    rising = [binomial_test(6.4, 12, p, tradeoff=F, alternative="greater").pvalue for p in theta]
+    assert np.all(np.diff(rising) > 0)
+    low = binomial_test(6.4, 12, tradeoff=F, alternative="greater").confidence_interval(0.8).low
+    assert binomial_test(6.4, 12, low, tradeoff=F, alternative="greater").pvalue == pytest.approx(0.2, abs=1e-11)
+
+
+def test_without_noise_it_is_the_binomial_test() -> None:
+    # Almost no noise: the statistic is the count less 1/2, whose upper tail is that of the count.
+    result = binomial_test(8.5, 20, 0.3, tradeoff=approximate_dp(80.0), alternative="greater")
+    assert result.pvalue == pytest.approx(binomtest(9, 20, 0.3, alternative="greater").pvalue, rel=1e-12)
+
+
+@pytest.mark.parametrize("f", [F, gaussian_dp(0.1)], ids=repr)
+def test_a_million_trials(f: TradeOff) -> None:
+    n, z = 10**6, 301_000.4
+    result = binomial_test(z, n, 0.3, tradeoff=f, alternative="greater")
+    x = np.arange(n + 1)
+    assert result.pvalue == pytest.approx(binom.pmf(x, n, 0.3) @ f.canonical_noise().cdf(x - z), rel=1e-7)
+    low, high = binomial_test(z, n, 0.3, tradeoff=f).confidence_interval(0.95)
+    spread = 1.959964 * np.sqrt(0.301 * 0.699 / n + (10 / n) ** 2 * (f != F))
+    assert (low, high) == pytest.approx((0.3010004 - spread, 0.3010004 + spread), abs=3e-6)
+
+
+def test_no_overflow() -> None:
+    for z, epsilon in itertools.product((-1e6, 3.0, 1e6), (1e-3, 1.0, 1e4)):
+        for alternative in ("greater", "less", "two-sided"):
+            result = binomial_test(z, 10, 0.5, tradeoff=approximate_dp(epsilon), alternative=alternative)
+            assert 0.0 <= result.pvalue <= 1.0
+            low, high = result.confidence_interval()
+            assert 0.0 <= low <= high <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be"),
+        ({"n": 2.5}, TypeError, "n must be"),
+        ({"p": 0.0}, ValueError, "p must lie strictly between 0 and 1"),
+        ({"p": 40}, ValueError, "p must lie"),
+        ({"statistic": np.inf}, ValueError, "statistic"),
+        ({"tradeoff": 1.0}, TypeError, "tradeoff"),
+        ({"alternative": "two.sided"}, ValueError, "two-sided"),
+        ({"n": 2**53}, ValueError, "2\\*\\*53"),
+    ],
+)
+def test_bad_arguments_are_named(wrong: dict[str, object], error: type[Exception], message: str) -> None:
+    given = {"statistic": 3.0, "n": 10, "p": 0.5, "tradeoff": F, **wrong}
+    with pytest.raises(error, match=message):
+        binomial_test(**given)  # type: ignore[arg-type]
+
+
+def test_bad_questions_to_a_result() -> None:
+    result = binomial_test(3.0, 10, tradeoff=F)
+    with pytest.raises(ValueError, match="level"):
+        result.confidence_interval(0.0)

@@ -18,7 +18,7 @@ from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.noise_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
 from tests.noise.contract.mass_checks import PYTHON
-from tests.noise.perturbed.learnt import log_of_tallies
+from tests.noise.perturbed.records import log_of_tallies
 
 AREAS = {"area": ["a", "b", "c"]}
 RATE = np.array([1.0, 2.0, 3.0])

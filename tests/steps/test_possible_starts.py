@@ -20,8 +20,7 @@ from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm
 from bayesdp.fibers.windows import Gaps
 from bayesdp.inference import FiberGibbs
 from tests.noise.contract.mass_checks import PYTHON
-from tests.noise.perturbed.records import log_by_records
-from tests.noise.perturbed.rules import ten_five_rule
+from tests.noise.perturbed.records import log_by_records, ten_five_rule
 
 GAPPED = bdp.noise.CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
 # The same probabilities, each number perturbed on its own: the office's numbers are not those of this law with keys.

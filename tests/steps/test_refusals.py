@@ -14,8 +14,6 @@ import bayesdp as bdp
 from bayesdp.inference import FiberGibbs, annotate, releases_of
 from tests.steps.models import COUNTY, RATE, release, run
 
-pytestmark = pytest.mark.interpreted
-
 
 class TestWrongTables:
     def test_off_the_fiber_a_free_table_is_penalised_and_a_given_one_impossible(self, plain):

@@ -11,8 +11,6 @@ import bayesdp as bdp
 from bayesdp.inference import FiberGibbs
 from tests.steps.models import COUNTY, PUBLISHED, RATE, TOTAL, build, release, run
 
-pytestmark = pytest.mark.interpreted
-
 
 class TestStarts:
     """The chains begin on the fiber however the model came about."""

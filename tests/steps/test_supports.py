@@ -15,8 +15,6 @@ from bayesdp.steps import FiberGibbs
 from bayesdp.steps.reading import exact_fiber, movement
 from bayesdp.steps.supports import at_random_points, support_of
 
-pytestmark = pytest.mark.interpreted
-
 LABELS = {"a": [0, 1, 2], "b": [0, 1, 2]}
 MARGINS = bdp.Margins(LABELS, ["a"], ["b"])
 OFF_DIAGONAL = 1 - np.eye(3, dtype=np.int64)

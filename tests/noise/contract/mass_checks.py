@@ -17,7 +17,6 @@ from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.means import assert_moments
 from tests.noise.contract.examples import SECURE_DRAWS, TABLE, Example
 from tests.noise.contract.masses import AT, Mass, mass_of
-from tests.noise.contract.words import assert_reason
 
 DRAWS = 6000
 LEVEL = 1e-6
@@ -27,10 +26,16 @@ SECURE_LEVEL = 1e-8
 """The same where noise comes from the operating system's entropy and differs in each run."""
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
-"""The same graphs without numba's seconds of compilation."""
+"""What tests have anyway, unless they have the mark `compiled`."""
 
 BINS = 8
 """The least number of bins of a comparison."""
+
+
+def assert_reason(text: str, law: NoiseLaw) -> None:
+    """Why something does not work: at least five words that name the law, by its name in files or by that of its class."""
+    assert len(text.split()) >= 5, f"{law.name}: {text!r} is no reason"
+    assert law.name in text or type(law).__name__ in text, f"{text!r} does not name the law {law.name}"
 
 
 def _value_of(normaliser: Any, example: Example) -> float | None:
@@ -82,7 +87,7 @@ def check_pymc_mass(example: Example, mass: Mass) -> None:
     law = example.law
     variable = _variable(example, example.location.astype(np.float64))
     value = variable.clone()
-    evaluate = pytensor.function([value], pm.logp(variable, value).sum(), mode=PYTHON)
+    evaluate = pytensor.function([value], pm.logp(variable, value).sum())
     rng = np.random.default_rng(3)
     tables = law.draw(rng, (3,), 12, example.kept, example.location)
     for own in tables:
@@ -97,7 +102,7 @@ def check_pymc_mass(example: Example, mass: Mass) -> None:
 def check_pymc_draws(example: Example, mass: Mass) -> None:
     """Draws of the random variable are tables with a finite log-mass around the location."""
     variable = _variable(example, example.location.astype(np.float64))
-    drawn = pm.draw(variable, 20, random_seed=4, mode=PYTHON)
+    drawn = pm.draw(variable, 20, random_seed=4)
     assert drawn.shape == (20, 3)
     assert all(np.isfinite(example.law.logp(own, example.location, example.kept)) for own in drawn)
     assert len(np.unique(drawn.round(9), axis=0)) > min(5, example.outcomes**3 // 2)

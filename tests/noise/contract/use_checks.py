@@ -28,9 +28,8 @@ from tests.comparison.variation import assert_close_in_variation
 from tests.fibers.harness import log_noise, log_prior
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.contract.examples import LINE, SQUARE, Example
-from tests.noise.contract.mass_checks import PYTHON
-from tests.noise.contract.words import assert_reason
-from tests.noise.perturbed.learnt import log_marginal
+from tests.noise.contract.mass_checks import assert_reason
+from tests.noise.perturbed.records import log_marginal
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -90,9 +89,9 @@ def fitted(example: Example) -> Fitted:
     release = released(example.law, example.values)
     model = model_of(release)
     with model:
-        step = FiberGibbs(compile_kwargs={"mode": PYTHON})
+        step = FiberGibbs()
     point = model.initial_point()
-    evaluate = model.compile_logp(mode=PYTHON)
+    evaluate = model.compile_logp()
     logs = np.array([float(evaluate({**point, "x": table})) for table in TABLES])
     # Off the reach of bounded noise the density is a large negative number while counts are free, as off the fiber.
     logs = np.where(logs < IMPOSSIBLE, -np.inf, logs)

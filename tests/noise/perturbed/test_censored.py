@@ -1,26 +1,34 @@
-"""Censored laws against sums in 50-digit arithmetic, SciPy's tails, and plain sums of their own mass.
+"""Censored laws and their windows, and perturbed counts under a threshold, against 50-digit sums, SciPy's tails and sums.
 
-False alarms of the tests with draws: 1e-6 each, with fixed seeds.
-"""
+False alarms of the tests with draws: 1e-6 each, with fixed seeds."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
+from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.noise import (
+    CellKey,
     Censored,
+    ConventionalRounding,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Laplace,
+    LogMassWindows,
     NoiseLaw,
+    RandomRounding,
+    TransitionTable,
     Tulap,
+    censored_counts,
     parse_law,
 )
 from tests.noise.oracles import DecimalLaw, chi_square_pvalue
@@ -207,3 +215,159 @@ def test_loss_is_at_most_that_of_the_law() -> None:
     y = np.arange(2, 60)
     ratios = np.abs(law.log_each(y, 4) - law.log_each(y, 7))
     assert np.max(ratios) <= 1.5 + 1e-12
+
+
+def evaluated(windows: LogMassWindows, i: int, v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The definition of the interface, by hand."""
+    low, length, start = int(windows.low[i]), int(windows.length[i]), int(windows.start[i])
+    inside = windows.log_mass[start + np.clip(v - low, 0, length - 1)]
+    left = np.where(v < low, windows.below[i] * (low - v), 0.0)
+    return inside + left + np.where(v >= low + length, windows.above[i] * (v - (low + length - 1)), 0.0)
+
+
+LAPLACE = [
+    Censored(DiscreteLaplace(3.0), below=10),
+    Censored(DiscreteLaplace(0.3), below=10, above=14),
+    Censored(DiscreteLaplace(40.0), above=12),
+    Censored(Laplace(3.0), below=10.25, above=12.5),
+    Censored(Laplace(2.0), below=10.0),
+]
+NORMAL = [
+    Censored(DiscreteGaussian(3.0), below=10),
+    Censored(DiscreteGaussian(0.4), below=10, above=14),
+    Censored(Gaussian(3.0), below=10.25, above=12.5),
+    Censored(Gaussian(5.0), above=12.0),
+]
+
+
+def published(law: Censored) -> np.ndarray[Any, Any]:
+    values = [11, 12] if law.integer else [10.5, 11.0, 12.0]
+    return np.array([*(side for side in law.limits if np.isfinite(side)), *values])
+
+
+@pytest.mark.parametrize("law", LAPLACE, ids=str)
+def test_laplace_is_exact_everywhere(law: Censored) -> None:
+    y, v = published(law), np.arange(-3000, 3001)
+    windows = law.windows(y)
+    assert windows is not None
+    for i, value in enumerate(y):
+        np.testing.assert_allclose(evaluated(windows, i, v), law.log_each(value, v), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", NORMAL, ids=str)
+def test_gaussian_is_exact_for_40_scales_and_falls_beyond(law: Censored) -> None:
+    scale = float(law.uncensored.scale)  # type: ignore[attr-defined]
+    reach = max(int(40 * scale), 60)
+    y, v = published(law), np.arange(10 - reach, 12 + reach)
+    windows = law.windows(y)
+    assert windows is not None
+    for i, value in enumerate(y):
+        np.testing.assert_allclose(evaluated(windows, i, v), law.log_each(value, v), rtol=1e-11, atol=1e-12)
+        far = evaluated(windows, i, np.arange(-1000, 1001))
+        assert np.all(np.diff(np.diff(far)) <= 1e-7)  # log-concave, tangents included
+        lost = far[-1] if value <= 12 and not value == law.limits[1] else far[0]
+        assert lost < -700
+
+
+def test_answers_share_windows() -> None:
+    law = Censored(DiscreteGaussian(5.0), below=[10] * 4 + [90] * 4)
+    windows = law.windows(np.array([9, 9, 12, 400, 89, 89, 1000, 95]))
+    assert windows is not None
+    assert len(set(windows.start.tolist())) == 2  # published, and under a threshold
+    np.testing.assert_array_equal(windows.low[4] - windows.low[0], 80)
+    table = Censored(DiscreteLaplace(2.0), below=3).windows(np.full((2, 3), 2))
+    assert table is not None
+    assert table.low.shape == (6,)
+
+
+def test_left_to_the_compiled_density() -> None:
+    """Windows that would be too long."""
+    assert Censored(DiscreteLaplace(1e7), below=3).windows(np.array([2])) is None
+    assert Censored(DiscreteLaplace(1e4), below=3).windows(np.array([2])) is not None
+
+
+LAWS = [
+    RandomRounding(base=3),
+    RandomRounding(base=5),
+    ConventionalRounding(base=10),
+    CellKey(max_deviation=4, variance=2.0),
+    CellKey(max_deviation=3, variance=2.0, not_smaller_than=2, zeros="perturbed"),
+    TransitionTable.by_count({0: {0: 1}, 1: {-1: 0.25, 0: 0.5, 1: 0.25}, 2: {-1: 0.5, 0: 0.5}}, period=0),
+]
+
+
+@pytest.mark.parametrize("below", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("law", LAWS, ids=["base 3", "base 5", "to tens", "keys", "keys from 2", "full"])
+def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
+    coded = censored_counts(law, below)
+    last = int(min(law.transitions.largest_count, 60))
+    for x in range(last + 1):
+        y = np.arange(-20, x + 80)
+        plain = np.exp(law.log_each(y, x))
+        found = np.exp(coded.log_each(y, x))
+        expected = np.where(y >= below, plain, 0.0)
+        expected[y == below - 1] = plain[y < below].sum()
+        np.testing.assert_allclose(found, expected, atol=1e-15)
+    assert coded.same_cell_same_value == law.same_cell_same_value
+    again = NoiseLaw.from_description(coded.describe())
+    assert again == coded
+    withheld = again.withheld([below - 1, below])
+    assert {why: which.tolist() for why, which in withheld.items()} == {f"under {below}": [True, False]}
+    assert law.withheld([0, below]) == {}
+
+
+def test_posterior_of_a_table_with_rows_that_were_left_out():
+    """Three counts with an exact total; one published, two under the threshold. Means against enumeration, at 5 standard errors."""
+    query = bdp.Identity({"area": ["a", "b", "c"]})
+    law = CellKey(max_deviation=3, variance=2.0)
+    noisy = bdp.thresholded(query, {"a": 6}, law, 4, candidates=True)
+    assert noisy.values.tolist() == [6, 3, 3]
+    np.testing.assert_array_equal(noisy.published, [6, np.nan, np.nan])
+    assert repr(noisy).startswith("<Measured: 3 answers by area, 2 of them under 4, law cell-key ptable=<")
+    release = bdp.Release.from_published(query.frame, measured=[noisy], exact=[bdp.Exact(bdp.Totals(query.frame), 11)])
+    with pm.Model(coords=release.coords):
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist([8.0, 2.0, 3.0]), dims=release.dims))
+        drawn = bdp.sample(6000, tune=200, chains=2, cores=1, random_seed=5, quiet=True, progressbar=False)
+    rate = np.array([8.0, 2.0, 3.0])
+    total, mean = 0.0, np.zeros(3)
+    for table in itertools.product(range(12), repeat=3):
+        if sum(table) == 11:
+            x = np.array(table)
+            weight = np.exp(sum(v * np.log(r) - sum(np.log(np.arange(1, v + 1))) for v, r in zip(x, rate, strict=True)))
+            weight *= np.exp(law.log_each(6, x[0]))
+            for own in x[1:]:
+                weight *= np.exp(law.log_each(np.arange(-3, 4), own)).sum()
+            total, mean = total + weight, mean + weight * x
+    draws = drawn.posterior["x"].to_numpy().reshape(-1, 3)
+    error = draws.std(axis=0) / np.sqrt(len(draws) / 10)  # an effective draw in ten at worst
+    assert np.all(np.abs(draws.mean(axis=0) - mean / total) < 5 * error)
+    assert np.abs(mean / total - rate * 11 / 13).max() > 0.1  # the threshold says something
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match="one of perturbed counts"):
+        censored_counts(DiscreteLaplace(1.0), 3)
+    with pytest.raises(ValueError, match="below"):
+        censored_counts(LAWS[0], 0)
+    with pytest.raises(ValueError, match="one whole number for all"):
+        censored_counts(LAWS[0], [1, 2])
+    with pytest.raises(TypeError, match="censored_counts"):
+        bdp.noise.Censored(LAWS[0], below=3)
+    query = bdp.Identity({"area": ["a", "b"]})
+    with pytest.raises(ValueError, match="area=a = 3, which is under the threshold"):
+        bdp.thresholded(query, {"a": 3}, LAWS[0], 6, candidates=True)
+
+
+def test_a_table_that_publishes_numbers_under_its_own_threshold_is_refused():
+    with pytest.raises(ValueError, match="numbers under 3 stand as 2, but row x = 0 gives 0 a probability"):
+        TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3)
+    with pytest.raises(ValueError, match="row x = 3 gives 1 a probability"):  # of a row that repeats
+        TransitionTable(
+            [-2, -1, 0, 1, 2],
+            [[0, 0, 0, 0, 1], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0], [0.5, 0, 0.5, 0, 0]],
+            below=3,
+        )
+    assert TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1).withheld([0, 2])["under 1"].tolist() == [
+        True,
+        False,
+    ]

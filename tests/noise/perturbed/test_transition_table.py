@@ -1,20 +1,13 @@
-"""Tables p(y | x): log-mass against rows typed by hand, windows, draws, moments, an enumerated posterior, and what is refused."""
+"""Tables p(y | x) and rounding: log-mass against rows typed by hand, windows, draws, moments, and what is refused."""
 
 from __future__ import annotations
 
-import json
-import pickle
-from itertools import product
-
 import numpy as np
-import pymc as pm
 import pytest
-from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.noise import NoiseLaw, TransitionTable
+from bayesdp.noise import ConventionalRounding, RandomRounding, TransitionTable, parse_law
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.noise.contract.mass_checks import PYTHON
 
 CAPPED = TransitionTable.by_count(
     {
@@ -118,42 +111,6 @@ def test_draws_of_several_counts_at_once_have_the_row_of_each() -> None:
     assert CAPPED.draw(3, (2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
-def test_the_posterior_of_a_table_with_its_total_is_that_of_bayes() -> None:
-    """All 2 x 2 tables with a total of 9: the model's log-posterior is log prior plus the logs of the rows typed by hand."""
-    labels = {"sex": ["f", "m"], "age": ["young", "old"]}
-    published, rate = np.array([[2, 0], [4, 3]]), 2.5
-    query = bdp.Identity(labels)
-    release = bdp.Release.from_published(
-        labels, [bdp.Measured(query, published, CAPPED)], [bdp.Exact(bdp.Totals(labels), 9)]
-    )
-    with pm.Model(coords=release.coords) as model:
-        counts = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
-        bdp.observe(release, counts)
-    evaluate = model.compile_logp(mode=PYTHON)
-    found, exact = [], []
-    for cells in product(range(10), repeat=4):
-        if sum(cells) != 9:
-            continue
-        by_hand = [mass_by_hand("capped", int(y), x) for y, x in zip(published.flat, cells, strict=True)]
-        logs = np.sum(np.log(by_hand)) if min(by_hand) > 0 else -np.inf
-        exact.append(logs + stats.poisson.logpmf(cells, rate).sum())
-        found.append(float(evaluate({"x": np.reshape(cells, (2, 2))})))
-    probability = np.exp(exact) / np.exp(exact).sum()
-    model_says = np.exp(np.array(found) - max(found))
-    np.testing.assert_allclose(model_says / model_says.sum(), probability, rtol=1e-9, atol=1e-15)
-    assert 10 < np.count_nonzero(probability) < len(probability)
-
-
-@BY_NAME
-def test_files_and_pickles_have_the_same_law(law: TransitionTable) -> None:
-    told = json.loads(json.dumps(law.describe(), allow_nan=False))
-    for again in (NoiseLaw.from_description(told), pickle.loads(pickle.dumps(law))):
-        assert again == law
-        assert hash(again) == hash(law)
-        np.testing.assert_array_equal(again.transitions.log_mass, law.transitions.log_mass)
-    assert law != TransitionTable([0], [[1.0]])
-
-
 def test_limits_are_the_ends_of_what_can_be_published() -> None:
     assert FULL.limits == (-2.0, 5.0)
     assert CAPPED.limits == (0.0, np.inf)
@@ -188,7 +145,6 @@ NEVER_ZERO = TransitionTable.by_count({0: {3: 1.0}, 1: {2: 1.0}, 2: {1: 1.0}}, p
         (lambda: CAPPED.draw(1, (2,), location=[0, 1.5]), r"at position \(1,\) it is 1.5"),
         (lambda: CAPPED.draw(1, (2,), location=-1), "location must be a count"),
     ],
-    ids=["sum", "negative", "nan", "ragged", "order", "period", "gap", "beyond", "fraction", "below"],
 )
 def test_bad_tables_are_refused(make, says: str) -> None:
     with pytest.raises(ValueError, match=says):
@@ -206,3 +162,106 @@ def test_what_is_no_list_of_whole_numbers_is_refused() -> None:
             make()
     with pytest.raises(TypeError, match="rows must be a mapping"):
         TransitionTable.by_count([{0: 1.0}])
+
+
+VALUES = np.arange(0, 60)
+
+
+def masses(law, x: int) -> dict[int, float]:
+    """What may be published for a count, with its probability."""
+    mass = np.exp(law.log_each(VALUES, x))
+    return {int(y): round(float(mass[y]), 12) for y in VALUES[mass > 0]}
+
+
+def test_base_3_is_that_of_stats_nz() -> None:
+    """To the nearest multiple with probability 2/3."""
+    two, one = round(2 / 3, 12), round(1 / 3, 12)
+    for law in (RandomRounding(3), RandomRounding(3, [1 / 3, 2 / 3])):
+        assert masses(law, 0) == {0: 1.0}
+        assert masses(law, 1) == {0: two, 3: one}
+        assert masses(law, 2) == {0: one, 3: two}
+        assert masses(law, 3) == {3: 1.0}
+        assert masses(law, 16) == {15: two, 18: one}
+        assert masses(law, 17) == {15: one, 18: two}
+
+
+def test_base_5_is_unbiased_unless_probabilities_are_given() -> None:
+    assert masses(RandomRounding(5), 13) == {10: 0.4, 15: 0.6}
+    assert masses(RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), 13) == {10: 0.2, 15: 0.8}
+    assert masses(RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), 14) == {15: 1.0}
+
+
+@pytest.mark.parametrize("base", [2, 3, 5, 10, 1000])
+def test_moments_of_unbiased_rounding_are_r_times_base_minus_r(base: int) -> None:
+    counts = np.arange(3 * base + 1)
+    law, rest = RandomRounding(base), counts % base
+    np.testing.assert_allclose(law.mean(counts), counts, atol=1e-9)
+    np.testing.assert_allclose(law.variance(counts.shape, location=counts), rest * (base - rest), rtol=1e-9)
+    np.testing.assert_allclose(law.bias(counts), 0.0, atol=1e-9)
+
+
+def test_conventional_rounding_is_that_of_hand() -> None:
+    for base, ties, expected in (
+        (3, "up", [0, 0, 3, 3, 3, 6, 6]),
+        (4, "up", [0, 0, 4, 4, 4, 4, 8]),
+        (4, "down", [0, 0, 0, 4, 4, 4, 4]),
+        (4, "even", [0, 0, 0, 4, 4, 4, 8, 8, 8, 8, 8, 12, 12]),
+        (2, "even", [0, 0, 2, 4, 4, 4, 6, 8]),
+    ):
+        law = ConventionalRounding(base, ties)
+        counts = np.arange(len(expected))
+        assert law.draw(1, counts.shape, location=counts).tolist() == expected
+        assert law.logp(expected, counts) == 0.0
+        np.testing.assert_array_equal(law.variance(counts.shape, location=counts), 0.0)
+
+
+def test_rounding_is_a_table_by_residue() -> None:
+    law = RandomRounding(3)
+    table = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 2 / 3, 2: 1 / 3}, 2: {-2: 1 / 3, 1: 2 / 3}}, period=3)
+    y, x = np.meshgrid(np.arange(-3, 30), np.arange(30))
+    np.testing.assert_allclose(np.exp(law.log_each(y, x)), np.exp(table.log_each(y, x)), atol=1e-15)
+
+
+def test_words_stand_for_probabilities() -> None:
+    assert (
+        parse_law("random-rounding base=5 probabilities=unbiased") == RandomRounding(5, "unbiased") == RandomRounding(5)
+    )
+    nearest = RandomRounding.from_description({"law": "random-rounding", "base": 5, "probabilities": "nearest"})
+    assert nearest == RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])
+    assert parse_law("random-rounding base=5 probabilities=nearest") == nearest
+
+
+def test_laws_are_read_from_the_command_line() -> None:
+    assert parse_law("random-rounding base=3") == RandomRounding(3)
+    assert parse_law("random-rounding base=3 probabilities=0.25:0.5") == RandomRounding(3, [0.25, 0.5])
+    assert parse_law("random-rounding base=2 probabilities=0.25") == RandomRounding(2, [0.25])
+    assert parse_law("conventional-rounding base=10 ties=even") == ConventionalRounding(10, "even")
+    for law in (RandomRounding(3, [0.1, 0.7]), ConventionalRounding(4)):
+        assert parse_law(str(law)) == law
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: RandomRounding(1), "base must be a whole number from 2 to 1000, got 1"),
+        (lambda: RandomRounding(3, [0.5]), "one number for each remainder from 1 to 2 by the base 3, got 1"),
+        (lambda: RandomRounding(3, [0.5, 1.5]), "that of the remainder 2 is 1.5"),
+        (lambda: RandomRounding(3, [0.5, -0.5]), "that of the remainder 2 is -0.5"),
+        (lambda: RandomRounding(3, "best"), "probabilities must be one of 'unbiased', 'nearest'"),
+        (lambda: RandomRounding(4, "nearest"), "must not be 'nearest' for a base with a middle, got base 4"),
+        (lambda: RandomRounding(3, [True, 0.5]), "must hold numbers, not True or False"),
+        (lambda: ConventionalRounding(4, "away"), "ties must be one of 'up', 'down', 'even'"),
+        (lambda: parse_law("random-rounding base=2.5"), "base must be a positive integer"),
+    ],
+    ids=["base", "few", "above", "below", "word", "middle", "truth", "ties", "fraction"],
+)
+def test_parameters_that_are_none_are_refused(make, says: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=says):
+        make()
+
+
+def test_a_single_count_gives_a_single_number() -> None:
+    law = RandomRounding(3)
+    assert law.draw(1, (), location=6).shape == ()
+    assert int(law.draw(1, (), location=6)) == 6
+    assert law.draw(1, (), 2, location=6).tolist() == [6, 6]

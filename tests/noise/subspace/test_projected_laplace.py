@@ -193,24 +193,6 @@ class TestDensity:
         expected = 0.5 * math.log(d) - d * math.log(2 * 1.7) + line_by_quadrature(u, np.ones(d), 1.7)
         assert density(u, 1.7, invariants) == pytest.approx(expected, rel=1e-12)
 
-    def test_it_integrates_to_one(self) -> None:
-        # In polar coordinates the density is analytic between six rays (where two knots meet): Gauss and Legendre's rule.
-        invariants, b = Invariants(Totals(frame_of(3))), 0.8
-        nodes, weights = np.polynomial.legendre.leggauss(16)
-        basis, total = invariants.from_coordinates(np.eye(2)), 0.0
-        corner = math.atan2(*(basis @ [1.0, 1.0, -2.0])[::-1])  # u_1 = u_2
-        radii = b * np.array([0.0, 2.0, 5.0, 10.0, 20.0, 40.0])
-        for sector in range(6):
-            angles = corner + (sector + 0.5 + 0.5 * nodes) * math.pi / 3
-            for (low, high), (angle, part) in itertools.product(
-                itertools.pairwise(radii), zip(angles, weights, strict=True)
-            ):
-                at = 0.5 * (low + high) + 0.5 * (high - low) * nodes
-                ray = np.array([math.cos(angle), math.sin(angle)]) @ basis
-                values = np.array([math.exp(density(radius * ray, b, invariants)) for radius in at])
-                total += part * math.pi / 6 * 0.5 * (high - low) * np.sum(weights * values * at)
-        assert total == pytest.approx(1.0, abs=1e-10)
-
     def test_blocks_and_free_cells(self) -> None:
         # Sums of the three parts, each alone.
         query = LinearQuery(frame_of(6), [[0, 1, 0, 1, 1, 0], [2, 0, 0, 0, 0, -1]], ["a", "b"])
@@ -257,22 +239,6 @@ class TestDraws:
         assert variance.reshape(-1) == pytest.approx(8.0 * np.sum(basis**2, axis=0), rel=1e-12)
         # Kurtosis is at most 6, so five standard errors are 5 sqrt(5 / size): below 1e-5 for at most 12 cells.
         assert np.all(np.abs(noise.var(axis=0) / variance - 1) < 5 * math.sqrt(5 / size))
-
-    def test_histogram_against_the_density(self) -> None:
-        # False-alarm rate 1e-4: chi-square over a 12 x 12 grid of the plane, probabilities by Gauss and Legendre's rule.
-        invariants, law, size = Invariants(Totals(frame_of(3))), ProjectedLaplace(1.0), 40_000
-        draws = invariants.coordinates(law.draw(np.random.default_rng(6), (3,), size, invariants))
-        edges, (nodes, weights) = np.linspace(-4.0, 4.0, 13), np.polynomial.legendre.leggauss(4)
-        half = (edges[1] - edges[0]) / 2
-        at = (edges[:-1, None] + half + half * nodes).reshape(-1)
-        values = np.array(
-            [[math.exp(density(invariants.from_coordinates([p, q]), 1.0, invariants)) for q in at] for p in at]
-        )
-        masses = half**2 * np.einsum("aibj,i,j->ab", values.reshape(12, 4, 12, 4), weights, weights)
-        counts = np.histogram2d(draws[:, 0], draws[:, 1], bins=[edges, edges])[0]
-        observed = np.append(counts, size - counts.sum())
-        wanted = size * np.append(masses, 1 - masses.sum())
-        assert chi_square_pvalue(observed, wanted, fewest=20) > 1e-4
 
     def test_bad_arguments_are_named(self) -> None:
         with pytest.raises(TypeError, match="the law 'projected-laplace' needs invariants"):

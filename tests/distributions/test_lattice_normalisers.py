@@ -1,0 +1,94 @@
+"""Epsilon and sigma as unknowns, where the normaliser has no closed form: values, gradients, a posterior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from bayesdp import noise
+from bayesdp.distributions import LatticeGaussian, LatticeLaplace
+from bayesdp.distributions.tables import log_sum
+from bayesdp.invariants import Invariants
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.noise.lattice.test_lattice_laws import POINTS
+from tests.noise.oracles import all_margins, frame_of
+
+OPEN = all_margins(3, 3)
+CUBE = all_margins(2, 2, 2)
+OVERLAP = Invariants(LinearQuery(frame_of(6), [[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]], ["first", "second"]))
+TWICE = Invariants(Margins(frame_of(3, 3, 2), ["d0", "d1"], ["d1", "d2"], ["d0", "d2"]))
+"""A 3 x 3 table, written twice."""
+TOTAL = Invariants(Totals(frame_of(40)))
+LAWS = {
+    "l1": (lambda s, i: log_sum(noise.LatticeLaplace(1.0), s, i), lambda s: noise.LatticeLaplace(s)),
+    "l2": (lambda s, i: log_sum(noise.LatticeLaplace(1.0, "l2"), s, i), lambda s: noise.LatticeLaplace(s, "l2")),
+    "gaussian": (lambda s, i: log_sum(noise.LatticeGaussian(1.0), s, i), noise.LatticeGaussian),
+}
+
+
+@pytest.mark.parametrize("invariants", [OPEN, CUBE, OVERLAP, TWICE, TOTAL], ids=repr)
+@pytest.mark.parametrize("case", LAWS)
+def test_values_and_gradients(case: str, invariants: Invariants) -> None:
+    graph, law = LAWS[case]
+    scale = pt.vector("scale")
+    value = graph(scale, invariants)
+    evaluate = pytensor.function([scale], [value, pt.grad(value.sum(), scale)])
+    grid = np.array([1e-3, 0.05, 0.3, 0.62, 0.8, 1.0, 2.5, 12.0, 400.0])
+    found, slope = evaluate(grid)
+    expected = [law(float(one)).log_normaliser(invariants) for one in grid]
+    assert found == pytest.approx(np.array(expected, dtype=float), rel=1e-11, abs=1e-13)
+    step = 1e-5 * grid
+    numeric = (evaluate(grid + step)[0] - evaluate(grid - step)[0]) / (2.0 * step)
+    assert np.all(np.isfinite(slope))
+    assert slope == pytest.approx(numeric, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
+def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
+    epsilon = pt.scalar("epsilon")
+    slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2})
+    size = np.linalg.norm(POINTS, ord=order, axis=1)
+    weights = np.exp(-2.2 * size)
+    assert slope == pytest.approx(-(weights @ size) / weights.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("case", LAWS)
+def test_posterior_of_the_scale_of_a_3x3_release(case: str) -> None:
+    # Against the definition, with the sum over all tables in place of the normaliser.
+    table = np.arange(9).reshape(3, 3)
+    shift = np.array([[1, -1, 0], [-2, 1, 1], [1, 0, -1]])
+    with pm.Model() as model:
+        scale = pm.Uniform("scale", 1.2, 2.0, default_transform=None)
+        make: Any = LatticeGaussian if case == "gaussian" else LatticeLaplace
+        more = {} if case == "gaussian" else {"norm": case}
+        make("noisy", table, scale, invariants=OPEN, observed=table + shift, **more)
+    [value] = model.value_vars
+    grid = np.linspace(1.21, 1.99, 5) if case != "gaussian" else np.linspace(1.21, 1.4, 5)
+    evaluate = pytensor.function([value], model.logp())
+    found = np.array([evaluate(one) for one in grid])
+    points = np.concatenate([POINTS, shift.reshape(1, 9)])
+    if case == "gaussian":
+        size = (points**2).sum(axis=1)
+        rate = 0.5 / grid**2
+    else:
+        size = np.linalg.norm(points, ord=int(case[1]), axis=1)
+        rate = grid
+    expected = [-r * size[-1] - math.log(np.exp(-r * size[:-1]).sum()) for r in rate]
+    assert found - found[0] == pytest.approx(np.array(expected) - expected[0], rel=1e-6, abs=1e-7)
+
+
+def test_known_scales_are_numbers_and_batches_work() -> None:
+    table = np.zeros((2, 3, 3), dtype=int)
+    scales = np.array([0.5, 1.5])
+    known = pm.logp(LatticeLaplace.dist(table, scales, invariants=OPEN), table).eval()
+    symbol = pt.vector("epsilon")
+    unknown = pm.logp(LatticeLaplace.dist(table, symbol, invariants=OPEN), table).eval({symbol: scales})
+    expected = [noise.LatticeLaplace(s).logp(table[0], table[0], OPEN) for s in (0.5, 1.5)]
+    assert known == pytest.approx(np.array(expected), rel=1e-12)
+    assert unknown == pytest.approx(np.array(expected), rel=1e-12)

@@ -1,0 +1,240 @@
+"""Perturbed and censored counts as PyMC distributions, and what `observe` makes of them: finite while the counts are free.
+
+NUTS may move the rate of a prior before the counts are where they are possible."""
+
+from __future__ import annotations
+
+import pickle
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from scipy.special import gammaln
+
+import bayesdp as bdp
+from bayesdp import distributions, noise
+from bayesdp.distributions import Censored, distribution_of
+from bayesdp.distributions.confidential_counts import OFF_FIBER
+from bayesdp.distributions.perturbed import counts_of
+
+LABELS = {"area": ["Alpha", "Beta"]}
+PUBLISHED = np.array([30, 45])
+LAW = noise.RandomRounding(3)
+
+
+def released() -> bdp.Release:
+    return bdp.Release.from_published(
+        LABELS, measured=[bdp.Measured(bdp.Identity(LABELS), PUBLISHED, LAW, name="published")]
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    """PyMC starts both counts at 4, which lead to neither published number."""
+    release = released()
+    with pm.Model(coords=release.coords) as own:
+        rate = pm.Exponential("rate", 1 / 4.0)
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims="area"))
+    return own
+
+
+def test_log_mass_given_free_counts(model):
+    """By hand: 31 becomes 30 with probability 2/3, 43 becomes 45 with 1/3; 30 and 45 stay; 4 and 33 become neither."""
+    logp = model.compile_logp(vars=[model["published"]], sum=False)
+    point = model.initial_point()
+    assert point["x"].tolist() == [4, 4]
+    for counts, expected in (
+        ([31, 43], np.log([2 / 3, 1 / 3])),
+        ([30, 45], [0.0, 0.0]),
+        ([33, 45], [OFF_FIBER, 0.0]),
+        ([4, 4], [OFF_FIBER, OFF_FIBER]),
+    ):
+        np.testing.assert_allclose(logp({**point, "x": np.array(counts)})[0], expected, rtol=1e-12)
+
+
+def test_counts_that_are_given_have_none_where_they_are_impossible(model):
+    given = pm.do(model, {"x": np.array([4, 31])})
+    rest = given.compile_logp(vars=[given["published"]], sum=False)
+    np.testing.assert_array_equal(rest(given.initial_point())[0], [-np.inf, -np.inf])
+
+
+def test_log_mass_given_known_counts_is_that_of_the_law():
+    own = bdp.distributions.PerturbedByRows.dist(np.array([31, 33]), LAW.transitions.mass, LAW)
+    np.testing.assert_allclose(pm.logp(own, PUBLISHED[[0, 0]]).eval(), [np.log(2 / 3), -np.inf], rtol=1e-12)
+
+
+def test_a_variable_outside_of_observe_is_not_held():
+    with pm.Model() as own:
+        x = pm.Poisson("x", 30.0)
+        bdp.distributions.RandomRounding("published", mu=x, base=3, observed=30)
+    assert own.compile_logp(vars=[own["published"]])({"x": np.array(4)}) == -np.inf
+
+
+def test_nuts_draws_the_rate_and_counts_stay_possible(model):
+    """The posterior of the rate by enumeration; false alarm at another seed 1e-5 a number (4.5 standard errors)."""
+    with model:
+        drawn = bdp.sample(600, tune=300, chains=2, cores=1, random_seed=4, quiet=True, progressbar=False).posterior
+    x = drawn["x"].values.reshape(-1, 2)
+    assert np.isfinite(LAW.log_each(PUBLISHED, x)).all()
+    # The integral of rate^s exp(-2 rate) exp(-rate / 4) is s! / 2.25^(s + 1), s the sum; given it, the rate is Gamma(s + 1, 2.25).
+    first, second = np.meshgrid(np.arange(28, 33), np.arange(43, 48), indexing="ij")
+    total = first + second
+    log_mass = gammaln(total + 1.0) - total * np.log(2.25) - gammaln(first + 1.0) - gammaln(second + 1.0)
+    log_mass = log_mass + LAW.log_each(30, first) + LAW.log_each(45, second)
+    mass = np.exp(log_mass - log_mass.max())
+    mass /= mass.sum()
+    mean = float((mass * (total + 1) / 2.25).sum())
+    variance = float((mass * (total + 1) * (total + 2) / 2.25**2).sum()) - mean**2
+    rate = drawn["rate"].values
+    assert abs(rate.mean() - mean) < 4.5 * np.sqrt(variance / 300)  # at least 300 effective draws of 1,200
+    assert abs(x[:, 0].mean() - (mass.sum(1) * first[:, 0]).sum()) < 4.5 * np.sqrt(2.0 / 300)
+
+
+def test_real_numbers_in_the_place_of_counts_are_refused():
+    with pm.Model(), pytest.raises(TypeError, match="whole numbers, under the law 'random-rounding'"):
+        counts_of(pm.Gamma("x", 2.0, 0.5), "random-rounding")
+
+
+LAWS = {
+    "unbiased": noise.RandomRounding(3),
+    "given": noise.RandomRounding(4, [0.1, 0.6, 1.0]),
+    "even": noise.ConventionalRounding(4, "even"),
+    "capped": noise.TransitionTable([-1, 0, 2], [[0, 1, 0], [0.25, 0.5, 0.25], [0.5, 0, 0.5]]),
+    "mixed": noise.TransitionTable([-1, 0, 2], [[0, 0, 1], [0.25, 0.5, 0.25], [0, 1, 0], [0.5, 0, 0.5]], 2),
+    "odd": noise.TransitionTable([-1, 0, 2], [[0, 0, 1], [0.25, 0.5, 0.25], [0, 0.3, 0.7]], 2),
+    "full": noise.TransitionTable.by_count(
+        {0: {-2: 0.5, 0: 0.5}, 1: {4: 1.0}, 2: {-4: 0.1, -2: 0.2, 3: 0.7}}, period=0
+    ),
+}
+BY_NAME = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+
+
+def variable(law, mu):
+    return distribution_of(type(law)).dist(mu, **law.model_parameters())
+
+
+@BY_NAME
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+def test_log_mass_is_that_of_the_law_wherever_values_and_counts_are(law, dtype) -> None:
+    """Negative counts, counts beyond the table, fractions and values out of reach included."""
+    value, mu = pt.tensor("value", shape=(None,), dtype=dtype), pt.lvector("mu")
+    evaluate = pytensor.function([value, mu], pm.logp(variable(law, mu), value))
+    grid = np.arange(-4, 20, 1 if dtype == "int64" else 0.5)
+    y, x = (own.reshape(-1) for own in np.meshgrid(grid, np.arange(-3, 18)))
+    np.testing.assert_array_equal(evaluate(y.astype(dtype), x), law.log_each(y, x))
+    assert np.isfinite(law.log_each(y, x)).sum() > 3
+
+
+@pytest.mark.compiled
+def test_log_mass_is_that_of_the_law_in_compiled_code() -> None:
+    law = LAWS["mixed"]
+    mu = pt.lmatrix("mu")
+    evaluate = pytensor.function([mu], pm.logp(variable(law, mu), np.array([[1, 5, 6], [4, 3, 2]])))
+    x = np.array([[1, 3, 6], [5, 1, 0]])
+    np.testing.assert_allclose(evaluate(x), law.log_each([[1, 5, 6], [4, 3, 2]], x))
+
+
+@BY_NAME
+def test_draws_and_starts_are_possible(law) -> None:
+    counts = np.array([[0, 1, 2], [2, 1, 0]]) if law is LAWS["full"] else np.array([[0, 1, 2], [3, 17, 1000]])
+    own = variable(law, counts)
+    drawn = pm.draw(own, 50, random_seed=1)
+    assert drawn.shape == (50, 2, 3)
+    assert np.isfinite(law.log_each(drawn, counts)).all()
+    np.testing.assert_array_equal(drawn, pm.draw(own, 50, random_seed=1))
+    start = pm.distributions.distribution.support_point(own).eval()
+    assert np.isfinite(law.log_each(start, counts)).all()
+
+
+def test_a_model_is_pickled_and_its_random_variable_compared_by_the_law() -> None:
+    with pm.Model() as model:
+        count = pm.Poisson("count", 9.0)
+        distributions.RandomRounding("published", count, base=3, observed=12)
+    again = pickle.loads(cloudpickle.dumps(model))
+    point = {"count": np.array(11)}
+    assert again.compile_logp()(point) == model.compile_logp()(point)
+    one, other, third = (variable(noise.RandomRounding(base), 4).owner.op for base in (3, 3, 5))
+    assert one == other
+    assert one != third
+
+
+def test_real_locations_are_refused() -> None:
+    with pytest.raises(TypeError, match="mu must hold counts, whole numbers, under the law 'random-rounding'"):
+        distributions.RandomRounding.dist(pt.dvector("mu"), 3)
+    with pytest.raises(TypeError, match="mu must hold counts"):
+        distributions.RandomRounding.dist(2.5, 3)
+    with pytest.raises(ValueError, match="base must be a whole number from 2"):
+        distributions.RandomRounding.dist(2, 1)
+
+
+INNER = [noise.DiscreteLaplace, noise.DiscreteGaussian, noise.Laplace, noise.Gaussian]
+VALUES = np.array([4, 5, 7, 9, 10])
+
+
+def _values(law):
+    return VALUES if law.integer else VALUES.astype(float)
+
+
+@pytest.mark.parametrize("law", INNER, ids=lambda own: own.name)
+def test_mass_with_a_scale_that_is_a_variable(law) -> None:
+    mu, scale = pt.dscalar("mu"), pt.dscalar("scale")
+    variable = Censored.dist(mu, law, 5, 9, **{law.scale_name: scale}, shape=5)
+    logp = pm.logp(variable, _values(law))
+    evaluate = pytensor.function([mu, scale], [logp, *pt.grad(logp.sum(), [mu, scale])])
+    for at, width in ((7.0, 2.0), (6.25, 0.7), (-60.3, 3.0), (80.4, 3.0)):
+        found, by_mu, by_scale = evaluate(at, width)
+        own = noise.Censored(law(width), 5, 9)
+        np.testing.assert_allclose(found, own.log_each(VALUES, at), rtol=1e-10, atol=1e-12)
+        step = 1e-5 * width
+        if at == 7.0 and law in (noise.DiscreteLaplace, noise.Laplace):
+            continue  # a kink
+        slope = [own.logp(VALUES, at + step), own.logp(VALUES, at - step)]
+        np.testing.assert_allclose(by_mu, (slope[0] - slope[1]) / (2 * step), rtol=2e-4, atol=1e-5)
+        wide, narrow = (noise.Censored(law(width + d), 5, 9).logp(VALUES, at) for d in (step, -step))
+        np.testing.assert_allclose(by_scale, (wide - narrow) / (2 * step), rtol=2e-4, atol=1e-5)
+
+
+def test_without_thresholds_and_off_the_support() -> None:
+    kind = noise.DiscreteLaplace
+    inner = kind(2.0)
+    free = pm.logp(Censored.dist(3, kind, b=2.0), np.array([-40, 3, 90])).eval()
+    np.testing.assert_allclose(free, inner.log_mass([-40, 3, 90], 3), rtol=1e-12)
+    cut = pm.logp(Censored.dist(3, kind, b=2.0, below=2), np.array([0, -5])).eval()
+    assert np.all(np.isneginf(cut))
+    fractions = pm.logp(Censored.dist(3.0, kind, b=2.0, below=2), pt.constant(np.array([2.5, 1.0]))).eval()
+    np.testing.assert_allclose(fractions, [-np.inf, inner.log_cdf(1, 3.0)])
+
+
+def test_draws_and_starting_points() -> None:
+    law = noise.Censored(noise.DiscreteGaussian(3.0), below=5)
+    variable = Censored.dist(np.array([2, 20]), law=noise.DiscreteGaussian, sigma=3.0, below=5)
+    drawn = pm.draw(variable, 4000, random_seed=1)
+    assert drawn.dtype == np.int64
+    assert drawn.min() == 4
+    share, expected = np.mean(drawn[:, 0] == 4), np.exp(law.log_each(4, 2))
+    assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000)  # 6e-7
+    start = pm.distributions.distribution.support_point(variable).eval()
+    np.testing.assert_array_equal(start, [5, 20])
+
+
+def test_the_law_may_have_its_scale() -> None:
+    drawn = Censored.dist(3, law=noise.DiscreteLaplace(4.0), below=2)
+    found = pm.logp(drawn, np.array([1, 2, 7])).eval()
+    np.testing.assert_allclose(found, noise.Censored(noise.DiscreteLaplace(4.0), 2).log_each([1, 2, 7], 3))
+
+
+def test_what_is_refused() -> None:
+    assert distribution_of(noise.Censored) is Censored
+    for kwargs, words in (
+        ({"law": noise.Tulap}, "law must be a type of noise law with a scale and tails"),
+        ({"law": noise.DiscreteLaplace(2.0), "b": 2.0}, "law must be a type of noise law with a scale"),
+        ({"law": noise.DiscreteLaplace}, "b of the law 'discrete-laplace' is missing"),
+        ({"law": noise.DiscreteLaplace, "b": 2.0, "below": 5, "above": 4}, "below must be at most above"),
+        ({"law": noise.DiscreteLaplace, "b": 2.0, "below": 2.5}, "below must be a whole number"),
+        ({"law": noise.DiscreteLaplace, "b": -1.0}, "b must be finite and greater than 0"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            Censored.dist(3, **kwargs)

@@ -1,0 +1,261 @@
+"""Draws by integers only: rational laws from random bits, and noise of fixed totals."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import random
+import sys
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from bayesdp.invariants import Invariants
+from bayesdp.lattices import sample_noise, secure
+from bayesdp.lattices.secure import (
+    _composition,
+    _finite_mass,
+    bernoulli_exp,
+    draw_discrete_gaussian,
+    draw_discrete_laplace,
+    draw_secure,
+    geometric_exp,
+    has_secure,
+    uniform_integer,
+    zero_sum_laplace,
+)
+from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from bayesdp.privacy import FLOATING_POINT_CAVEAT
+from bayesdp.privacy.caveats import GENERATOR_CAVEAT
+from bayesdp.queries import Totals
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, lattice_points, law_on, one_way, pvalue
+from tests.lattices.secure.bits import Counted
+
+"""A right sampler fails one test in ten thousand; the bits have seeds."""
+
+RATES = [Fraction(1, 7), Fraction(1), Fraction(9, 4), Fraction(0.1), Fraction(1, 10**30)]
+
+
+def fits(draws: list[int], log_mass) -> bool:
+    """Chi-square of integers against an exact mass; values expected fewer than ten times are one class on each side."""
+    support = np.arange(min(draws) - 1, max(draws) + 2)
+    expected = len(draws) * np.exp(log_mass(support))
+    common = expected >= 10
+    low, high = support[common].min(), support[common].max()
+    inside = [draws.count(int(k)) for k in support[common]]
+    observed = [sum(k < low for k in draws), *inside, sum(k > high for k in draws)]
+    tail = (len(draws) - expected[common].sum()) / 2.0
+    return chi_square_pvalue(observed, [tail, *expected[common], tail], least=0.0) > LEVEL
+
+
+@pytest.mark.parametrize("rate", [Fraction(0), *RATES])
+def test_coins(rate):
+    bits = Counted(1)
+    a = math.exp(-rate)
+    heads = sum(bernoulli_exp(bits, rate) for _ in range(20_000))
+    assert binomtest(heads, 20_000, min(a, 1.0)).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 64, 2**70 + 1])
+def test_uniform_integers(n):
+    draws = [uniform_integer(Counted(seed), n) for seed in range(3)] + [uniform_integer(random.getrandbits, n)]
+    assert all(0 <= value < n for value in draws)
+    if 1 < n < 100:
+        bits = Counted(5)
+        draws = [uniform_integer(bits, n) for _ in range(10_000)]
+        assert chi_square_pvalue(np.bincount(draws, minlength=n), np.full(n, 10_000 / n)) > LEVEL
+    assert n > 1 or uniform_integer(lambda count: pytest.fail("no bits are needed"), 1) == 0
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(5, 2), Fraction(0.1)])
+def test_geometric(rate):
+    bits = Counted(2)
+    draws = [geometric_exp(bits, rate) for _ in range(20_000)]
+    assert min(draws) == 0
+    log_a = -float(rate)
+    expected = [math.exp(log_a * k) * -math.expm1(log_a) for k in range(4)]
+    observed = [draws.count(k) for k in range(4)]
+    rest = 1.0 - sum(expected)
+    assert (
+        chi_square_pvalue([*observed, 20_000 - sum(observed)], 20_000 * np.array([*expected, rest]), least=0.0) > LEVEL
+    )
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 0.1 + 0.2, 7.0])
+def test_discrete_laplace(scale):
+    bits = Counted(3)
+    draws = [draw_discrete_laplace(bits, Fraction(scale)) for _ in range(20_000)]
+    assert all(type(k) is int for k in draws)
+    assert fits(draws, DiscreteLaplace(scale).log_mass)
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 2.0, 3.7])
+def test_discrete_gaussian(sigma):
+    bits = Counted(4)
+    draws = [draw_discrete_gaussian(bits, Fraction(sigma) ** 2) for _ in range(10_000)]
+    assert fits(draws, DiscreteGaussian(sigma).log_mass)
+
+
+def test_a_wrong_law_is_noticed():
+    bits = Counted(3)
+    draws = [draw_discrete_laplace(bits, Fraction(5, 2)) for _ in range(20_000)]
+    assert not fits(draws, DiscreteLaplace(2.3).log_mass)
+    doubled = [k for k in draws for _ in range(2 if k == 0 else 1)]  # what comes of keeping minus zero
+    assert not fits(doubled, DiscreteLaplace(2.5).log_mass)
+
+
+def test_no_float_is_in_the_way_of_the_noise():
+    # Types of what the source shows: no float literal, no true division except of fractions, nothing of `math` that
+    # gives floats, no NumPy arithmetic or generator.
+    tree = ast.parse(inspect.getsource(secure))
+    for node in ast.walk(tree):
+        assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), ast.unparse(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "math":
+            assert node.attr in {"isqrt"}, ast.unparse(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
+            assert node.attr in {"zeros", "int64"}, ast.unparse(node)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "float":
+            assert ast.unparse(node) == "float(scale)", (
+                "only the scale that is given is a float, and is then a fraction"
+            )
+
+
+def test_fractions_stay_fractions(monkeypatch):
+    # A float anywhere in the arithmetic of a fraction gives a float: refuse to be turned into one.
+    def refuse(self: Fraction) -> float:
+        raise AssertionError("a fraction was rounded")
+
+    monkeypatch.setattr(Fraction, "__float__", refuse)
+    bits = Counted(6)
+    rate = Fraction(0.192)
+    assert sum(secure.zero_sum_laplace(bits, 20, rate)) == 0
+    assert sum(secure.zero_sum_gaussian(bits, 5, rate)) == 0
+    assert bits.used > 500
+
+
+KNOWN = {"2x2": (one_way(2, 2), 30), "2x3": (one_way(2, 3), 14), "totals": (BLOCKS, 14), "loose": (LOOSE, 16)}
+
+
+@pytest.mark.parametrize("law", ["l1", "gaussian"])
+@pytest.mark.parametrize("case", list(KNOWN))
+def test_law_by_enumeration(case, law):
+    invariants, reach = KNOWN[case]
+    scale = 0.8 if law == "l1" else 1.3
+    draws = draw_secure(invariants, law, scale, 4000, Counted(7)).reshape(4000, -1)
+    points = lattice_points(invariants.matrix.toarray(), reach)
+    assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
+
+
+def test_a_wrong_law_of_tables_is_noticed():
+    invariants, reach = KNOWN["2x3"]
+    draws = draw_secure(invariants, "l1", 0.8, 4000, Counted(7)).reshape(4000, -1)
+    points = lattice_points(invariants.matrix.toarray(), reach)
+    assert pvalue(draws, points, law_on(points, "l1", 0.9)) < LEVEL
+
+
+@pytest.mark.parametrize(
+    ("n", "rate"), [(1, Fraction(1, 2)), (6, Fraction(1, 5)), (9, Fraction(3)), (40, Fraction(0.1))]
+)
+def test_the_finite_part_of_the_mass(n, rate):
+    bits = Counted(8)
+    draws = np.bincount([_finite_mass(bits, n, rate) for _ in range(5000)], minlength=n + 1)
+    weight = np.array([(math.comb(n, k) * math.exp(-k * rate)) ** 2 for k in range(n + 1)])
+    expected = 5000 * weight / weight.sum()
+    assert chi_square_pvalue(draws, expected) > LEVEL
+
+
+def test_more_bits_are_asked_for_where_the_first_do_not_tell():
+    # With one of two values, the border is at 1 / (1 + x), x = exp(-2): its first 64 bits leave open on which side a number is.
+    with mpmath.workdps(60):
+        share = mpmath.nstr(1 / (1 + mpmath.exp(-2)), 55)
+    border = int(Fraction(share) * 2**128)
+    for beyond in (0, 1):
+        left = [border >> 64, border % 2**64 + (2 if beyond else -2)]
+        assert _finite_mass(lambda _, left=left: left.pop(0), 1, Fraction(1)) == beyond
+        assert not left
+
+
+def test_compositions_are_uniform():
+    bits = Counted(10)
+    seen: dict[tuple[int, ...], int] = {}
+    for _ in range(6000):
+        parts = tuple(_composition(bits, 4, 3))
+        assert sum(parts) == 4
+        seen[parts] = seen.get(parts, 0) + 1
+    assert len(seen) == math.comb(6, 2)
+    assert chi_square_pvalue(list(seen.values()), np.full(len(seen), 6000 / len(seen))) > LEVEL
+    assert _composition(bits, 5, 1) == [5]
+
+
+def test_moments_at_102_counties():
+    # checks.md: E||z||_1 = 522.78 at epsilon = 0.192; the standard deviation is the root of the second derivative of log Z.
+    # Four standard errors: one false alarm in 15,000.
+    bits = Counted(11)
+    sizes = [sum(map(abs, zero_sum_laplace(bits, 102, Fraction(0.192)))) for _ in range(400)]
+    assert abs(np.mean(sizes) - 522.78) < 4.0 * np.std(sizes) / 20.0
+    exact = np.abs(
+        sample_noise(Invariants(Totals({"c": range(102)})), "l1", 0.192, np.random.default_rng(1), 4000)
+    ).sum(axis=1)
+    assert abs(np.std(sizes) / exact.std() - 1.0) < 4.0 / math.sqrt(800)
+
+
+def test_where_it_applies():
+    assert has_secure(BLOCKS, "l1")
+    assert not has_secure(BLOCKS, "l2")
+    assert not has_secure(one_way(3, 3), "l1")
+    assert not has_secure(GENERAL, "gaussian")
+    assert not has_secure(Invariants(Totals({"c": range(20_000)})), "gaussian")
+    with pytest.raises(NotImplementedError, match="no integers-only sampler of l2 noise"):
+        draw_secure(BLOCKS, "l2", 1.0)
+
+
+def test_noise_that_would_not_be_exact_is_refused():
+    with pytest.raises(OverflowError, match="too wide"):
+        draw_secure(LOOSE, "l1", 1e-17, bits=Counted(1))
+
+
+LABELS = {"county": ["Alpha", "Beta", "Gamma"]}
+
+
+class TestReleases:
+    @pytest.mark.parametrize("make", [lambda q: LatticeLaplace(q, 0.5), lambda q: LatticeGaussian(q, rho=0.1)])
+    def test_without_a_generator_integers_only_and_the_guarantee_says_so(self, make, monkeypatch):
+        mechanism = make(Totals(LABELS))
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("noise from floating point")
+
+        monkeypatch.setattr(sys.modules[type(mechanism).__module__], "sample_noise", refuse)
+        release = mechanism.release([20, 10, 5])
+        assert int(release.values.sum()) == 35
+        said = release.guarantee.caveats
+        assert any(
+            "integer arithmetic only" in sentence and "Nobody outside has vetted" in sentence for sentence in said
+        )
+        assert FLOATING_POINT_CAVEAT not in said
+        assert GENERATOR_CAVEAT not in said
+        assert release.guarantee.certified
+        assert not release.guarantee.simulated
+
+    def test_with_a_generator_or_another_lattice_the_caveats_stay(self):
+        simulated = LatticeLaplace(Totals(LABELS), 0.5).release([20, 10, 5], rng=np.random.default_rng(1))
+        assert FLOATING_POINT_CAVEAT in simulated.guarantee.caveats
+        for mechanism in (LatticeLaplace(Totals(LABELS), 0.5, norm="l2"), LatticeLaplace(one_way(3, 3), 0.5)):
+            release = mechanism.release(np.full(mechanism.frame.shape, 5))
+            assert {FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT} <= set(release.guarantee.caveats)
+            assert not any("integer arithmetic only, from" in sentence for sentence in release.guarantee.caveats)
+
+    def test_mcmc_that_is_asked_for_is_floating_point(self):
+        release = LatticeLaplace(Totals(LABELS), 0.5, sweeps=20).release([20, 10, 5], method="mcmc")
+        assert {FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT} <= set(release.guarantee.caveats)
+        assert not release.guarantee.certified
+
+    def test_the_mechanism_says_beforehand_what_a_release_will(self):
+        mechanism = LatticeLaplace(Totals(LABELS), 0.5)
+        assert set(mechanism.release([20, 10, 5]).guarantee.caveats) <= set(mechanism.guarantee.caveats)

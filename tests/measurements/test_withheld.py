@@ -1,0 +1,305 @@
+"""Values that were withheld: under a threshold, suppressed, top-coded; posteriors by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from pytensor.compile.mode import Mode
+
+import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.measurements import held_back
+from bayesdp.noise import CellKey, Censored, DiscreteGaussian, DiscreteLaplace, Gaussian, RandomRounding
+
+PAGE = {"country": ["FR", "IS", "NO", "SE"]}
+COUNTRY = bdp.Identity(PAGE)
+LAW = DiscreteGaussian(sigma=10.0)
+GRID = bdp.Identity({"county": ["a", "b"], "age": [1, 2]})
+
+SERIES = pd.Series([96.0, 214.0], index=pd.Index(["SE", "FR"], name="country"))
+ROWS = [
+    {"FR": 214, "SE": 96},
+    {"country=SE": 96, ("FR",): 214, "NO": None},
+    SERIES,
+    xr.DataArray([96, 214], dims=("country",), coords={"country": ["SE", "FR"]}),
+    [214, np.nan, np.nan, 96],
+    np.ma.masked_array([214, -1, -1, 96], mask=[False, True, True, False]),
+]
+
+
+@pytest.mark.parametrize("published", ROWS, ids=["labels", "names", "series", "array", "list", "masked"])
+def test_missing_candidates_are_censored_and_others_unmeasured(published) -> None:
+    own = bdp.thresholded(COUNTRY, published, LAW, 90, candidates=["FR", "NO", "SE"], name="views")
+    assert own.law == Censored(LAW, below=90)
+    np.testing.assert_array_equal(own.values, [214, 0, 89, 96])
+    np.testing.assert_array_equal(own.unmeasured, [False, True, False, False])
+    assert own.name == "views"
+    assert held_back(own) == ["1 of them under 90"]
+    assert repr(own) == (
+        "<Measured: 4 answers by country, 1 of them under 90, 1 of them unmeasured, "
+        "law censored law=(discrete-gaussian sigma=10) below=90>"
+    )
+
+
+def test_candidates_as_a_mask_all_or_a_list_of_tuples() -> None:
+    by_two = pd.Series([12.0], index=pd.MultiIndex.from_tuples([(2, "b")], names=["age", "county"]))
+    expected = [[True, False], [True, True]]  # of (county, age)
+    for candidates in (
+        np.array(expected),
+        [("a", 1), ("b", 1), ("b", 2)],
+        GRID.frame.data_array(np.array(expected), "c"),
+    ):
+        own = bdp.thresholded(GRID, by_two, Gaussian(3.0), 10.5, candidates=candidates)
+        np.testing.assert_array_equal(own.values, [[9.5, 0.0], [9.5, 12.0]])
+        np.testing.assert_array_equal(~own.unmeasured, expected)
+    everything = bdp.thresholded(GRID, by_two, Gaussian(3.0), [[1.0, 2.0], [3.0, 4.0]], candidates=True)
+    np.testing.assert_array_equal(everything.values, [[0.0, 1.0], [2.0, 12.0]])
+    assert held_back(everything) == ["3 of them under a threshold of their own"]
+
+
+def test_a_grand_total_and_margins() -> None:
+    total = bdp.thresholded(bdp.Totals(PAGE), None, DiscreteLaplace(2.0), 5, candidates=True)
+    assert total.values == 4
+    both = bdp.Margins({"county": ["a", "b"], "age": ["x", "y"]}, ["county"], ["age"])
+    own = bdp.thresholded(both, {both.names[0]: 30, both.names[3]: 8}, DiscreteLaplace(2.0), 5, candidates=True)
+    np.testing.assert_array_equal(own.values, [30, 4, 4, 8])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"candidates": None}, "candidates must say which answers could have been published.*cannot be told apart"),
+        ({"candidates": ["FR", "NO"]}, "published has country=SE, which is not among the candidates"),
+        ({"candidates": ["FR", "SE", "DE"]}, "candidates has labels that are no answers of the query: 'DE'"),
+        ({"candidates": np.array([1, 0, 1, 1])}, "candidates has labels that are no answers of the query: .*1"),
+        ({"candidates": False}, "published has country=FR, which is not among the candidates"),
+        ({"below": 100}, "published has country=SE = 96, which is under the threshold: nothing below 100 is published"),
+        ({"below": None}, "below must be the smallest value that is published"),
+        ({"below": [1, 2]}, r"below has shape \(2,\), which does not fit"),
+        ({"below": 89.5}, "below must be a whole number"),
+        ({"published": {"FR": 214, "country=FR": 214}}, "published has country=FR twice"),
+        ({"published": {"XX": 214}}, "published has labels that are no answers of the query: 'XX'"),
+        ({"published": {"FR": "214"}}, "published must hold numbers, but country=FR is '214'"),
+        ({"published": {"FR": math.inf}}, "country=FR"),
+        ({"published": {"FR": 214.5}}, "whole numbers under the law 'censored', but country=FR is 214.5"),
+        ({"published": SERIES.rename_axis("state")}, "index levels must have the names 'country', got 'state'"),
+        ({"published": xr.DataArray([1], dims=("x",))}, "published must have the dimensions 'country'"),
+        ({"published": [1, 2, 3]}, r"must have shape \(4,\)"),
+        ({"law": Censored(LAW, 3)}, "law must not be a censored one"),
+        ({"query": "country"}, "query must be Identity"),
+    ],
+)
+def test_what_is_refused(changes, words: str) -> None:
+    given = {
+        "query": COUNTRY,
+        "published": {"FR": 214, "SE": 96},
+        "law": LAW,
+        "below": 90,
+        "candidates": True,
+    } | changes
+    own = [given.pop(name) for name in ("query", "published", "law", "below")]
+    with pytest.raises((TypeError, ValueError), match=words):
+        bdp.thresholded(*own, **given)
+
+
+@pytest.fixture(scope="module")
+def release() -> bdp.Release:
+    """Three cells with the exact total 9: one published, one under the threshold, one that was no candidate."""
+    cells = {"county": ["p", "q", "r"]}
+    own = bdp.thresholded(bdp.Identity(cells), {"p": 6}, DiscreteGaussian(2.0), 4, candidates=["p", "q"])
+    return bdp.Release.from_published(cells, [own], [bdp.Exact(bdp.Totals(cells), 9)])
+
+
+def test_posterior_by_enumeration(release: bdp.Release) -> None:
+    """Against masses and tails that are summed here, and a Poisson prior by its formula."""
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist([2.0, 3.0, 1.0]), dims=release.dims))
+    evaluate = model.compile_logp(mode=Mode(linker="py", optimizer="fast_compile"))
+    tables = [table for table in itertools.product(range(10), repeat=3) if sum(table) == 9]
+    k = range(-60, 80)
+    whole = sum(math.exp(-(j**2) / 8.0) for j in range(-80, 81))
+
+    def mass(y: int, x: int) -> float:
+        return math.exp(-((y - x) ** 2) / 8.0) / whole
+
+    found, expected = [], []
+    for table in tables:
+        prior = sum(x * math.log(rate) - math.lgamma(x + 1) for x, rate in zip(table, (2.0, 3.0, 1.0), strict=True))
+        tail = sum(mass(y, table[1]) for y in k if y < 4)
+        expected.append(prior + math.log(mass(6, table[0])) + math.log(tail))
+        found.append(float(evaluate({"x": np.array(table)})))
+    np.testing.assert_allclose(np.array(found) - found[0], np.array(expected) - expected[0], rtol=1e-9, atol=1e-9)
+    # What leaving out the second cell would give is another posterior: its mean is too large.
+    weights, without = (np.exp(np.array(own) - max(own)) for own in (expected, [
+        e - math.log(sum(mass(y, t[1]) for y in k if y < 4)) for e, t in zip(expected, tables, strict=True)
+    ]))  # fmt: skip
+    second = np.array(tables)[:, 1]
+    assert weights @ second / weights.sum() < without @ second / without.sum() - 0.2
+
+
+def test_files_and_text(release: bdp.Release, tmp_path: Path) -> None:
+    assert "1 of them under 4, 1 unmeasured, law censored law=(discrete-gaussian sigma=2) below=4" in repr(release)
+    release.to_netcdf(tmp_path / "release.nc")
+    release.to_csv(tmp_path / "folder")
+    for again in (bdp.Release.from_netcdf(tmp_path / "release.nc"), bdp.Release.from_csv(tmp_path / "folder")):
+        assert again == release
+        assert held_back(again.measurements[0]) == ["1 of them under 4"]
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteGaussian(2.0), RandomRounding(3), CellKey(max_deviation=3, variance=1.5)], ids=lambda law: law.name
+)
+def test_files_keep_what_was_withheld(law, tmp_path):
+    areas = {"area": ["a", "b", "c", "d"]}
+    own = bdp.thresholded(bdp.Identity(areas), {"a": 9, "d": 12}, law, 6, candidates=["a", "b", "d"])
+    release = bdp.Release.from_published(areas, measured=[own])
+    release.to_netcdf(tmp_path / "r.nc")
+    release.to_csv(tmp_path / "r.csv")
+    for again in (bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "r.csv")):
+        assert again == release
+        [read] = again.measurements
+        assert read.withheld.tolist() == [False, True, False, False]
+        np.testing.assert_array_equal(read.published, [9, np.nan, np.nan, 12])
+        assert "1 of them under 6, 1 of them unmeasured" in repr(read)
+
+
+LINE = {"county": ["Alpha", "Beta", "Gamma"]}
+COUNTY = bdp.Identity(LINE)
+SUPPRESSED_GRID = {"county": ["Alpha", "Beta"], "age": ["young", "old"]}
+
+
+def _fiber(parts, total: int):
+    return enumerate_fiber(bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), total)]).fiber)
+
+
+def _tables(total: int, *ranges) -> list[tuple[int, ...]]:
+    return [table for table in itertools.product(*ranges) if sum(table) == total]
+
+
+@pytest.mark.parametrize(
+    ("options", "ranges"),
+    [
+        ({"assumption": "primary"}, (range(1, 5), range(1, 5))),
+        ({"assumption": "primary", "positive": False}, (range(5), range(5))),
+        ({"assumption": "marked", "marked": ["Beta"]}, (range(1, 5), range(100))),
+        ({"assumption": "none"}, (range(100), range(100))),
+    ],
+    ids=["primary", "zeros", "marked", "none"],
+)
+def test_tables_that_remain(options, ranges) -> None:
+    """Alpha is published; Beta and Gamma are not, with a total that leaves 6 for the two of them."""
+    parts = bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options)
+    found = _fiber(parts, 23)
+    assert sorted(map(tuple, found.tolist())) == _tables(23, [17], *ranges)
+
+
+def test_assumptions_are_shown_and_kept(tmp_path: Path) -> None:
+    total = bdp.Exact(bdp.Totals(LINE), 23)
+    for options, words in (
+        ({"assumption": "primary"}, "assumed: every missing answer was suppressed for being from 1 to 4"),
+        (
+            {"assumption": "marked", "marked": ["Beta"]},
+            "as the publisher marks them, these answers were suppressed for being from 1 to 4; nothing is assumed of 1 other",
+        ),
+        ({"assumption": "none"}, "nothing is assumed of 2 missing answers"),
+    ):
+        parts = bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options)
+        release = bdp.Release.from_published(LINE, exact=[*parts, total])
+        assert words in repr(release)
+        assert words in release._repr_html_()
+        name = options["assumption"]
+        release.to_netcdf(tmp_path / f"{name}.nc")
+        release.to_csv(tmp_path / name)
+        for again in (bdp.Release.from_netcdf(tmp_path / f"{name}.nc"), bdp.Release.from_csv(tmp_path / name)):
+            assert again == release
+            assert [part.assumption for part in again.exact] == [part.assumption for part in release.exact]
+        other = bdp.Release.from_published(
+            LINE, exact=[*bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options), total]
+        )
+        assert other == release
+    plain = bdp.Exact(bdp.Totals(LINE), 23)
+    assert plain == total
+    assert plain != bdp.Exact(bdp.Totals(LINE), 23, assumption="as the office says")
+    assert plain.on_frame(plain.query.frame).assumption is None
+
+
+def test_a_bound_that_contradicts_a_total_is_named() -> None:
+    parts = bdp.suppressed(COUNTY, {"Alpha": 17, "Gamma": 6}, below=5, assumption="primary")
+    with pytest.raises(ValueError, match="no nonnegative integer table satisfies") as raised:
+        bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 40)])
+    assert "county=Beta" in str(raised.value)
+    assert "total = 40" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"assumption": None}, 'assumption must be stated: "primary"'),
+        ({"assumption": "some"}, "assumption must be"),
+        (
+            {"published": {"Alpha": 17, "Beta": 3}},
+            "published has county=Beta = 3, .* counts from 1 to 4 are not published",
+        ),
+        ({"published": {"Beta": 0}, "positive": False}, "county=Beta = 0, .* counts from 0 to 4 are not published"),
+        ({"published": {"Alpha": 17.5}}, "county=Alpha"),
+        ({"published": {"Alpha": -1}}, "no nonnegative integer table satisfies the exact values: county=Alpha = -1"),
+        ({"below": 1}, "below must be at least 2"),
+        ({"below": 4.5}, "below must be a positive integer"),
+        ({"marked": ["Beta"]}, 'marked goes with assumption="marked"'),
+        ({"assumption": "marked"}, 'marked goes with assumption="marked"'),
+        ({"assumption": "marked", "marked": ["Alpha"]}, "county=Alpha was suppressed, but it is published as 17"),
+        ({"assumption": "marked", "marked": ["Delta"]}, "marked has labels that are no answers of the query: 'Delta'"),
+        ({"positive": 1}, "positive must be"),
+    ],
+)
+def test_what_is_refused_of_suppressed_values(changes, words: str) -> None:
+    given = {"published": {"Alpha": 17}, "below": 5, "assumption": "primary"} | changes
+    with pytest.raises((TypeError, ValueError), match=words):
+        bdp.suppressed(COUNTY, given.pop("published"), **given)
+
+
+def test_zeros_are_published_beside_suppressed_cells() -> None:
+    parts = bdp.suppressed(COUNTY, {"Alpha": 0, "Beta": 5}, below=5, assumption="primary")
+    np.testing.assert_array_equal(_fiber(parts, 8), [[0, 5, 3]])
+
+
+def test_of_sums() -> None:
+    """Margins that are suppressed bound sums of cells."""
+    by_county = bdp.Margins(SUPPRESSED_GRID, ["county"])
+    parts = bdp.suppressed(by_county, {"Beta": 12}, below=4, assumption="primary")
+    total = bdp.Exact(bdp.Identity(SUPPRESSED_GRID), [[2, 1], [5, 7]])
+    assert bdp.Release.from_published(SUPPRESSED_GRID, exact=[*parts, total]).fiber is not None
+    with pytest.raises(ValueError, match="county=Alpha"):
+        bdp.Release.from_published(
+            SUPPRESSED_GRID, exact=[*parts, bdp.Exact(bdp.Identity(SUPPRESSED_GRID), [[2, 2], [5, 7]])]
+        )
+
+
+def test_top_coding() -> None:
+    parts = bdp.top_coded(COUNTY, {"Beta": 17}, at_least=100, coded=["Alpha"])
+    found = _fiber(parts, 119)
+    assert sorted(map(tuple, found.tolist())) == [(100, 17, 2), (101, 17, 1), (102, 17, 0)]
+    assert parts[0].assumption == "nothing is assumed of 1 missing answers"
+    assert parts[1].assumption == "top-coded: published as 100 or more"
+    with pytest.raises(ValueError, match="county=Beta = 170, but counts of 100 or more are published as such"):
+        bdp.top_coded(COUNTY, {"Beta": 170}, at_least=100, coded=["Alpha"])
+    with pytest.raises(
+        ValueError, match="coded says that county=Beta is published as 100 or more, but it is published as 17"
+    ):
+        bdp.top_coded(COUNTY, {"Beta": 17}, at_least=100, coded=["Beta"])
+    with pytest.raises(ValueError, match="county=Alpha"):
+        bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 90)])
+
+
+def test_assumptions_are_sentences() -> None:
+    for wrong in ("", "  ", 3):
+        with pytest.raises(TypeError, match="assumption must be a sentence or None"):
+            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)  # type: ignore[arg-type]
+    assert "\\x1b" in repr(bdp.Exact(bdp.Totals(LINE), 23, assumption="as \x1b[31m the office says"))

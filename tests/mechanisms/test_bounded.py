@@ -1,0 +1,511 @@
+"""Mechanisms on statistics within bounds: scales, losses by brute force, releases, files, posteriors, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import bayesdp as bdp
+from bayesdp import mechanisms as m
+from bayesdp.composition import as_one
+from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
+from bayesdp.papers import covariance_cone
+from bayesdp.privacy import (
+    StatisticGuarantee,
+    covariance_sensitivity,
+    gaussian_delta,
+    gaussian_sigma,
+    mean_sensitivity,
+    proportion_sensitivity,
+    split_budget,
+    truncated_epsilon,
+    variance_sensitivity,
+)
+from bayesdp.privacy.bounded import truncated_loss
+from bayesdp.sensitivities.statistics import moment_sums_sensitivity, stated_sensitivity
+
+KINDS = [m.TruncatedGaussian, m.BoundaryInflatedGaussian]
+UNIT = (0.0, 1.0)
+SHARE = proportion_sensitivity(50)
+N = 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sigma_is_for_the_l2_sensitivity(kind: Any) -> None:
+    """Three means that a record changes by 0.2 each: 0.2 times the root of 3; proportions: two of them, by 1/n."""
+    mean = mean_sensitivity(50, (0.0, 10.0))
+    three = kind([mean] * 3, (0.0, 10.0), rho=0.5)
+    assert three.sensitivity == pytest.approx(0.2 * np.sqrt(3))
+    assert three.sigma == pytest.approx(three.sensitivity)
+    assert three.names == ("statistic 1", "statistic 2", "statistic 3")
+    shares = kind(proportion_sensitivity(50, 4), UNIT, epsilon=1.0, delta=1e-6)
+    assert shares.sensitivity == pytest.approx(np.sqrt(2) / 50)
+    assert shares.sigma == pytest.approx(gaussian_sigma(1.0, 1e-6, np.sqrt(2) / 50))
+    added = kind(proportion_sensitivity(50, 4, "add-remove"), UNIT, rho=0.5)
+    assert (added.sensitivity, added.neighbours) == (pytest.approx(np.sqrt(2) / 50), "add-remove")
+    mixed = kind([proportion_sensitivity(50, 3), variance_sensitivity(50, (0.0, 2.0))], (0.0, [1, 1, 1, 1.1]), rho=0.5)
+    assert mixed.sensitivity == pytest.approx(np.sqrt(2 / 50**2 + (4 / 50) ** 2))
+    assert kind([3.0, 4.0], (0.0, 9.0), rho=0.5).sensitivity == pytest.approx(5.0)
+    assert kind(5.0, (0.0, 9.0), rho=0.5, names=["a", "b"]).sensitivity == 5.0
+
+
+def _masses(law: Any, s: float, points: int = 4001) -> np.ndarray:
+    """Atoms, and probabilities of small intervals by the distribution function."""
+    edges = np.linspace(*law.bounds, points)
+    at = law.cdf(edges, np.full(points, s))
+    last = 1.0 - float(np.exp(law.log_cdf(np.nextafter(law.upper, -1.0), s)))
+    first = float(law.cdf(law.lower, s))
+    inner = np.diff(at)
+    inner[-1] -= last if law.has_atoms else 0.0
+    return np.concatenate([[first, last if law.has_atoms else 0.0], inner])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("sensitivity", "epsilon", "delta"), [(0.02, 1.0, 1e-3), (0.3, 0.5, 0.01), (1.0, 1.0, 1e-3)])
+def test_the_stated_delta_is_true_for_all_pairs(kind: Any, sensitivity: float, epsilon: float, delta: float) -> None:
+    """The delta of pairs of values, by masses of 4,000 intervals, which can only be too small."""
+    own = kind(sensitivity, UNIT, epsilon=epsilon, delta=delta)
+    worst = 0.0
+    for s in np.linspace(0.0, 1.0 - sensitivity, 21):
+        one, two = _masses(own.law, s), _masses(own.law, s + sensitivity)
+        assert one.sum() == pytest.approx(1.0, abs=1e-9)
+        for p, q in ((one, two), (two, one)):
+            worst = max(worst, float(np.maximum(p - np.exp(epsilon) * q, 0.0).sum()))
+    assert worst <= delta * (1 + 1e-9)
+    if kind is m.TruncatedGaussian:
+        assert worst > 0.9 * delta  # not more noise than needed
+    assert own.guarantee.parameters == {"epsilon": epsilon, "delta": delta, "sensitivity": sensitivity}
+    assert own.guarantee.pairs[0].loss["rho"] == pytest.approx(sensitivity**2 / (2 * own.sigma**2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 3.0])
+def test_rho_is_true_for_all_orders(kind: Any, sigma: float) -> None:
+    """Renyi divergences of order 1.01 to 50 of pairs 0.2 apart, by quadrature: never above rho times the order."""
+    own = kind(0.2, UNIT, rho=0.5 * (0.2 / sigma) ** 2)
+    assert own.sigma == pytest.approx(sigma)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    y, weights = 0.5 * (1.0 + nodes), np.log(0.5 * weights)
+    edges = np.array([0.0, 1.0] if own.law.has_atoms else [])
+
+    def logs(s: float) -> np.ndarray:
+        inner = own.law.log_each(y, np.full(y.shape, s)) + weights
+        return np.concatenate([own.law.log_each(edges, np.full(edges.shape, s)), inner])
+
+    largest = 0.0
+    for s in np.linspace(0.0, 0.8, 17):
+        for p, q in ((logs(s), logs(s + 0.2)), (logs(s + 0.2), logs(s))):
+            assert logsumexp(p) == pytest.approx(0.0, abs=1e-9)
+            for order in (1.01, 1.5, 2.0, 5.0, 50.0):
+                found = logsumexp(order * p + (1.0 - order) * q) / (order - 1.0) / order
+                largest = max(largest, found / own.rho)
+    assert 0.005 < largest <= 1.0 + 1e-9
+
+
+def test_narrow_bounds_need_less_noise_when_truncated() -> None:
+    """A number of one person within 0 and 1: a sixth of the noise, and nearly pure differential privacy."""
+    own = m.TruncatedGaussian(1.0, UNIT, epsilon=1.0, delta=1e-6)
+    assert own.sigma == pytest.approx(
+        1 / np.sqrt(2), rel=1e-3
+    )  # w**2 / (2 sigma**2) is the pure epsilon of a whole interval
+    assert gaussian_sigma(1.0, 1e-6) / own.sigma > 5.9
+    assert gaussian_delta(1.0, own.sigma) > 0.2
+    # Truncated Laplace noise has no such gain; one bound has none either.
+    assert m.TruncatedGaussian(1.0, (0.0, None), epsilon=1.0, delta=1e-6).sigma == gaussian_sigma(1.0, 1e-6)
+    assert m.TruncatedGaussian(SHARE, UNIT, epsilon=1.0, delta=1e-6).sigma == gaussian_sigma(1.0, 1e-6, 1 / 50)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", [{"rho": 0.125}, {"epsilon": 1.0, "delta": 1e-6}], ids=["rho", "epsilon and delta"])
+def test_files_keep_what_is_true_and_refuse_less(kind: Any, loss: dict[str, float], tmp_path: Path) -> None:
+    one = kind(SHARE, UNIT, **loss)
+    release = one.release(0.3, rng=1)
+    assert release.guarantee is not None
+    release.to_netcdf(tmp_path / "r.nc")
+    again = m.StatisticRelease.from_netcdf(tmp_path / "r.nc")
+    assert again == release
+    assert again.guarantee == release.guarantee
+    assert m.StatisticMechanism.from_description(one.describe()) == one
+    for name in loss:
+        less = replace(release.guarantee, parameters={**release.guarantee.parameters, name: 0.9 * loss[name]})
+        with pytest.raises(ValueError, match=f"the guarantee states .*{name}"):
+            replace(release, guarantee=less)
+        changed = {**dict(release.mechanism or {}), name: 0.5 * loss[name]}
+        with pytest.raises(ValueError, match="has noise of the law"):
+            replace(release, mechanism=changed)
+
+
+@pytest.mark.parametrize("kind", [bdp.noise.TruncatedGaussian, bdp.noise.BoundaryInflatedGaussian])
+def test_the_law_alone_bounds_what_may_be_stated(kind: Any) -> None:
+    """Wide bounds: rho is that of Gaussian noise, (0.1 / 0.05)**2 / 2 = 2, and delta its delta at values in the middle."""
+    law = kind(0.05, UNIT)
+
+    def stated(which: str, **numbers: float) -> StatisticGuarantee:
+        return StatisticGuarantee(which, {**numbers, "sensitivity": 0.1}, "l2")
+
+    delta = gaussian_delta(1.0, 0.05, 0.1)
+    for which, true, less in (
+        ("zcdp", {"rho": 2.0}, {"rho": 1.9}),
+        ("gdp", {"mu": 2.0}, {"mu": 1.9}),
+        ("approximate", {"epsilon": 1.0, "delta": 1.01 * delta}, {"epsilon": 1.0, "delta": 0.9 * delta}),
+    ):
+        m.StatisticRelease(0.4, law, guarantee=stated(which, **true))
+        with pytest.raises(ValueError, match=r"for statistics that are 0.1 apart, but noise of the law .* at least"):
+            m.StatisticRelease(0.4, law, guarantee=stated(which, **less))
+    with pytest.raises(ValueError, match=r"delta = 0.0 at epsilon = 2.0 .* at least delta = 0\.\d"):
+        m.StatisticRelease(0.4, law, guarantee=stated("pure", epsilon=2.0))
+    half = kind(0.05, (0.0, None))
+    with pytest.raises(ValueError, match=r"states rho = 1\.9"):
+        m.StatisticRelease(0.4, half, guarantee=stated("zcdp", rho=1.9))
+
+
+def test_losses_of_several_releases_add_up(tmp_path: Path) -> None:
+    one, two = m.TruncatedGaussian(SHARE, UNIT, rho=0.1), m.BoundaryInflatedGaussian(SHARE, UNIT, rho=0.05)
+    releases = [one.release(0.3, rng=1), two.release(0.3, rng=2)]
+    whole = as_one(releases)
+    assert whole.guarantee is not None
+    assert whole.guarantee.parameters["rho"] == pytest.approx(0.15)
+    whole.to_netcdf(tmp_path / "both.nc")
+    assert bdp.Release.from_netcdf(tmp_path / "both.nc") == whole
+    less = replace(whole.guarantee, parameters={"rho": 0.12, "sensitivity": 1 / 50})
+    with pytest.raises(ValueError, match=r"states rho = 0.12, .*but its first row is rho = 0.15"):
+        replace(whole, guarantee=less).check_stated()
+    pairs = [m.TruncatedGaussian(SHARE, UNIT, epsilon=0.5, delta=d).release(0.3, rng=3) for d in (1e-6, 1e-5)]
+    found = bdp.compose(*pairs).guarantee
+    assert found is not None
+    assert found.parameters["epsilon"] == pytest.approx(1.0)
+    assert found.parameters["delta"] == pytest.approx(1.1e-5)
+    assert bdp.compose(releases[0], bdp.TruncatedLaplace(0.5, SHARE, UNIT).release(0.3, rng=3)).guarantee is None
+
+
+def test_posterior_of_a_proportion_against_enumeration() -> None:
+    """Two releases of the number of successes among 50, one at a bound; false alarm in one of 10,000 seeds."""
+    cut, clipped = (kind(SHARE, UNIT, rho=0.02) for kind in KINDS)
+    releases = [cut.release(0.06, rng=1), m.StatisticRelease(0.0, clipped.law)]
+    with pm.Model():
+        successes = pm.BetaBinomial("successes", 1.0, 1.0, N)
+        for own in releases:
+            bdp.observe(own, successes / N)
+        tree = bdp.sample(draws=800, tune=400, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
+    k = np.arange(N + 1)
+    sigma, value = cut.sigma, float(releases[0].values)
+    logs = stats.truncnorm((0 - k / N) / sigma, (1 - k / N) / sigma, k / N, sigma).logpdf(value)
+    logs = logs + stats.norm.logcdf(0.0, k / N, sigma) + stats.betabinom(N, 1, 1).logpmf(k)
+    exact = np.exp(logs - logsumexp(logs))
+    mean = float(exact @ k)
+    sd = float(np.sqrt(exact @ (k - mean) ** 2))
+    ess = float(tree["diagnostics"]["successes_ess_bulk"])
+    assert abs(tree["posterior"]["successes"].values.mean() - mean) < 3.9 * sd / np.sqrt(ess)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_releases_follow_the_law_and_say_what_they_are(kind: Any) -> None:
+    """Kolmogorov and Smirnov on 300 releases; false alarm in one of 10,000 seeds."""
+    own = kind(0.1, UNIT, rho=0.02)
+    rng = np.random.default_rng(5)
+    drawn = np.sort([float(own.release(0.1, rng=rng).values) for _ in range(300)])
+    upper = own.law.cdf(drawn, np.full(300, 0.1))
+    below = np.arange(1, 301) / 300
+    last = np.append(drawn[1:] != drawn[:-1], True)
+    assert np.max(np.abs(upper - below)[last]) < stats.kstwobign.isf(1e-4) / np.sqrt(300)
+    text = " ".join(str(own.guarantee).split())
+    assert text.startswith(
+        "Privacy guarantee: zero-concentrated differential privacy (rho) Changing one person's record"
+    )
+    assert "computed from the data they would publish something about them without noise" in text
+    published = own.release(0.1)
+    assert not published.simulated
+    assert published.values.shape == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_input(kind: Any) -> None:
+    for wrong, error, message in (
+        (lambda: kind(0.1, UNIT), ValueError, "state the loss by rho= or epsilon= and delta="),
+        (lambda: kind(0.1, UNIT, rho=0.1, epsilon=1.0), ValueError, "one of these only"),
+        (lambda: kind(0.1, UNIT, rho=-1.0), ValueError, "rho must be"),
+        (lambda: kind(0.1, UNIT, epsilon=1.0, delta=1.0), ValueError, "delta must"),
+        (lambda: kind(0.0, UNIT, rho=0.1), ValueError, "sensitivity must be"),
+        (lambda: kind([0.1, 0.0], UNIT, rho=0.1), ValueError, "sensitivity must be greater than 0 for every"),
+        (lambda: kind(0.1, (1.0, 0.0), rho=0.1), ValueError, "reversed"),
+        (lambda: kind(0.1, (None, None), rho=0.1), ValueError, "both are infinite"),
+        (lambda: kind(SHARE, UNIT, rho=0.1, names=["a", "b"]), ValueError, "is that of one statistic, but there are 2"),
+        (lambda: kind(0.1, UNIT, rho=0.1, neighbours="both"), ValueError, "neighbours must be one of"),
+        (lambda: kind(0.1, UNIT, rho=0.1).release(1.2), ValueError, "within its bounds, 0 to 1"),
+    ):
+        with pytest.raises(error, match=message):
+            wrong()
+
+
+SHARES = ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("kind", [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace])
+def test_release_of_a_vector(kind: Any, tmp_path: Path) -> None:
+    mechanism = kind(0.5, proportion_sensitivity(50, 4), (0.0, 1.0), names=SHARES)
+    truth = np.array([0.0, 0.2, 0.3, 0.5])
+    release = mechanism.release(truth, rng=np.random.default_rng(5))
+    assert release.simulated
+    assert release.guarantee is not None
+    assert "SIMULATED" in str(release.guarantee)
+    assert release.values.coords["statistic"].values.tolist() == SHARES
+    assert mechanism.logp(release.values, truth) == pytest.approx(release.law.logp(release.values, truth))
+    assert release.guarantee.parameters["epsilon"] == pytest.approx(0.5, rel=1e-9)
+    path = tmp_path / "shares.nc"
+    release.to_netcdf(path)
+    assert m.StatisticRelease.from_netcdf(path) == release
+    again = kind.from_description(json.loads(json.dumps(release.mechanism, allow_nan=False)))
+    assert again == mechanism
+    assert pickle.loads(pickle.dumps(mechanism)).describe() == mechanism.describe()
+    real = mechanism.release(truth)
+    assert not real.simulated
+    assert "operating system" in str(real.guarantee)
+    assert np.all((real.values >= 0.0) & (real.values <= 1.0))
+
+
+def test_values_stand_on_a_grid_and_atoms_stay_atoms() -> None:
+    """20,000 clipped releases: the share of each bound within 4.5 standard errors (1e-5), the rest strictly between."""
+    mechanism = bdp.BoundaryInflatedLaplace(1.0, [0.5] * 20_000, ([0.1] * 20_000, [0.9] * 20_000))
+    # Not released: noise of another scale than that of the mechanism is refused.
+    object.__setattr__(mechanism, "scale", 0.5)
+    location = np.full(20_000, 0.3)
+    drawn = mechanism._rounded(mechanism.law.draw(np.random.default_rng(8), (20_000,), location=location))
+    expected = mechanism.law.atoms(np.full(20_000, 0.3))
+    for edge, atom in ((0.1, expected[0][0]), (0.9, expected[1][0])):
+        share = np.mean(drawn == edge)
+        assert abs(share - atom) < 4.5 * np.sqrt(atom * (1 - atom) / drawn.size)
+    inner = drawn[(drawn > 0.1) & (drawn < 0.9)]
+    assert np.array_equal(inner / mechanism.grid, np.rint(inner / mechanism.grid))
+    assert mechanism.grid <= 0.5 * 2.0**-20
+    # Values that round onto a bound are moved off it, not onto the atom.
+    near = mechanism._rounded(np.full(20_000, np.nextafter(0.9, 0.0)))
+    assert np.all((near < 0.9) & (near > 0.9 - 2 * mechanism.grid))
+
+
+def test_paper_convention_states_the_true_epsilon() -> None:
+    scalar = bdp.TruncatedLaplace(1.0, mean_sensitivity(50, (0.0, 1.0)), (0.0, 1.0), convention="paper")
+    assert scalar.scale == 1 / 50
+    assert scalar.true_epsilon == pytest.approx(1.49, abs=0.005)
+    text = " ".join(str(scalar.guarantee).split())
+    assert "epsilon = 1.48" in text or "epsilon = 1.49" in text
+    assert "states as epsilon = 1." in text
+    vector = bdp.BoundaryInflatedLaplace(
+        1.0, proportion_sensitivity(50, 4), (0.0, 1.0), names=SHARES, convention="paper"
+    )
+    assert vector.scale == 1 / 50
+    assert vector.true_epsilon == 2.0
+    both = bdp.TruncatedLaplace(1.0, proportion_sensitivity(50, 4), (0, 1), names=SHARES, convention="paper")
+    expected = truncated_epsilon(np.full(4, 1 / 50), 1.0, 2 / 50, largest=1 / 50, changed=2)
+    assert both.true_epsilon == pytest.approx(expected, rel=1e-12)
+    assert both.true_epsilon == pytest.approx(2.98, abs=0.005)
+    default = bdp.TruncatedLaplace(1.0, proportion_sensitivity(50, 4), (0, 1), names=SHARES)
+    assert default.true_epsilon == pytest.approx(1.0, rel=1e-9)
+    assert 2 / 50 < default.scale <= 4 / 50
+
+
+def test_sensitivities_of_several_statistics_add_up() -> None:
+    parts = split_budget(1.0, 2)
+    one = bdp.TruncatedLaplace(parts[0], [0.1, 0.3], ([0.0, None], [1.0, 2.0]), names=["low", "high"])
+    assert one.sensitivity == pytest.approx(0.4)
+    assert one.largest == (0.1, 0.3)
+    assert one.true_epsilon == pytest.approx(0.5, rel=1e-9)
+    assert one.release([0.5, 1.9], rng=np.random.default_rng(1)).values.shape == (2,)
+    assert m.StatisticMechanism.from_description(json.loads(json.dumps(one.describe()))) == one
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (1.0, 0.0)), ValueError, "bounds must .*reversed: 1 and 0"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (1.0, 1.0)), ValueError, "equal: 1 and 1"),
+        (lambda: bdp.BoundaryInflatedLaplace(1.0, 0.1, (None, None)), ValueError, "both are infinite"),
+        (lambda: bdp.TruncatedLaplace(0.0, 0.1, (0, 1)), ValueError, "epsilon must be a finite number greater than 0"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.0, (0, 1)), ValueError, "sensitivity must be a finite number greater"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (0, 1), convention="loose"), ValueError, "convention must be one of"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (0, 1), names=["a", "a"]), ValueError, "2 different strings"),
+        (lambda: bdp.TruncatedLaplace(1.0, [0.1] * 3, (0, 1), names=["a", "b"]), ValueError, "do not fit one another"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (0, 1)).release(1.2), ValueError, "within its bounds, 0 to 1"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (0, 1)).release([0.2, 0.3]), ValueError, r"must have shape \(\)"),
+        (lambda: bdp.TruncatedLaplace(1.0, 0.1, (0, 1)).release(float("nan")), ValueError, "statistic must be finite"),
+        (
+            lambda: m.StatisticRelease(1.5, bdp.noise.TruncatedLaplace(1.0, (0, 1))),
+            ValueError,
+            "bounds of the law 'truncated-laplace', 0 to 1, but statistic=single is 1.5",
+        ),
+        (lambda: m.StatisticMechanism.from_description({"mechanism": "other"}), ValueError, "one of boundary-inflated"),
+        (
+            lambda: m.StatisticMechanism.from_description({"mechanism": "truncated-laplace", "epsilon": 1.0}),
+            ValueError,
+            "lacks 'sensitivity', 'bounds'",
+        ),
+    ],
+)
+def test_mechanisms_bad_input(build: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_statistics_have_no_additive_noise() -> None:
+    assert not hasattr(bdp.TruncatedLaplace(1.0, 0.1, (0, 1)), "noise")
+
+
+def test_noise_is_what_additive_mechanisms_have() -> None:
+    """No other class of the registry has `noise`, and none of them takes it away again."""
+    known = [own for own in vars(m).values() if isinstance(own, type) and issubclass(own, Mechanism)]
+    assert len(known) > 18
+    for own in known:
+        assert hasattr(own, "noise") == issubclass(own, AdditiveMechanism)
+        assert own is AdditiveMechanism or "noise" not in vars(own)
+
+
+LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
+MEAN = mean_sensitivity(50, (0.0, 10.0))
+
+
+def loss_of(law: Any, first: Any, second: Any) -> float:
+    """The largest log-ratio of the densities of two vectors: the one of each coordinate, over many outputs and both ways round."""
+    first, second = np.atleast_1d(first), np.atleast_1d(second)
+    low, high = np.broadcast_to(law.lower, first.shape), np.broadcast_to(law.upper, first.shape)
+    each = np.zeros((2, len(first)))
+    for i, (s, t) in enumerate(zip(first, second, strict=True)):
+        inner = np.linspace(low[i], high[i], 9)[1:-1]
+        # Density within the bounds, masses at them: each has its own measure, the same for both.
+        outputs = np.concatenate([inner, [s, t], [low[i], high[i]] if law.has_atoms else []])
+        outputs = outputs if law.has_atoms else outputs[(outputs >= low[i]) & (outputs <= high[i])]
+        one = type(law)(law.b, (low[i], high[i]))
+        ratio = one.log_each(outputs, np.full_like(outputs, s)) - one.log_each(outputs, np.full_like(outputs, t))
+        each[:, i] = ratio.max(), (-ratio).max()
+    return float(each.sum(axis=1).max())
+
+
+@pytest.mark.parametrize("kind", LAPLACE)
+def test_one_sensitivity_is_not_enough_for_several_statistics(kind: Any) -> None:
+    """Three means of the same records: one record moves each by 0.2, so that noise for one of them loses 3."""
+    alone = kind(1.0, MEAN, (0.0, 10.0))
+    lost = loss_of(alone.law, [0.0, 0.0, 0.0], [0.2, 0.2, 0.2])
+    assert lost == pytest.approx(3.0, rel=1e-9)
+    with pytest.raises(ValueError, match=r"sensitivity is that of one statistic, but there are 3: .* losses add up"):
+        kind(1.0, MEAN, (0.0, 10.0), names=["a", "b", "c"])
+    with pytest.raises(ValueError, match="is that of one statistic, but there are 2"):
+        kind(1.0, MEAN, ([0.0, 0.0], [10.0, 10.0]))
+    with pytest.raises(ValueError, match="is that of one statistic, but there are 3"):
+        kind(1.0, [0.2], (0.0, 10.0), names=["a", "b", "c"])
+    for one in (
+        variance_sensitivity(50, (0.0, 1.0)),
+        covariance_sensitivity(50, (0.0, 1.0), (0.0, 2.0)),
+        proportion_sensitivity(50),
+    ):
+        with pytest.raises(ValueError, match="is that of one statistic, but there are 4"):
+            kind(1.0, one, one.bounds, names=["a", "b", "c", "d"])
+    every = kind(1.0, [MEAN] * 3, (0.0, 10.0), names=["a", "b", "c"])
+    assert every.sensitivity == pytest.approx(0.6)
+    assert every.largest == (0.2, 0.2, 0.2)
+    assert loss_of(every.law, [0.0, 0.0, 0.0], [0.2, 0.2, 0.2]) == pytest.approx(every.true_epsilon, rel=1e-9)
+    assert every.true_epsilon == pytest.approx(1.0, rel=1e-9)
+    assert every.guarantee.parameters["epsilon"] == every.true_epsilon
+    assert m.StatisticMechanism.from_description(every.describe()) == every
+
+
+def test_sensitivities_one_after_the_other() -> None:
+    shares, variance = proportion_sensitivity(50, 3), variance_sensitivity(50, (0.0, 2.0))
+    bounds = ([0.0] * 4, [1.0, 1.0, 1.0, 1.1])
+    both = bdp.TruncatedLaplace(1.0, [shares, variance], bounds)
+    assert both.sensitivity == pytest.approx(2 / 50 + 4 / 50)
+    assert both.largest == (1 / 50, 1 / 50, 1 / 50, 4 / 50)
+    assert both.changed == 3
+    assert both.paper_sensitivity == pytest.approx(1 / 50 + 4 / 50)
+    # A record that leaves the first category for the second, and changes the variance the most from 0.
+    attained = loss_of(both.law, [1.0, 0.0, 0.0, 0.0], [0.98, 0.02, 0.0, 0.08])
+    assert attained <= both.true_epsilon * (1 + 1e-9)
+    added = variance_sensitivity(50, (0.0, 2.0), "add-remove")
+    for given, error, message in (
+        (
+            [shares, added],
+            ValueError,
+            r"one kind of neighbours, got 'substitution' and, at sensitivity\[1\], 'add-remove'",
+        ),
+        ([shares, 0.1], TypeError, r"all numbers or all of .*Sensitivity, but sensitivity\[1\] is 0.1"),
+        ([variance, stated_sensitivity(0.2)], ValueError, "one kind of neighbours"),
+        ([[0.1, 0.2]], ValueError, r"a vector of them, got an array of shape \(1, 2\)"),
+        ([shares], ValueError, "do not fit one another"),
+        ("wide", TypeError, "sensitivity must hold integers or real numbers"),
+    ):
+        with pytest.raises(error, match=message):
+            bdp.TruncatedLaplace(1.0, given, bounds)
+    # As many statistics as the sensitivity is of, also without names or bounds that say so.
+    assert bdp.TruncatedLaplace(1.0, shares, (0.0, 1.0)).names == ("statistic 1", "statistic 2", "statistic 3")
+    sums = moment_sums_sensitivity((1.0, 2.0))
+    assert bdp.BoundaryInflatedLaplace(1.0, [variance, sums], (-9.0, 9.0)).largest == (4 / 50, 1.0, 4.0, 4.0)
+
+
+def compositions(n: int, k: int) -> list[tuple[int, ...]]:
+    return [own for own in itertools.product(range(n + 1), repeat=k) if sum(own) == n]
+
+
+@pytest.mark.parametrize(("n", "k", "epsilon"), [(2, 3, 1.0), (3, 4, 0.3), (5, 3, 4.0), (4, 4, 12.0), (7, 3, 0.05)])
+@pytest.mark.parametrize("convention", ["exact", "paper"])
+def test_added_records_and_truncated_proportions_by_enumeration(
+    n: int, k: int, epsilon: float, convention: str
+) -> None:
+    """All data sets of n records, and all that have one more or one less: the stated loss is attained, not only an upper bound."""
+    sensitivity = proportion_sensitivity(n, k, "add-remove")
+    own = bdp.TruncatedLaplace(epsilon, sensitivity, (0.0, 1.0), convention=convention)
+    losses = [
+        loss_of(own.law, np.array(table) / size, (np.array(table) + np.eye(k, dtype=int)[j]) / (size + 1))
+        for size in (n - 1, n)
+        for table in compositions(size, k)
+        for j in range(k)
+    ]
+    assert max(losses) == pytest.approx(own.true_epsilon, rel=1e-9)
+    assert own.true_epsilon == pytest.approx(2 * float(truncated_loss(1 / n, own.scale, 1.0)), rel=1e-12)
+    assert own.neighbours == "add-remove"
+    if convention == "exact":
+        assert own.true_epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_proportions_within_other_bounds_keep_the_upper_bound() -> None:
+    """At most half in each category is public: two at a half lose more than one at 1 would, and all may change."""
+    own = bdp.TruncatedLaplace(1.0, proportion_sensitivity(7, 4, "add-remove"), (0.0, 0.5))
+    assert own.changed is None
+    lost = loss_of(own.law, [0.5, 0.5, 0.0, 0.0], np.array([3, 3, 1, 0]) / 7)
+    exact = bdp.TruncatedLaplace(1.0, proportion_sensitivity(7, 4, "add-remove"), (0.0, 1.0))
+    assert exact.changed == 2
+    assert 2 * float(truncated_loss(1 / 7, own.scale, 0.5)) < lost <= own.true_epsilon
+    assert "at most this, where neighbours cannot attain all" in " ".join(str(own.guarantee).split())
+
+
+BOUNDS = [(-3.0, 3.0), (-4.5, 4.5)]
+TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
+
+
+@pytest.mark.parametrize("parts", [None, [1e-4, 1 - 2e-4, 1e-4]])
+def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts: Any) -> None:
+    paper = covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", convention="paper", parts=parts)
+    budget, tops, sizes = paper.parts, 80 / (4 * 79) * np.array([36.0, 54.0, 81.0]), np.array([36.0, 54.0, 81.0]) / 80
+    assert budget is not None
+    stated = {paper.release(TRUTH, rng=np.random.default_rng(seed)).guarantee for seed in range(12)}  # type: ignore[misc]
+    (text,) = {str(own) for own in stated}
+    assert f"The true epsilon of all is {paper.true_epsilon:.6g}" in " ".join(text.split())
+    # Over all widths that released variances can leave for the covariance.
+    edges = np.append(np.geomspace(1e-6, 1.0, 200), 1.0) * 2 * tops[1]
+    scales = sizes / np.array(budget)
+    variances = sum(float(truncated_loss(sizes[i], scales[i], tops[i])) for i in (0, 2))
+    paths = variances + truncated_loss(sizes[1], scales[1], edges)
+    assert paper.true_epsilon == pytest.approx(paths.max(), rel=1e-12)
+    assert paths.min() < paths.max()
+    assert paper.true_epsilon == pytest.approx(1.748 if parts is None else 1.490, abs=1e-3)
+    for own in (
+        covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", parts=parts),
+        covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, convention="paper", parts=parts),
+    ):
+        assert own.true_epsilon == pytest.approx(1.0, rel=1e-12)

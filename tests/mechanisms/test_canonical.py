@@ -1,0 +1,319 @@
+"""Canonical noise as mechanisms, for counts and by Theorem 37: the loss is spent exactly; posteriors by enumeration; tests; files."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import kstest
+
+import bayesdp as bdp
+from bayesdp.mechanisms import CanonicalNoise, Mechanism, SemiCanonical
+from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap
+from bayesdp.privacy import (
+    TradeOff,
+    approximate_dp,
+    describe_tradeoff,
+    gaussian_dp,
+    tensor_product,
+    tradeoff,
+    tradeoff_delta,
+    tradeoff_epsilon,
+    tradeoff_from_description,
+)
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
+
+TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+COUNTS = [[20, 10], [5, 1], [0, 7]]
+GRID = np.linspace(0.0, 1.0, 201)
+
+
+def exact_curve(mechanism: CanonicalNoise, shift: list[float]) -> np.ndarray:
+    """Type II error of the best test between noise and shifted noise, from the densities on a grid, by sorting."""
+    edges = np.arange(-40.0, 41.0) + 0.5
+    law = mechanism.law
+    assert isinstance(law, Tulap)
+    cells = np.diff(law.standard.cdf(edges))  # the density is constant on each, and the shifts are whole
+    null, other = np.ones(1), np.ones(1)
+    for own in shift:
+        null = np.outer(null, cells).ravel()
+        other = np.outer(other, np.roll(cells, round(own))).ravel()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(-np.where(null > 0, other / null, np.inf), kind="stable")
+    a, w = np.cumsum(null[order]), np.cumsum(other[order])
+    return np.asarray(1.0 - np.interp(GRID, np.append(0.0, a), np.append(0.0, w)))
+
+
+def test_one_count_spends_all_of_it() -> None:
+    for query in (Totals(TABLE), Identity(TABLE), Margins(TABLE, ["county"])):
+        mechanism = CanonicalNoise(query, epsilon=1.0, neighbours="add-remove")
+        assert mechanism.law == Tulap(1.0)
+        assert mechanism.sensitivity == 1.0
+        assert mechanism.tradeoff == mechanism.count_tradeoff == approximate_dp(1.0)
+        np.testing.assert_allclose(exact_curve(mechanism, [1.0]), mechanism.tradeoff(GRID), rtol=0, atol=1e-9)
+
+
+def test_two_counts_have_the_tensor_product() -> None:
+    mechanism = CanonicalNoise(TABLE, epsilon=1.0)
+    assert mechanism.law == Tulap(0.5)
+    assert mechanism.tradeoff(GRID) == pytest.approx(tensor_product(approximate_dp(0.5), approximate_dp(0.5))(GRID))
+    np.testing.assert_allclose(exact_curve(mechanism, [1.0, -1.0]), mechanism.tradeoff(GRID), rtol=0, atol=1e-8)
+    assert np.all(mechanism.tradeoff(GRID) >= approximate_dp(1.0)(GRID) - 1e-15)
+    loose = CanonicalNoise(TABLE, epsilon=1.0, delta=0.01)
+    assert tradeoff_delta(loose.tradeoff, 1.0) == pytest.approx(0.01, rel=1e-9)
+    gaussian = CanonicalNoise(TABLE, mu=1.0).tradeoff
+    np.testing.assert_allclose(gaussian(GRID), gaussian_dp(1.0)(GRID), rtol=1e-12)
+    assert CanonicalNoise(TABLE, mu=1.0).law == ProjectedGaussian(math.sqrt(2.0))
+
+
+@pytest.mark.parametrize(
+    ("stated", "kind"),
+    [
+        ({"epsilon": 0.5}, "pure"),
+        ({"epsilon": 0.5, "delta": 0.02}, "approximate"),
+        ({"mu": 0.7}, "gdp"),
+        ({"epsilon": 0.5, "delta": 0.0}, "pure"),
+    ],
+)
+def test_release_guarantee_and_description(stated: dict[str, float], kind: str) -> None:
+    mechanism = CanonicalNoise(Margins(TABLE, ["county"]), **stated, neighbours="add-remove")
+    release = mechanism.release(COUNTS, rng=np.random.default_rng(2))
+    assert release.guarantee.kind == kind
+    noisy = release.measurements[0].values
+    assert mechanism.logp(noisy, COUNTS) == pytest.approx(
+        sum(
+            float(np.log(mechanism.count_tradeoff.canonical_noise().pdf(y - x)))
+            for y, x in zip(noisy, [30, 6, 7], strict=True)
+        )
+    )
+    published = mechanism.release(COUNTS)  # from the operating system's entropy
+    assert not published.simulated
+    assert published.guarantee is not None
+    rounded = "no rounding" in str(published.guarantee)
+    assert rounded == (kind == "pure")
+
+
+@pytest.mark.parametrize("delta", [None, 0.05])
+def test_noise_from_integers_has_the_law(delta: float | None) -> None:
+    # Entropy of the operating system, so no seed: a false alarm in 1e9 runs.
+    mechanism = CanonicalNoise(Identity(TABLE), epsilon=1.0, delta=delta, neighbours="add-remove")
+    law = mechanism.law
+    assert isinstance(law, Tulap)
+    for rng in (None, np.random.default_rng(4)):
+        draws = mechanism.noise(rng, size=150).ravel()
+        assert kstest(draws, law.standard.cdf).pvalue > 1e-9
+        assert np.all(np.abs(draws) <= law.standard.support()[1] + 2.0**-20)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: CanonicalNoise(TABLE), ValueError, "epsilon"),
+        (lambda: CanonicalNoise(TABLE, epsilon=1.0, mu=1.0), ValueError, "mu"),
+        (lambda: CanonicalNoise(TABLE, epsilon=0.0), ValueError, "epsilon must be"),
+        (lambda: CanonicalNoise(TABLE, epsilon=1.0, delta=1.0), ValueError, "delta must lie strictly between 0 and 1"),
+        (lambda: CanonicalNoise(TABLE, mu=-1.0), ValueError, "mu must be"),
+        (lambda: CanonicalNoise(Totals(TABLE), epsilon=1.0), ValueError, "no two neighbouring tables"),
+        (
+            lambda: CanonicalNoise(Margins(TABLE, ["county"], ["education"]), epsilon=1.0),
+            ValueError,
+            "one set of sums of disjoint cells",
+        ),
+        (
+            lambda: CanonicalNoise(
+                LinearQuery(TABLE, np.ones((1, 6), dtype=int), ["all"]), 1.0, neighbours="add-remove"
+            ),
+            ValueError,
+            "one set of sums",
+        ),
+        (lambda: CanonicalNoise(TABLE, 1.0).noise(method="mcmc"), ValueError, "always drawn exactly"),
+    ],
+)
+def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()  # type: ignore[operator]
+
+
+PAIRED = {"sex": ["men", "women"], "admission": ["yes", "no"]}
+BOTH = Margins(PAIRED, ["sex"], ["admission"])
+PAIRED_COUNTS = np.array([[5, 3], [2, 6]])
+RANDOMISED = tradeoff([0.75, 0.25], [0.25, 0.75])
+STEPS = tradeoff([0.5, 0.3, 0.15, 0.05], [0.05, 0.15, 0.3, 0.5])
+BOUNDED = tradeoff([0.0, 0.5, 0.25, 0.25], [0.25, 0.25, 0.5, 0.0])
+FUNCTIONS = {
+    "pure": approximate_dp(1.0),
+    "approximate": approximate_dp(0.8, 0.05),
+    "gaussian": gaussian_dp(0.7),
+    "randomised response": RANDOMISED,
+    "steps": STEPS,
+    "bounded": BOUNDED,
+    "a group": approximate_dp(0.3).group(2),
+    "a product": tensor_product(approximate_dp(0.4), approximate_dp(0.6)),
+}
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_tables_a_step_apart_are_as_hard_to_tell_apart_as_f_says(f: TradeOff) -> None:
+    """By the law's own density, integrated on a grid of unit cells: the best test's power at every threshold, no more and no less.
+
+    The likelihood ratio of canonical noise rises with the cell, so that the best tests reject for large cells.
+    """
+    mechanism = SemiCanonical(BOTH, f)
+    step = np.array([[1, -1], [-1, 1]])
+    grid = np.arange(-12, 12, 1 / 16) + 1 / 32
+    lower = np.array([mechanism.logp([5 + z], PAIRED_COUNTS) for z in grid])
+    upper = np.array([mechanism.logp([5 + z], PAIRED_COUNTS + step) for z in grid])
+    # Midpoint rule: exact for step functions, whose jumps are at half-integers; elsewhere they, and the ends of a
+    # bounded law, lie within an interval.
+    null, other = np.exp(lower) / 16, np.exp(upper) / 16
+    bounded = math.isfinite(f.canonical_noise().support()[1])
+    error = 0.02 if bounded or isinstance(mechanism.law, Canonical) else 5e-4
+    assert null.sum() == pytest.approx(1.0, abs=error)
+    type_one = np.cumsum(null[::-1])
+    type_two = null.sum() - np.cumsum(other[::-1])
+    inside = (type_one > 0.01) & (type_one < 0.99)
+    assert inside.sum() > 15
+    np.testing.assert_allclose(type_two[inside], f(type_one[inside]), atol=2 * error)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_draws_description_and_guarantee(f: TradeOff) -> None:
+    mechanism = SemiCanonical(BOTH, f, {"sex": "women", "admission": "yes"})
+    noise = mechanism.noise(3, 4000).reshape(-1)
+    assert kstest(noise, f.canonical_noise().cdf).pvalue > 1e-4  # false alarms: one in 10,000 for each function
+    again = Mechanism.from_description(json.loads(json.dumps(mechanism.describe())), PAIRED)
+    assert again.describe() == mechanism.describe()
+    assert again.law == mechanism.law
+    stated = mechanism.guarantee
+    assert "women, admission=yes by one" in stated.pairs[0].relation
+    loss = dict(stated.pairs[0].loss)
+    if "mu" in loss:
+        assert f == gaussian_dp(loss["mu"])
+        assert stated.pairs[0].size == 2.0
+    else:
+        assert loss["epsilon"] == pytest.approx(tradeoff_epsilon(f, loss.get("delta", 0.0)), rel=1e-9)
+        assert math.isfinite(loss["epsilon"])
+        assert stated.pairs[0].size == 4.0
+    assert f"0.05: {float(f(0.05)):.6g}" in str(stated).replace("\n", " ").replace("    ", "")
+
+
+@pytest.mark.parametrize("f", [STEPS, BOUNDED, tensor_product(approximate_dp(0.4), approximate_dp(0.6))], ids=repr)
+def test_the_test_of_a_release_is_that_of_theorem_37(f: TradeOff) -> None:
+    release = SemiCanonical(BOTH, f).release(PAIRED_COUNTS, rng=4)
+    found = odds_ratio_test_from_release(release)
+    direct = odds_ratio_test(float(release.measurements[0].values[0]), rows=(8, 8), column=7, tradeoff=f)
+    assert (found.pvalue, found.optimal) == (direct.pvalue, True)
+
+
+@pytest.mark.parametrize("f", [STEPS, BOUNDED], ids=["unbounded", "bounded"])
+def test_the_posterior_against_enumeration(f: TradeOff) -> None:
+    """All tables with both margins, weighted by the prior and the law; a bounded law starts within its reach."""
+    value = 3.9
+    release = bdp.Release.from_published(
+        PAIRED,
+        [bdp.Measured(SemiCanonical(BOTH, f).released_query, [value], Canonical(f))],
+        [
+            bdp.Exact(Margins(PAIRED, ["sex"]), [8, 8]),
+            bdp.Exact(Margins(PAIRED, ["admission"]), [7, 9]),
+        ],
+    )
+    rate = np.array([[3.0, 6.0], [4.0, 4.0]])
+    corners = np.arange(8)
+    tables = np.stack([np.array([[x, 8 - x], [7 - x, 1 + x]]) for x in corners])
+    with np.errstate(divide="ignore"):
+        weights = np.array(
+            [
+                (table * np.log(rate)).sum()
+                - sum(math.lgamma(n + 1) for n in table.reshape(-1))
+                + Canonical(f).logp([value], [x])
+                for x, table in zip(corners, tables, strict=True)
+            ]
+        )
+    expected = np.exp(weights - weights.max())
+    expected /= expected.sum()
+    assert 1 < np.count_nonzero(expected) <= (8 if f is STEPS else 6)
+    with pm.Model(coords=release.coords):
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
+        bdp.observe(release, x)
+        tree = bdp.sample(draws=1000, tune=100, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
+    drawn = tree["posterior"]["x"].values[..., 0, 0].reshape(-1)
+    found = np.bincount(drawn, minlength=8) / drawn.size
+    # 2,000 draws, of which successive ones are related: an effective size of 500 gives 0.022 as the largest standard error, and
+    # four of these for eight comparisons a false alarm in 2,000.
+    np.testing.assert_allclose(found, expected, atol=0.09)
+    assert np.all(found[expected == 0.0] == 0.0)
+
+
+def test_a_bounded_law_with_another_parameter_starts_within_reach() -> None:
+    """NUTS looks at the model before the step of the counts has moved; counts in the hundreds, a vague rate."""
+    release = SemiCanonical(Totals({"cell": ["a", "b"]}), BOUNDED).release([400, 250], rng=2)
+    with pm.Model(coords=release.coords):
+        rate = pm.Gamma("rate", 2.0, 0.005, dims="cell")
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims="cell")
+        bdp.observe(release, x)
+        tree = bdp.sample(draws=50, tune=50, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
+    reach = BOUNDED.canonical_noise().support()[1]
+    assert np.all(np.abs(tree["posterior"]["x"].values[..., 0] - release.measurements[0].values[0]) <= reach)
+
+
+def test_what_has_no_such_noise_is_refused() -> None:
+    with pytest.raises(
+        NotImplementedError, match="leave 4 dimensions free, and canonical noise of one cell needs exactly one"
+    ):
+        SemiCanonical(Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]), approximate_dp(1.0))
+    with pytest.raises(TypeError, match=r"tradeoff must be a trade-off function of bayesdp\.privacy, got float"):
+        SemiCanonical(BOTH, 1.0)
+    with pytest.raises(ValueError, match="it protects nothing"):  # when it is made, and not when a table is released
+        SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0]))
+    with pytest.raises(ValueError, match="symmetric"):
+        SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9]))
+    with pytest.raises(ValueError, match="label 'girls' of 'sex', which has 'men', 'women'"):
+        SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"})
+    with pytest.raises(ValueError, match="a label for each of sex, admission"):
+        SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "men"})
+    weighted = LinearQuery({"cell": ["a", "b"]}, [[1, 2]], ["w"])  # a step is (2, -1)
+    assert SemiCanonical(weighted, approximate_dp(1.0)).cell == {"cell": "b"}
+    with pytest.raises(ValueError, match="cell=a changes by 2"):
+        SemiCanonical(weighted, approximate_dp(1.0), {"cell": "a"})
+    with pytest.raises(ValueError, match="no cell changes by one"):
+        SemiCanonical(LinearQuery({"cell": ["a", "b"]}, [[2, 3]], ["w"]), approximate_dp(1.0))
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_are_read_back(f: TradeOff) -> None:
+    again = tradeoff_from_description(json.loads(json.dumps(describe_tradeoff(f))))
+    at = np.linspace(0.0, 1.0, 101)
+    np.testing.assert_array_equal(again(at), f(at))
+    law = NoiseLaw.from_description(json.loads(json.dumps(Canonical(f).describe())))
+    assert law == Canonical(f)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"tradeoff": "exotic"}, "unknown trade-off function 'exotic'; known are approximate-dp"),
+        ({"tradeoff": "gaussian-dp"}, "'gaussian-dp' has mu"),
+        ({"tradeoff": "gaussian-dp", "mu": -1.0}, "mu must be"),
+        ({"tradeoff": "group", "base": {"tradeoff": "gaussian-dp", "mu": 1.0}, "k": 10**9}, "k must be at most 10000"),
+        ({"tradeoff": "pair", "start": 0.0, "p": [0.5, 0.5], "q": [0.1, 0.9]}, "falling order"),
+        ({"tradeoff": "pair", "start": 0.0, "p": [0.5, 0.4], "q": [0.9, 0.1]}, "add up to 1"),
+        ({"tradeoff": "pair", "start": 0.0, "p": [1.0], "q": [0.5, 0.5]}, "as many masses"),
+    ],
+)
+def test_bad_descriptions_are_refused(description: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tradeoff_from_description(description)
+
+
+def test_groups_of_groups_are_refused() -> None:
+    nested: dict[str, object] = {"tradeoff": "gaussian-dp", "mu": 1.0}
+    for _ in range(50):
+        nested = {"tradeoff": "group", "base": nested, "k": 1}
+    with pytest.raises(ValueError, match="base of a group must not be a group itself"):
+        tradeoff_from_description(nested)
+    with pytest.raises(TypeError, match="must be a mapping"):
+        tradeoff_from_description({"tradeoff": "group", "base": 3, "k": 1})

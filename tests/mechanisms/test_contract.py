@@ -1,0 +1,98 @@
+"""One contract for all mechanisms that release tables: what a release holds, what is read back, what is never kept."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayesdp import mechanisms
+from bayesdp._docs import entries_of, sections_of
+from bayesdp.mechanisms import Mechanism
+from bayesdp.release import Release
+from tests.mechanisms.examples import LABELS, MAKES, VARIANTS
+
+TABLE = np.array([[15, 1], [20, 10]])
+BY_NAME = pytest.mark.parametrize("mechanism", [make() for make in (MAKES | VARIANTS).values()], ids=MAKES | VARIANTS)
+SECRET = np.array([[7654321, 0], [0, 8765432]])
+"""Large odd counts, of which no digit may be found in anything that is published or kept."""
+
+
+def test_every_mechanism_for_tables_has_an_example() -> None:
+    kinds = {
+        name: kind for name, kind in vars(mechanisms).items() if inspect.isclass(kind) and issubclass(kind, Mechanism)
+    }
+    assert {name for name, kind in kinds.items() if not inspect.isabstract(kind)} == set(MAKES)
+
+
+@pytest.mark.parametrize("kind", [getattr(mechanisms, name) for name in MAKES])
+def test_every_parameter_is_documented_in_the_order_of_the_signature(kind: type) -> None:
+    assert list(entries_of(sections_of(kind.__doc__)["Parameters"])) == list(inspect.signature(kind).parameters)
+
+
+@BY_NAME
+def test_a_release_publishes_noisy_answers_and_exact_invariants(mechanism: Mechanism) -> None:
+    release = mechanism.release(TABLE, rng=1)
+    [measured] = release.measurements
+    assert (release.simulated, release.guarantee.simulated) == (True, True)
+    assert (measured.law, measured.query) == (mechanism.law, mechanism.released_query)
+    assert measured.values.dtype == (np.int64 if mechanism.law.integer else np.float64)
+    assert mechanism.release(TABLE, rng=1) == release
+    published = mechanism.release(TABLE)
+    assert (published.simulated, published.guarantee.simulated) == (False, False)
+    if release.exact:
+        told = np.concatenate([own.values.ravel() for own in release.exact])
+        np.testing.assert_array_equal(told, mechanism.invariants.query.apply(TABLE).ravel())
+        if measured.query.is_identity:
+            np.testing.assert_allclose(mechanism.invariants.query.matrix @ measured.values.ravel(), told, atol=1e-9)
+    noise = mechanism.noise(1, 2)
+    assert noise.shape == (2, *measured.query.shape)
+    exact = measured.query.apply(TABLE)
+    np.testing.assert_allclose(measured.values, exact + mechanism.noise(1, 1)[0], rtol=1e-12, atol=1e-9)
+    own = mechanism.logp(measured.values, TABLE)
+    assert np.isfinite(own)
+    relations = mechanism.answer_invariants
+    values, location = (np.reshape(one, relations.frame.shape) for one in (measured.values, exact))
+    assert own == pytest.approx(mechanism.law.logp(values, location, relations), rel=1e-12)
+    if not mechanism.law.independent:
+        assert mechanism.logp(measured.values, TABLE + 1) == -math.inf  # other totals
+    grid = getattr(mechanism, "grid", None)
+    if grid is not None:
+        np.testing.assert_array_equal(measured.values / grid, np.rint(measured.values / grid))
+    with pytest.raises(ValueError, match="table must"):
+        mechanism.release(TABLE - 18)
+
+
+@BY_NAME
+def test_descriptions_pickles_and_files_give_it_back(mechanism: Mechanism, tmp_path: Path) -> None:
+    description = json.loads(json.dumps(mechanism.describe()))
+    for again in (
+        Mechanism.from_description(description, LABELS),
+        type(mechanism).from_description(description, LABELS),
+        pickle.loads(pickle.dumps(mechanism)),
+    ):
+        assert again == mechanism
+        assert (type(again), again.law, again.guarantee) == (type(mechanism), mechanism.law, mechanism.guarantee)
+    release = mechanism.release(TABLE, rng=2)
+    release.to_netcdf(tmp_path / "release.nc")
+    for stored in (Release.from_dataset(release.to_dataset()), Release.from_netcdf(tmp_path / "release.nc")):
+        assert stored == release
+        assert (stored.guarantee, stored.measurements[0].law) == (release.guarantee, mechanism.law)
+        assert Mechanism.from_description(stored.mechanism, stored.frame) == mechanism
+
+
+@BY_NAME
+def test_no_confidential_count_is_kept(mechanism: Mechanism) -> None:
+    release = mechanism.release(SECRET)
+    kept = [
+        str(mechanism.describe()),
+        repr(mechanism),
+        str(release.guarantee),
+        pickle.dumps(mechanism, 0).decode("latin-1"),
+    ]
+    assert not any(digits in text for digits in ("7654321", "8765432") for text in kept)

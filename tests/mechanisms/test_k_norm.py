@@ -1,0 +1,163 @@
+"""The K-norm mechanism: its promise, by the exact log-likelihood over all neighbours, and what it publishes."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayesdp.invariants import Invariants
+from bayesdp.mechanisms import ExtendedLaplace, KNorm
+from bayesdp.privacy import query_sensitivity
+from bayesdp.queries import LinearQuery, Margins, Query, Totals
+
+TABLE = {"row": range(3), "column": range(3)}
+BOTH = Margins(TABLE, ["row"], ["column"])
+COUNTS = np.array([[3, 0, 5], [2, 8, 1], [0, 4, 6]])
+
+
+def neighbours_of(size: int, kind: str) -> np.ndarray:
+    units = np.eye(size)
+    if kind == "add-remove":
+        return np.concatenate([units, -units])
+    return np.array([units[i] - units[j] for i, j in permutations(range(size), 2)])
+
+
+@pytest.mark.parametrize("kind", ["substitution", "add-remove"])
+@pytest.mark.parametrize(
+    ("invariants", "query"),
+    [
+        (BOTH, None),
+        (Totals(TABLE), Margins(TABLE, ["row"])),
+        (Totals(TABLE), Margins(TABLE, ["row"], ["column"])),
+        (Totals({"cell": range(5)}), None),
+    ],
+)
+def test_the_largest_log_ratio_over_neighbours_is_epsilon(kind: str, invariants: Query, query: Query | None) -> None:
+    mechanism = KNorm(invariants, 0.6, query=query, neighbours=kind)
+    relations, law = mechanism.answer_invariants, mechanism.law
+    shape, zero = relations.frame.shape, np.zeros(relations.frame.shape)
+    asked = mechanism.released_query.matrix
+    # The part of each neighbour's change that the noise has to hide.
+    changes = [relations.project((asked @ u).reshape(shape)) for u in neighbours_of(mechanism.frame.size, kind)]
+    noise = [
+        *mechanism.noise(np.random.default_rng(1), 3).reshape(3, *shape),
+        *(50 * change for change in changes[::9]),
+    ]
+    ratios = [
+        law.logp(relations.project(value), zero, relations) - law.logp(relations.project(value), change, relations)
+        for value in noise
+        for change in changes
+    ]
+    assert max(ratios) == pytest.approx(0.6, rel=1e-9)
+    assert min(ratios) == pytest.approx(-0.6, rel=1e-9)
+    first = mechanism.guarantee.pairs[0]
+    assert (first.size, first.norm, first.loss) == (1.0, "K", {"epsilon": 0.6})
+
+
+def test_losses_of_differences_that_the_invariants_keep() -> None:
+    mechanism = KNorm(BOTH, 0.6)
+    relations, law = mechanism.answer_invariants, mechanism.law
+    move = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+    cycle = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
+    rows = {row.relation: row.loss["epsilon"] for row in mechanism.guarantee.pairs}
+    for name, change in [("2x2 move", move), ("3-cycle", cycle)]:
+        loss = next(value for relation, value in rows.items() if name in relation)
+        far = COUNTS + 1000 * change
+        ratio = law.logp(far, COUNTS + change, relations) - law.logp(far, COUNTS, relations)
+        assert loss == pytest.approx(ratio, rel=1e-9)
+
+
+def test_less_error_than_projected_laplace_noise() -> None:
+    # b = sensitivity / epsilon, and error 2 n b**2.
+    for neighbours in ("substitution", "add-remove"):
+        mechanism = KNorm(BOTH, 0.5, neighbours=neighbours)
+        laplace = 2 * 4 * (query_sensitivity(mechanism.released_query, "l1", neighbours) / 0.5) ** 2
+        assert mechanism.error is not None
+        assert mechanism.error < 0.7 * laplace
+    assert KNorm(Totals({"cell": range(12)}), 0.5).error is None
+
+
+def test_noise_has_the_variance_of_the_law() -> None:
+    mechanism = KNorm(Totals({"cell": range(4)}), 0.5)
+    draws = mechanism.noise(np.random.default_rng(4), 4000)
+    assert np.all(draws.sum(axis=1) == 0)
+    squares = np.sum(draws**2, axis=1)
+    assert mechanism.error == pytest.approx(4 * 7 * 3 / 5 / 0.25, rel=1e-9)
+    # 4.5 standard errors: below 1e-5.
+    assert abs(squares.mean() - mechanism.error) < 4.5 * squares.std() / np.sqrt(4000)
+
+
+def test_hit_and_run_is_never_passed_off_as_exact() -> None:
+    # One record comes or goes among 40 cells with a fixed total: nothing exact is known.
+    mechanism = KNorm(Totals({"cell": range(40)}), 1.0, neighbours="add-remove", sweeps=1)
+    text = str(mechanism.guarantee)
+    assert "target epsilon = 1 (approximate, 1 sweeps of hit-and-run" in " ".join(text.split()).replace(
+        "hit- and", "hit-and"
+    )
+    assert not mechanism.guarantee.certified
+    with pytest.raises(NotImplementedError, match="no exact sampler is known"):
+        mechanism.noise(np.random.default_rng(1), 1, "exact")
+    forced = KNorm(BOTH, 1.0, sweeps=3).release(COUNTS, np.random.default_rng(5), method="mcmc")
+    assert forced.guarantee is not None
+    assert forced.guarantee.sampler == "approximate: 3 sweeps of hit-and-run, convergence not certified"
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="epsilon must be a finite number greater than 0"):
+        KNorm(BOTH, -1.0)
+    with pytest.raises(ValueError, match="sweeps must be an integer greater than 0"):
+        KNorm(BOTH, 1.0, sweeps=0)
+    with pytest.raises(ValueError, match=r"span 8 of the 9 dimensions of the noise.*add the total number of records"):
+        KNorm(Invariants(None, TABLE), 1.0)
+    assert KNorm(Invariants(None, TABLE), 1.0, neighbours="add-remove").law.hull.dimension == 9
+    with pytest.raises(ValueError, match="the invariants determine every answer of the query"):
+        KNorm(BOTH, 1.0, query=Margins(TABLE, ["row"]))
+
+
+def test_the_smallest_ball_need_not_have_the_least_error() -> None:
+    """Sixteen cells, one answer that counts each a hundredfold and four that add or subtract it: K is a box.
+
+    A uniform point of a box with half sides h has the expected square sum(h**2) / 3, and the radius (n + 1)(n + 2).
+    Simulated, 20,000 draws: the mean of their squares is within 5 standard errors, a false alarm in 10**6 each.
+    """
+    cells = {"cell": range(16)}
+    rows = np.vstack([np.full(16, 100), np.array(list(product([-1, 1], repeat=4))).T])
+    query, free = LinearQuery(cells, rows, list("habcd")), Invariants(frame=cells)
+    smallest = KNorm(free, 1.0, query=query, neighbours="add-remove")
+    larger = ExtendedLaplace(free, 1.0, query=query, neighbours="add-remove")
+    assert smallest.error == pytest.approx(6 * 7 * (100**2 + 4) / 3, rel=1e-9)
+    assert larger.error == pytest.approx(2 * 5 * (100 + 4) ** 2, rel=1e-12)
+    assert smallest.error == pytest.approx(140_056)
+    assert larger.error == pytest.approx(108_160)
+    for mechanism in (smallest, larger):
+        assert mechanism.guarantee.pairs[0].loss == {"epsilon": 1.0}  # the same promise
+        squares = np.sum(mechanism.noise(np.random.default_rng(3), 20_000) ** 2, axis=1)
+        assert mechanism.error is not None
+        assert abs(squares.mean() - mechanism.error) < 5 * squares.std() / np.sqrt(len(squares))
+
+
+def test_nothing_claims_that_k_norm_noise_is_the_least() -> None:
+    root = Path(__file__).resolve().parents[2]
+    texts = {path: path.read_text(encoding="utf-8") for path in [*root.glob("*.md"), *root.glob("bayesdp/**/*.py")]}
+    texts |= {
+        path: path.read_text(encoding="utf-8") for path in [*root.glob("docs/**/*.md"), *root.glob("models/*.py")]
+    }
+    for path in root.glob("notebooks/*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts[path] = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    assert len(texts) > 300
+    for path, text in texts.items():
+        one = " ".join(text.split())
+        for claim in (
+            "least noise of",
+            "least expected error that",
+            "optimal K-norm",
+            "optimal `SemiKNorm`",
+            "KNorm : less noise",
+        ):
+            assert claim not in one, f"{path}: {claim}"
+    assert "no promise of the least error" in " ".join(str(KNorm.__doc__).split())

@@ -1,0 +1,270 @@
+"""A release of statistics is a release: one class, one format, one `observe`, one summary, one report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+from scipy.special import logsumexp
+
+import bayesdp as bdp
+from bayesdp import mechanisms as m
+from bayesdp.composition import as_one, joint_release
+from bayesdp.mechanisms import TruncatedGaussian
+from bayesdp.privacy import StatisticGuarantee
+from bayesdp.report.page import page
+
+pytestmark = pytest.mark.system
+
+N = 50
+SHARE = m.TruncatedLaplace(1.0, 1 / N, (0, 1))
+PAIR = m.BoundaryInflatedLaplace(1.0, 1 / N, (0, 1), names=["commutes", "rents"])
+
+
+@pytest.fixture(scope="module")
+def one() -> m.StatisticRelease:
+    return SHARE.release(0.3, rng=1)
+
+
+@pytest.fixture(scope="module")
+def two() -> m.StatisticRelease:
+    return PAIR.release([0.3, 0.44], rng=2)
+
+
+@pytest.fixture(scope="module")
+def posterior(one: m.StatisticRelease, two: m.StatisticRelease) -> xr.DataTree:
+    with pm.Model():
+        successes = pm.BetaBinomial("successes", 1.0, 1.0, N)
+        bdp.observe(one, successes / N)
+        bdp.observe(two, pm.Beta("shares", 1.0, 1.0, shape=2))
+        return bdp.sample(draws=400, tune=400, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
+
+
+def test_a_release_of_statistics_is_a_release(one: m.StatisticRelease, two: m.StatisticRelease, tmp_path: Path) -> None:
+    assert isinstance(one, bdp.Release)
+    assert (one.about, two.about) == ("statistics", "statistics")
+    assert (one.names, two.names) == (None, ("commutes", "rents"))
+    assert one.values.shape == ()
+    assert two.values.sel(statistic="rents") == two.values[1]
+    for k, own in enumerate((one, two)):
+        own.to_netcdf(tmp_path / f"{k}.nc")
+        own.to_csv(tmp_path / str(k))
+        for again in (bdp.Release.from_netcdf(tmp_path / f"{k}.nc"), bdp.Release.from_csv(tmp_path / str(k))):
+            assert again == own
+            assert type(again.guarantee) is type(own.guarantee) is m.StatisticGuarantee
+        assert m.StatisticRelease.from_netcdf(tmp_path / f"{k}.nc").names == own.names
+    with pytest.raises(ValueError, match="no fiber"):
+        _ = one.fiber
+    assert "Release of 2 statistics" in repr(two)
+
+
+def test_observed_likelihood_is_that_of_the_mechanism(one: m.StatisticRelease, two: m.StatisticRelease) -> None:
+    with pm.Model() as model:
+        successes = pm.BetaBinomial("successes", 1.0, 1.0, N)
+        bdp.observe(one, successes / N)
+        bdp.observe(two, pm.Beta("shares", 1.0, 1.0, shape=2, transform=None, default_transform=None))
+    logp = model.compile_logp([model["noisy"]])
+    both = model.compile_logp([model["noisy_2"]])
+    rng = np.random.default_rng(5)
+    for k in range(N + 1):
+        shares = rng.uniform(size=2)
+        point = {"successes": k, "shares": shares}
+        assert logp(point) == pytest.approx(SHARE.logp(one.values, k / N), rel=1e-10)
+        assert both(point) == pytest.approx(PAIR.logp(two.values, shares), rel=1e-10)
+    assert model["true_statistic"].eval({successes: 25}) == 0.5
+
+
+def test_posterior_against_enumeration(one: m.StatisticRelease, posterior: xr.DataTree) -> None:
+    """The posterior of the number of successes among 51; false alarm in one of 10,000 seeds at the effective sample size."""
+    k = np.arange(N + 1)
+    logs = np.array([SHARE.logp(one.values, own / N) for own in k]) + stats.betabinom(N, 1, 1).logpmf(k)
+    exact = np.exp(logs - logsumexp(logs))
+    mean = float(exact @ k)
+    sd = float(np.sqrt(exact @ (k - mean) ** 2))
+    draws = posterior["posterior"]["successes"].values
+    ess = float(posterior["diagnostics"]["successes_ess_bulk"])
+    assert abs(draws.mean() - mean) < 3.9 * sd / np.sqrt(ess)
+    assert np.array_equal(posterior["posterior"]["true_statistic"].values, draws / N)
+
+
+def test_summary_and_groups(one: m.StatisticRelease, two: m.StatisticRelease, posterior: xr.DataTree) -> None:
+    table = bdp.summary(posterior)
+    assert table.loc[("true_statistic", "statistic=single"), "published"] == float(one.values)
+    assert table.loc["shares"]["published"].tolist() == two.values.values.tolist()
+    assert table["exact"].isna().all()
+    drawn = posterior["posterior"]["shares"].values[..., 1]
+    assert table.loc[("shares", "statistic=rents"), "mean"] == pytest.approx(drawn.mean(), rel=1e-12)
+    assert not [part for part in table.index.get_level_values("part") if "total" in part]
+    assert posterior["statistics"].attrs == {"variable": "true_statistic"}
+    assert bdp.Release.from_dataset(posterior["release_shares"].to_dataset()) == two
+
+
+def test_report(posterior: xr.DataTree) -> None:
+    text = re.sub(r"<style.*?</style>|<svg.*?</svg>|src=\"data:[^\"]*\"", "", page(posterior), flags=re.DOTALL)
+    words = re.sub(r"<[^>]+>", " ", text)
+    assert "Confidential statistics: a posterior report" in words
+    assert "Changing one person" in words
+    assert "p(θ | y) ∝ p(θ) p(y | s(θ))" in words
+    for false in (
+        "table of counts",
+        "confidential count",
+        "Grand total",
+        "whole numbers",
+        "Poisson",
+        "exact-conditional",
+    ):
+        assert false not in words, false
+
+
+def test_another_release_takes_its_place(one: m.StatisticRelease, two: m.StatisticRelease) -> None:
+    with pm.Model() as model:
+        bdp.observe(one, pm.Beta("share", 1.0, 1.0))
+    again = SHARE.release(0.7, rng=9)
+    bdp.set_release(model, again)
+    assert model["noisy_published"].get_value() == float(again.values)
+    with pytest.raises(ValueError, match="it is about"):
+        bdp.set_release(model, two)
+
+
+def test_what_statistics_refuse(one: m.StatisticRelease, two: m.StatisticRelease, posterior: xr.DataTree) -> None:
+    county = {"county": ["Alpha", "Beta"]}
+    counts = bdp.LatticeLaplace(bdp.Totals(county), epsilon=0.5).release([30, 80], rng=1)
+    with pm.Model():
+        share = pm.Beta("share", 1.0, 1.0)
+        bdp.observe(one, share)
+        with pytest.raises(ValueError, match="observed already"):
+            bdp.observe(one, share)
+        with pytest.raises(TypeError, match="none of them enters it"):
+            bdp.observe(two, np.array([0.1, 0.2]))
+        with pytest.raises(TypeError, match="must be a function of variables"):
+            bdp.observe(two, "share")
+        with pytest.raises(ValueError, match=r"must have shape \(2,\), .* 2 statistics, got \(\)"):
+            bdp.observe(two, share / 2)
+        with pytest.raises(TypeError, match="ConfidentialCounts"):
+            bdp.observe(counts, share)
+    with pytest.raises(ValueError, match="release 1 is about counts and release 2 about statistics"):
+        joint_release([counts, two])
+    frame = {"statistic": ["a", "b"]}
+    query = bdp.Identity(frame)
+    with pytest.raises(ValueError, match="no exact parts"):
+        bdp.Release.from_published(frame, exact=[bdp.Exact(query, [1, 2])], about="statistics")
+    lattice = bdp.Measured(query, [1, 2], bdp.noise.LatticeLaplace(1.0))
+    with pytest.raises(ValueError, match="'lattice-laplace', which keeps"):
+        bdp.Release.from_published(frame, [lattice], about="statistics")
+    with pytest.raises(ValueError, match="about must be one of"):
+        bdp.Release.from_published(frame, [bdp.Measured(query, [1.0, 2.0], bdp.noise.Laplace(1.0))], about="means")
+    with pytest.raises(ValueError, match="stands for a single statistic"):
+        m.StatisticRelease([0.1, 0.2], two.law, ["single", "b"])
+    broken = posterior.copy()
+    broken["posterior"] = broken["posterior"].to_dataset().assign(shares=lambda own: own["shares"] * np.nan)
+    with pytest.raises(ValueError, match="no finite number"):
+        bdp.summary(broken)
+    del broken["statistics"], broken["statistics_shares"]
+    with pytest.raises(ValueError, match="no group 'statistics'"):
+        bdp.summary(broken)
+
+
+def test_ordinary_laws_about_statistics() -> None:
+    """A mean with Laplace noise and no bounds, published by somebody else: whole numbers are no sign of rounding."""
+    frame = {"statistic": ["mean age", "mean income"]}
+    published: Any = [41.0, 30000.0]
+    release = bdp.Release.from_published(
+        frame, [bdp.Measured(bdp.Identity(frame), published, bdp.noise.Laplace([0.5, 200.0]))], about="statistics"
+    )
+    with pm.Model() as model:
+        bdp.observe(release, pm.Normal("mu", [40.0, 31000.0], [5.0, 2000.0]))
+    found = model.point_logps(round_vals=10)["noisy"]
+    assert found == pytest.approx(stats.laplace([40.0, 31000.0], [0.5, 200.0]).logpdf(published).sum())
+
+
+def test_two_releases_of_one_statistic(one: m.StatisticRelease) -> None:
+    """Epsilons add up, and the posterior knows both numbers."""
+    other = m.TruncatedLaplace(0.5, 1 / N, (0, 1)).release(0.3, rng=6)
+    both = bdp.compose(one, other)
+    assert both.guarantee is not None
+    assert both.guarantee.parameters["epsilon"] == pytest.approx(1.5, rel=1e-9)
+    assert "Composition of 2 releases of 1 statistic\n" in str(both)
+    assert "costs at most epsilon = 1.5" in str(both)
+    with pm.Model() as model:
+        share = pm.Beta("share", 1.0, 1.0, default_transform=None)
+        bdp.observe(one, share)
+        bdp.observe(other, share)
+    found = model.compile_logp(model.observed_RVs)({"share": 0.37})
+    assert found == pytest.approx(SHARE.logp(one.values, 0.37) + other.law.logp(other.values, 0.37), rel=1e-10)
+    differs = m.TruncatedLaplace(0.5, 1 / N, (0, 1), neighbours="add-remove").release(0.3, rng=6)
+    assert bdp.compose(one, differs).guarantee is None
+    assert "different neighbouring data sets" in str(bdp.compose(one, differs))
+
+
+def test_a_total_of_statistics_is_worked_out_again(one: m.StatisticRelease, tmp_path: Path) -> None:
+    other = m.TruncatedLaplace(0.5, 1 / N, (0, 1)).release(0.3, rng=6)
+    whole = as_one([one, other])
+    whole.to_netcdf(tmp_path / "both.nc")
+    assert bdp.Release.from_netcdf(tmp_path / "both.nc") == whole
+    assert whole.guarantee is not None
+    smaller = replace(whole.guarantee, parameters={"epsilon": 1.4, "sensitivity": 1 / N})
+    with pytest.raises(ValueError, match=r"states epsilon = 1.4, .*but its first row is epsilon = 1\.(5|49999)"):
+        replace(whole, guarantee=smaller).check_stated()
+    swapped = replace(whole, mechanism={**(whole.mechanism or {}), "releases": [other.mechanism, one.mechanism]})
+    with pytest.raises(ValueError, match="has noise of the law truncated-laplace"):
+        swapped.check_stated()
+    with pytest.raises(ValueError, match="must list the mechanisms"):
+        replace(whole, mechanism={**(whole.mechanism or {}), "releases": [other.mechanism]}).check_stated()
+
+
+def test_any_values_within_bounds_given_public_groups() -> None:
+    """Sums over records with |y| <= 2 and public x: guarantee, law, and the posterior with the records as unknowns.
+
+    By importance sampling from the prior: 5 standard errors, those of the weights included.
+    """
+    x, limit = np.array([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]), 2.0
+    size = len(x)
+    # One record changes its y within [-2, 2]: sum y by at most 4, sum xy by 4 max|x|, sum y^2 by 4.
+    most = [2 * limit, 2 * limit * np.abs(x).max(), limit**2]
+    bounds = ([-size * limit, -limit * np.abs(x).sum(), 0.0], [size * limit, limit * np.abs(x).sum(), size * limit**2])
+    mechanism = TruncatedGaussian(most, bounds, rho=8.0, names=["sum y", "sum xy", "sum yy"])
+    rng = np.random.default_rng(3)
+    y = rng.uniform(-limit, limit, size=(200, size))
+    y[0], y[1] = limit, -limit
+    moved = y.copy()
+    moved[:, 2] = rng.choice([-limit, 0.0, limit], size=200)
+
+    def sums(values):
+        return np.stack([values.sum(-1), (values * x).sum(-1), (values**2).sum(-1)], axis=-1)
+
+    change = sums(moved) - sums(y)
+    assert np.all(np.abs(change) <= np.array(most) + 1e-12)
+    # zCDP of noise of one sigma: rho is |change|^2 / (2 sigma^2) at most.
+    assert (change**2).sum(axis=1).max() / (2 * mechanism.sigma**2) <= 8.0 + 1e-12
+    released = mechanism.release(sums(y[5]), rng=4)
+    assert isinstance(released.guarantee, StatisticGuarantee)
+    with pm.Model():
+        slope = pm.Normal("slope", 0.0, 1.0)
+        own = pm.TruncatedNormal("y", mu=slope * x, sigma=1.0, lower=-limit, upper=limit)
+        bdp.observe(released, pm.math.stack([own.sum(), (own * x).sum(), (own**2).sum()]))
+        drawn = bdp.sample(
+            1500, tune=500, chains=2, cores=1, random_seed=1, nuts_sampler="pymc", quiet=True, progressbar=False
+        )
+    slopes = rng.normal(size=200_000)
+    a, b = (-limit - slopes[:, None] * x), (limit - slopes[:, None] * x)
+    records = slopes[:, None] * x + stats.truncnorm.ppf(rng.random((len(slopes), size)), a, b)
+    [measured] = released.measurements
+    weights = np.exp(
+        measured.law.log_each(np.broadcast_to(measured.values, (len(slopes), 3)), sums(records)).sum(axis=1)
+    )
+    weights /= weights.sum()
+    mean = weights @ slopes
+    spread = np.sqrt(weights @ (slopes - mean) ** 2)
+    effective = 1.0 / np.sum(weights**2)
+    assert effective > 1000
+    found = np.asarray(drawn.posterior["slope"])
+    assert abs(found.mean() - mean) < 5 * spread * np.sqrt(1 / effective + 1 / 1000)
+    assert found.std() == pytest.approx(spread, rel=0.12)
+    assert spread < 0.8  # the release tells of the slope

@@ -1,0 +1,304 @@
+"""Independent noise: against SciPy's laws, 50-digit sums and tests of draws; and draws by integers only.
+
+False-alarm rate of the tests with draws: 1e-4 each; the seeds are fixed, except where the entropy is that of the operating system."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.stats import kstest, norm
+
+from bayesdp.measurements import Measured
+from bayesdp.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    LatticeGaussian,
+    Tulap,
+    parse_law,
+    secure,
+)
+from bayesdp.noise.secure import draw_independent, engine_for, statement
+from bayesdp.queries import Identity, Margins
+from tests.comparison.chi_square import elsewhere_pvalue
+from tests.lattices.test_secure import fits
+from tests.noise.oracles import DecimalLaw, chi_square_pvalue
+
+LAWS = {"laplace": (Laplace, stats.laplace), "gaussian": (Gaussian, stats.norm)}
+Z = np.array([-80.0, -30.0, -5.0, -1.0, -1e-9, 0.0, 1e-9, 0.3, 2.0, 30.0, 80.0])
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize(("mu", "scale"), [(0.0, 1.0), (-3.25, 0.01), (1e6 + 0.125, 40.0)])
+def test_density_tails_and_moments(kind: str, mu: float, scale: float) -> None:
+    own, scipy_law = LAWS[kind]
+    law, exact = own(scale), scipy_law(mu, scale)
+    y = mu + scale * Z
+    np.testing.assert_allclose(law.log_density(y, mu), exact.logpdf(y), rtol=1e-12)
+    np.testing.assert_allclose(law.log_cdf(y, mu), exact.logcdf(y), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(law.log_sf(y, mu), exact.logsf(y), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(law.cdf(y, mu), exact.cdf(y), rtol=1e-9)
+    assert float(law.mean(mu)) == mu
+    assert float(law.variance(())) == pytest.approx(exact.var(), rel=1e-13)
+    assert law.logp(y, mu) == pytest.approx(exact.logpdf(y).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_draws_have_the_law_with_a_scale_a_cell(kind: str) -> None:
+    own, scipy_law = LAWS[kind]
+    law = own([0.5, 20.0])
+    draws = law.draw(np.random.default_rng(3), (3, 2), 20_000, location=np.full((3, 2), 7.25))
+    assert draws.shape == (20_000, 3, 2)
+    assert draws.dtype == np.float64
+    for column, scale in enumerate((0.5, 20.0)):
+        assert stats.kstest(draws[..., column].ravel(), scipy_law(7.25, scale).cdf).pvalue > 1e-4
+    assert abs(np.corrcoef(draws.reshape(-1, 6).T) - np.eye(6)).max() < 5 / np.sqrt(20_000)
+    assert law.draw(None, (2,)).shape == (2,)
+    np.testing.assert_allclose(law.variance((3, 2))[0] / own(1.0).variance(()), [0.25, 400.0])
+
+
+def test_a_discrete_laplace_is_the_laplace_law_in_unit_cells() -> None:
+    # P(k - 1/2 < Z < k + 1/2) falls by exp(-1/b) a step, as the discrete law does.
+    k = np.arange(1, 30)
+    inside = Laplace(4.0).cdf(k + 0.5) - Laplace(4.0).cdf(k - 0.5)
+    mass = np.exp(DiscreteLaplace(4.0).log_mass(k))
+    np.testing.assert_allclose(inside[1:] / inside[:-1], mass[1:] / mass[:-1], rtol=1e-10)
+
+
+def test_measurements_of_real_numbers_and_with_gaps() -> None:
+    table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    both = Margins(table, ["county"], ["education"])
+    assert Measured(both, [1.5, 2.5, -3.5, 4.5], Laplace(1.0)).noise_invariants is None
+    gap = [("Alpha", "High")]
+    measured = Measured(
+        Identity(table), [[1.5, np.nan], [2.0, 3.25]], Gaussian([[1.0, 2.0], [3.0, 4.0]]), unmeasured=gap
+    )
+    assert measured.values.dtype == np.float64
+    with pytest.raises(ValueError, match=r"sigma of the law 'gaussian' has shape \(3,\)"):
+        Measured(Identity(table), np.zeros((2, 2)), Gaussian([1.0, 2.0, 3.0]))
+
+
+MUS = [0.0, 0.25, 0.4999, 0.5, -0.3, -7.5, 123456789.625]
+SCALES = [1e-3, 0.2, 0.4999, 0.5, 0.7, 3.0, 10.0]
+KINDS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
+
+
+def close_logs(ours: np.ndarray, exact: np.ndarray, tolerance: float) -> None:
+    """Relative where the logarithm is large, absolute (a relative error of the mass) where it is small."""
+    assert np.all(np.abs(ours - exact) <= tolerance * np.maximum(1.0, np.abs(exact)))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("mu", MUS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_mass_tails_and_moments(kind: str, mu: float, scale: float) -> None:
+    law, exact = KINDS[kind](scale), DecimalLaw(kind, mu, scale)
+    close_logs(law.log_mass(exact.k, mu), exact.log_mass, 1e-14)
+    # The oracle's own tails end at its window; in its inner half they are exact.
+    inner = slice(len(exact.k) // 4, len(exact.k) - len(exact.k) // 4)
+    close_logs(law.log_cdf(exact.k, mu)[inner], exact.log_cdf[inner], 1e-13)
+    close_logs(law.log_sf(exact.k, mu)[inner], exact.log_sf[inner], 1e-13)
+    assert float(law.mean(mu)) == pytest.approx(exact.mean, rel=1e-15, abs=1e-15)
+    assert float(law.variance((), location=mu)) == pytest.approx(exact.variance, rel=1e-13, abs=1e-300)
+
+
+def test_numbers_from_elsewhere() -> None:
+    masses = np.exp(DiscreteGaussian(6.25).log_mass([0, 1, 2, 3]))
+    assert masses == pytest.approx([0.06383076486, 0.06301893785, 0.06064488418, 0.05688520456], abs=5e-12)
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0), DiscreteGaussian(300.0)], ids=str)
+def test_cdf_between_integers_and_far_out(law: DiscreteLaplace | DiscreteGaussian) -> None:
+    assert np.array_equal(law.cdf([2.0, 2.7], 0.3), np.repeat(law.cdf(2.0, 0.3), 2))
+    assert law.cdf(1e6) == 1.0
+    assert law.cdf(-1e6) == 0.0
+    steps = np.diff(law.cdf(np.arange(-40, 41), 0.3))
+    assert steps == pytest.approx(np.exp(law.log_mass(np.arange(-39, 41), 0.3)), rel=1e-9)
+
+
+def test_tails_at_large_scales_follow_the_normal_law() -> None:
+    # sigma = 1e7: with the continuity correction the difference is of the order of 1 / sigma**2.
+    sigma, k = 1e7, np.array([-5e7, -1e7, 0.0, 3e7])
+    assert DiscreteGaussian(sigma).log_cdf(k, 0.25) == pytest.approx(norm.logcdf((k + 0.5 - 0.25) / sigma), rel=1e-12)
+
+
+def test_both_sums_for_gaussian_tails_agree() -> None:
+    # Below a scale of 50 tails are summed, from there on they are a series: no step in between.
+    k = np.arange(-1500, 1500, 37)
+    below, above = (DiscreteGaussian(s).log_cdf(k, 0.3) for s in (50.0 * (1 - 1e-12), 50.0))
+    assert below == pytest.approx(above, rel=1e-9, abs=1e-15)
+
+
+def test_joint_mass_adds_up_and_needs_integers() -> None:
+    law = DiscreteGaussian(sigma=np.array([[1.0, 2.0, 3.0]]))
+    values, location = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[0.5, 2.0, 3.0], [4.0, 5.5, 6.0]])
+    cells = [DiscreteGaussian(s).log_mass(v, m) for v, m, s in zip(values.T, location.T, [1.0, 2.0, 3.0], strict=True)]
+    assert law.logp(values, location) == pytest.approx(np.sum(cells), rel=1e-14)
+    assert law.logp(values + 0.5, location) == -np.inf
+    assert np.array_equal(DiscreteLaplace(1.0).log_mass([0.5, 1.0]) == -np.inf, [True, False])
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.5, -3.2, 1e9 + 0.25])
+@pytest.mark.parametrize("scale", [0.05, 0.4, 1.0, 6.25])
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_have_the_law(kind: str, scale: float, mu: float) -> None:
+    draws = KINDS[kind](scale).draw(np.random.default_rng(7), (), size=200_000, location=mu)
+    exact = DecimalLaw(kind, mu, scale)
+    mass = np.exp(exact.log_mass)
+    common = int(np.argmax(mass))
+    others = np.delete(mass, common).sum()
+    if others * draws.size < 10.0:  # a scale of 0.05: all values but one are rare
+        assert elsewhere_pvalue(draws, exact.k[common], others) > 1e-4
+    else:
+        assert chi_square_pvalue(draws, exact.k, mass) > 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_draws_have_the_law_closely(kind: str) -> None:
+    # Sees a distortion of one per cent in the odds of neighbouring integers.
+    draws = KINDS[kind](6.25).draw(np.random.default_rng(9), (), size=4_000_000, location=0.3)
+    exact = DecimalLaw(kind, 0.3, 6.25)
+    assert chi_square_pvalue(draws, exact.k, np.exp(exact.log_mass)) > 1e-4
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(1e9), DiscreteGaussian(1e9)], ids=str)
+def test_draws_at_a_large_scale(law: DiscreteLaplace | DiscreteGaussian) -> None:
+    draws = law.draw(np.random.default_rng(8), (20_000,), location=1e12)
+    assert kstest(draws, lambda k: law.cdf(k, 1e12)).pvalue > 1e-4
+
+
+def test_shapes_and_scales_of_draws() -> None:
+    law = DiscreteGaussian(sigma=[0.01, 1e6])
+    draws = law.draw(np.random.default_rng(1), (3, 2), size=50, location=np.full((3, 2), 4.0))
+    assert draws.shape == (50, 3, 2)
+    assert draws.dtype == np.int64
+    assert np.all(draws[..., 0] == 4)
+    assert np.all(np.abs(draws[..., 1].std(axis=0)) > 1e5)
+    assert law.draw(np.random.default_rng(1), (3, 2)).shape == (3, 2)
+    assert law.draw(np.random.default_rng(1), (3, 2), size=0).shape == (0, 3, 2)
+    assert law.variance((3, 2)).shape == (3, 2)
+
+
+def test_without_a_generator_every_draw_is_new() -> None:
+    law = DiscreteLaplace(1e6)
+    assert not np.array_equal(law.draw(None, (10,)), law.draw(None, (10,)))
+
+
+def test_bad_arguments_are_named() -> None:
+    law = DiscreteGaussian(sigma=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"sigma has shape \(3,\), which does not fit values of shape \(2,\)"):
+        law.logp([1, 2], [1, 2])
+    with pytest.raises(ValueError, match=r"location has shape \(2,\), which does not fit the shape \(3,\)"):
+        law.draw(None, (3,), location=[1.0, 2.0])
+    with pytest.raises(ValueError, match=r"values of shape \(2,\) do not fit location of shape \(3,\)"):
+        law.logp([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="values must be finite, but 1 is"):
+        law.logp([1.0, np.nan, 2.0], [1, 2, 3])
+    with pytest.raises(ValueError, match=r"values must be smaller than 2\*\*53"):
+        DiscreteLaplace(1.0).logp([2**53], [0])
+    with pytest.raises(TypeError, match=r"rng must be an integer seed, a numpy\.random\.Generator or None, got"):
+        law.draw(3.0, (3,))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"size must be an integer >= 0, got 2\.0"):
+        law.draw(None, (3,), size=2.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="size must be an integer of at least 0, got -1"):
+        law.draw(None, (3,), size=-1)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-5, 1e-3])
+def test_tails_of_a_narrow_discrete_laplace(scale: float) -> None:
+    # P(K > 0) = 1 / (1 + exp((1 - 2 f) / b)) around f = 1/4; each further integer is exp(-1/b) times as likely.
+    k = np.array([0.0, 1.0, 5.0])
+    expected = -np.logaddexp(0.0, 0.5 / scale) - k / scale
+    np.testing.assert_allclose(DiscreteLaplace(scale).log_sf(k, 0.25), expected, rtol=1e-13)
+    np.testing.assert_allclose(DiscreteLaplace(scale).log_cdf(-k - 1.0, -0.25), expected, rtol=1e-13)
+
+
+def test_density_by_hand() -> None:
+    # Around 0, epsilon = log 2: centre of density (1 - b) / (1 + b) = 1/3, halved with every step of 1.
+    law = Tulap(np.log(2.0))
+    density = np.exp(law.log_density([0.0, 0.49, 0.51, -1.4, 2.2], 0.0))
+    np.testing.assert_allclose(density, np.array([1, 1, 1 / 2, 1 / 2, 1 / 4]) / 3, rtol=1e-13)
+    wide = Tulap(np.log(2.0), sensitivity=2.0)
+    np.testing.assert_allclose(np.exp(wide.log_density([3.9, 4.1], 3.0)), np.array([1 / 6, 1 / 12]), rtol=1e-13)
+    assert law.logp([1.0, 7.3], [1, 8]) == pytest.approx(np.log(1 / 3) + np.log(1 / 6))
+    assert Tulap(1.0, 0.1).logp([40.0], [0]) == -np.inf
+
+
+def test_draws_and_variance() -> None:
+    # Two false alarms of 1e-4 each; the seed is fixed.
+    law = Tulap(0.5, 0.01, sensitivity=3.0)
+    draws = law.draw(np.random.default_rng(3), (2,), 20_000, location=[10, 20])
+    assert draws.shape == (20_000, 2)
+    for j, centre in enumerate((10, 20)):
+        assert kstest((draws[:, j] - centre) / 3.0, law.standard.cdf).pvalue > 1e-4
+    assert law.variance((2,)) == pytest.approx(np.var(draws, axis=0), rel=0.1)
+    assert law.draw(None, (2, 2)).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Tulap(0.0), ValueError, "epsilon must be"),
+        (lambda: Tulap(1.0, 1.0), ValueError, "delta must be at least 0 and less than 1"),
+        (lambda: Tulap(1.0, sensitivity=0.0), ValueError, "sensitivity must be"),
+        (lambda: Tulap("1"), TypeError, "epsilon"),  # type: ignore[arg-type]
+        (lambda: parse_law("tulap delta=0.1"), ValueError, "lacks parameter"),
+    ],
+)
+def test_tulap_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()  # type: ignore[operator]
+
+
+HAS_OPENDP = importlib.util.find_spec("opendp") is not None
+ENGINES = [
+    "integers",
+    pytest.param("opendp", marks=pytest.mark.skipif(not HAS_OPENDP, reason="needs the extra 'secure'")),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("law", [DiscreteLaplace(2.5), DiscreteGaussian(1.7)], ids=str)
+def test_law(law, engine):
+    # Entropy of the operating system has no seed: one run in ten thousand fails by chance.
+    draws = draw_independent(law, 10_000, engine)
+    assert draws.dtype == np.int64
+    assert fits(draws.tolist(), law.log_mass)
+    assert draw_independent(law, 0, engine).shape == (0,)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_says_what_it_uses(engine):
+    assert engine_for(engine) == engine
+    assert ("OpenDP" in statement(engine).split(":")[0]) == (engine == "opendp")
+    assert ("Nobody outside has vetted" in statement(engine)) == (engine == "integers")
+    assert "no rounding" in statement(engine)
+
+
+def test_without_opendp_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(secure, "find_spec", lambda name: None)
+    assert engine_for() == "integers"
+    with pytest.raises(ImportError, match=r"needs the extra 'secure': pip install 'bayesdp\[secure\]'"):
+        draw_independent(DiscreteLaplace(2.5), 3, "opendp")
+
+
+@pytest.mark.skipif(not HAS_OPENDP, reason="needs the extra 'secure'")
+def test_switches_of_opendp_are_left_alone():
+    from opendp import mod
+
+    mod.disable_features("contrib")
+    draw_independent(DiscreteLaplace(2.5), 3, "opendp")
+    assert "contrib" not in mod.GLOBAL_FEATURES
+
+
+def test_bad_arguments():
+    with pytest.raises(TypeError, match="law must be a DiscreteLaplace or a DiscreteGaussian"):
+        draw_independent(LatticeGaussian(1.0), 3)
+    with pytest.raises(TypeError, match="one scale for all answers"):
+        draw_independent(DiscreteLaplace([1.0, 2.0]), 2)
+    with pytest.raises(ValueError, match="engine must be"):
+        draw_independent(DiscreteLaplace(1.0), 3, "numpy")

@@ -1,0 +1,202 @@
+"""K-norm noise, of listed vertices and of Semi-DP: closed forms, quadrature, and what it promises neighbours."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, laplace
+
+from bayesdp.invariants import Invariants
+from bayesdp.noise import KNorm, NoiseLaw, SemiKNorm
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.polytopes.examples import both_margins, moves, substitutions
+
+
+def test_two_cells_are_one_laplace_variable() -> None:
+    invariants, vertices = substitutions(2)
+    law = KNorm(0.8, vertices)
+    for shift in (0.0, 0.3, -4.0):
+        # In the orthonormal coordinate sqrt(2) z of the pair (z, -z).
+        expected = laplace.logpdf(shift, scale=1 / 0.8) - 0.5 * math.log(2)
+        assert law.logp([5 + shift, 7 - shift], [5, 7], invariants) == pytest.approx(expected, rel=1e-12)
+    assert law.variance((2,), invariants) == pytest.approx([2 / 0.8**2] * 2, rel=1e-12)
+
+
+def test_one_total_has_the_l1_norm() -> None:
+    # 12 cells: no volume is computed in 11 dimensions, so log(n! vol K) is left out.
+    invariants, vertices = substitutions(12)
+    law = KNorm(0.7, vertices)
+    table = np.arange(12.0)
+    other = table + np.roll(table, 3) - table
+    assert law.log_normaliser is None
+    assert law.variance((12,), invariants) is None
+    expected = 11 * math.log(0.7) - 0.7 * np.abs(other - table).sum() / 2
+    assert law.logp(other, table, invariants) == pytest.approx(expected, rel=1e-12)
+    # Drawn exactly all the same: the mean square is 4 (2d - 1)(d - 1) / (d + 1) / epsilon**2.
+    draws = law.draw(np.random.default_rng(1), (12,), 600, invariants)
+    assert np.max(np.abs(draws.sum(axis=1))) < 1e-10
+    squares = np.sum(draws**2, axis=1)
+    # 4.5 standard errors: below 1e-5.
+    assert abs(squares.mean() - 4 * 23 * 11 / 13 / 0.49) < 4.5 * squares.std() / math.sqrt(600)
+
+
+def test_draws_variance_and_location() -> None:
+    invariants, vertices = moves(3, 4)
+    law, size = KNorm(2.0, vertices), 4000
+    location = np.arange(12.0).reshape(3, 4)
+    draws = law.draw(np.random.default_rng(2), (3, 4), size, invariants, location)
+    noise = draws - location
+    assert draws.shape == (size, 3, 4)
+    assert np.max(np.abs(noise.sum(axis=1))) < 1e-10
+    assert np.max(np.abs(noise.sum(axis=2))) < 1e-10
+    # Twice epsilon times a gamma variable is chi-square; false-alarm rate 1e-4.
+    radii = 2 * 2.0 * float(law.hull.gauge(invariants.coordinates(noise)).sum())
+    assert 5e-5 < chi2.cdf(radii, 2 * size * invariants.dimension) < 1 - 5e-5
+    variance = law.variance((3, 4), invariants)
+    assert variance is not None
+    assert variance == pytest.approx(np.full((3, 4), variance[0, 0]), rel=1e-9)  # cells are exchangeable
+    error = (noise**2).std(axis=0) / math.sqrt(size)
+    assert np.max(np.abs((noise**2).mean(axis=0) - variance) / error) < 5.0  # 12 cells: below 1e-5
+    single = law.draw(np.random.default_rng(2), (3, 4), None, invariants)
+    assert single.shape == (3, 4)
+    assert law.draw(np.random.default_rng(2), (3, 4), 0, invariants).shape == (0, 3, 4)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 5)])
+def test_a_vertex_costs_epsilon(shape: tuple[int, int]) -> None:
+    invariants, vertices = moves(*shape)
+    law = KNorm(0.4, vertices)
+    rng, start = np.random.default_rng(3), np.zeros(shape)
+    step = invariants.from_coordinates(vertices[0])
+    far = [law.logp(start + 9 * step, start, invariants) - law.logp(start + 9 * step, start - step, invariants)]
+    for _ in range(20):
+        values = invariants.project(rng.normal(size=shape) * 5)
+        far.append(abs(law.logp(values, start, invariants) - law.logp(values, start + step, invariants)))
+    assert max(far) == pytest.approx(0.4, rel=1e-9)
+
+
+def test_description_round_trip() -> None:
+    _, vertices = moves(3, 3)
+    law = KNorm(0.4, vertices, "helmert-1")
+    text = json.dumps(law.describe())
+    again = NoiseLaw.from_description(json.loads(text))
+    assert again == law
+    assert hash(again) == hash(law)
+    assert again != KNorm(0.4, vertices, "echelon-1")
+    assert again != KNorm(0.4, vertices[::-1])
+    assert str(law) == "k-norm epsilon=0.4 vertices=<9 pairs in 4 dimensions> coordinates=helmert-1"
+
+
+def test_coordinates_must_be_those_of_the_invariants() -> None:
+    _, vertices = substitutions(3)
+    table = np.zeros(3)
+    other = Invariants(LinearQuery({"cell": range(3)}, [[1, 2, 3]], ["weighted"]))
+    with pytest.raises(
+        ValueError, match="in coordinates 'helmert-1', but these invariants have coordinates 'echelon-1'"
+    ):
+        KNorm(1.0, vertices).logp(table, table, other)
+    assert np.isfinite(KNorm(1.0, vertices, "echelon-1").logp(table, table, other))
+    with pytest.raises(ValueError, match="vertices have 2 coordinates, but these invariants leave 4 dimensions free"):
+        KNorm(1.0, vertices).draw(None, (3, 3), 1, both_margins(3, 3))
+    with pytest.raises(ValueError, match="coordinates must be one of 'helmert-1', 'echelon-1', got 'svd'"):
+        KNorm(1.0, vertices, "svd")
+
+
+def test_off_the_subspace_there_is_no_density() -> None:
+    invariants, vertices = substitutions(3)
+    law = KNorm(1.0, vertices)
+    assert law.logp([1.0, 1.0, 1.01], [1, 1, 1], invariants) == -math.inf
+    assert np.isfinite(law.logp([1.0, 1.0, 1.0 + 1e-8], [1, 1, 1], invariants))
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="epsilon must be a finite number greater than 0"):
+        KNorm(0.0, [[1.0]])
+    with pytest.raises(ValueError, match="vertices must span the space of dimension 2, but they span 1"):
+        KNorm(1.0, [[1.0, 1.0]])
+    with pytest.raises(TypeError, match="the law 'k-norm' needs invariants"):
+        KNorm(1.0, [[1.0]]).logp([1.0], [1.0])
+    with pytest.raises(ValueError, match="shape must be that of the table"):
+        KNorm(1.0, [[1.0]]).draw(None, (3,), 1, Invariants(Totals({"cell": range(2)})))
+
+
+MOVE = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
+
+
+def test_the_same_law_as_with_listed_vertices() -> None:
+    for shape, adjacency in [((3, 3), 2), ((3, 3), 3), ((3, 4), 3), ((2, 4), 2)]:
+        margins = both_margins(*shape)
+        law = SemiKNorm(0.7, adjacency)
+        other = KNorm(0.7, law.hull(margins).vertices)
+        rng = np.random.default_rng(1)
+        start = rng.integers(0, 9, shape)
+        for _ in range(5):
+            values = start + margins.project(rng.normal(size=shape) * 4)
+            assert law.logp(values, start, margins) == pytest.approx(other.logp(values, start, margins), rel=1e-9)
+        assert law.log_normaliser(margins) == pytest.approx(other.log_normaliser, rel=1e-9)
+        assert law.variance(shape, margins) == pytest.approx(other.variance(shape, margins), rel=1e-9)
+        assert law.logp(start + 1.0, start, margins) == -math.inf
+
+
+def test_disjoint_totals_have_the_l1_norm() -> None:
+    totals = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))
+    values, start = np.array([4.0, 1.5, -2.0, 3.0, 1.0]), np.array([1.0, 2.0, 0.5, 2.0, 2.0])
+    size = np.abs(values - start).sum()
+    law = SemiKNorm(1.2, 2)
+    cones = (
+        math.log(6 * math.sqrt(3)) + math.log(2 * math.sqrt(2)) + 3 * math.log(2.0)
+    )  # root polytopes, twice as large
+    assert law.logp(values, start, totals) == pytest.approx(3 * math.log(1.2) - cones - 1.2 * size / 4, rel=1e-12)
+    draws = law.draw(np.random.default_rng(1), (5,), 20_000, totals)
+    variance = law.variance((5,), totals)
+    assert variance is not None
+    error = (draws**2).std(axis=0) / math.sqrt(len(draws))
+    assert np.max(np.abs((draws**2).mean(axis=0) - variance) / error) < 5  # five cells: below 3e-6
+
+
+@pytest.mark.parametrize("adjacency", [2, 3])
+def test_what_it_promises(adjacency: int) -> None:
+    # The loss between tables that differ by so many records is epsilon at most, and is attained.
+    margins = both_margins(3, 3)
+    start = np.zeros((3, 3))
+    rng = np.random.default_rng(2)
+    for change, cost in [(MOVE, 1.0), (CYCLE, 1.0 if adjacency == 3 else 2.0)]:
+        law = SemiKNorm(0.6, adjacency)
+        losses = []
+        for _ in range(50):
+            values = margins.project(rng.normal(size=(3, 3)) * 8)
+            losses.append(law.logp(values, start, margins) - law.logp(values, change, margins))
+        for k in (-7, 9):
+            losses.append(law.logp(k * change, start, margins) - law.logp(k * change, change, margins))
+        assert max(losses) == pytest.approx(0.6 * cost, rel=1e-9)
+        assert min(losses) == pytest.approx(-0.6 * cost, rel=1e-9)
+
+
+def test_draws_of_large_tables_are_exact_and_said_to_be() -> None:
+    margins, law, location = both_margins(8, 8), SemiKNorm(1.0, 3), np.arange(64).reshape(8, 8)
+    assert law.sampler(margins).exact
+    draws = law.draw(np.random.default_rng(3), (8, 8), 3, margins, location) - location
+    assert np.max(np.abs(draws.sum(axis=1))) < 1e-9
+    assert np.max(np.abs(draws.sum(axis=2))) < 1e-9
+    assert law.draw(np.random.default_rng(3), (8, 8), None, margins).shape == (8, 8)
+    again = law.draw(np.random.default_rng(3), (8, 8), 3, margins, location) - location
+    assert np.array_equal(draws, again)
+
+
+def test_semi_k_norm_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="epsilon must be a finite number greater than 0"):
+        SemiKNorm(-1.0, 3)
+    with pytest.raises(TypeError, match=r"adjacency must be a positive integer, got 2\.5"):
+        SemiKNorm(1.0, 2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0, got 0"):
+        SemiKNorm(1.0, 0)
+    with pytest.raises(TypeError, match="the law 'semi-k-norm' needs invariants"):
+        SemiKNorm(1.0, 3).logp([1.0], [1.0])
+    cube = {"a": range(2), "b": range(2), "c": range(2)}
+    overlapping = Invariants(Margins(cube, ["a", "b"], ["b", "c"]))
+    with pytest.raises(NotImplementedError, match="give its vertices instead"):
+        SemiKNorm(1.0, 3).draw(None, (2, 2, 2), 1, overlapping)

@@ -1,0 +1,456 @@
+"""The sampler of integer subspace differential privacy: steps along a basis, coupled chains, certificates, against true distances."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import softmax
+from scipy.stats import binom
+
+from bayesdp._random import seed_state
+from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussian
+from bayesdp.papers.integer_subspace import (
+    BasisLaw,
+    certify,
+    clopper_pearson,
+    couple,
+    coupled_sweep,
+    describe,
+    draw,
+    draw_basis_gibbs,
+    gibbs,
+    least_limit,
+    log_mass,
+    meeting_times,
+    new_pieces,
+    suggest_lag,
+    upper_limits,
+)
+from bayesdp.privacy import rho_to_epsilon
+from bayesdp.queries import LinearQuery, Totals
+from benchmarks.paper_sampler import coupled
+from tests.lattices.oracles import CASES, LEVEL, labels, lattice_points, law_on, one_way, pvalue
+from tests.papers.coupled_chains import Plane
+
+LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]
+
+
+def described(target: BasisLaw, z: np.ndarray):
+    """The law of the step along the one vector of a basis, and what the kernels need to be told again."""
+    pieces = new_pieces(target.widest)
+    describe(target.arrays, 0, z, int(z @ z), pieces)
+    return target.arrays, 0, z, pieces
+
+
+@pytest.mark.parametrize("law", ["l1", "l2", "gaussian"])
+def test_masses_of_steps_are_those_of_the_plain_sum(law, make_rng):
+    rng, k = make_rng(1), np.arange(-400, 401)
+    for trial in range(60):
+        size = int(rng.integers(1, 7))
+        # Ties, repeated knots, knots that are no integers, and vectors whose entries have a common sign.
+        b = rng.integers(1, 5, size) * (rng.choice([-1, 1], size) if trial % 3 else 1)
+        z = rng.integers(-12, 13, size)
+        scale = float(rng.choice([0.15, 0.6, 1.5])) if law != "gaussian" else float(rng.choice([0.3, 1.0, 4.0, 20.0]))
+        told = described(BasisLaw(sp.csr_array(b[None]), law, scale), z)
+        moved = z + k[:, None] * b
+        norm = {"l1": np.abs(moved).sum(axis=1), "l2": np.sqrt((moved**2).sum(axis=1))}
+        energy = scale * norm[law] if law in norm else (moved**2).sum(axis=1) / (2 * scale**2)
+        expected = softmax(-energy)
+        found = np.exp([log_mass(int(j), *told) for j in k])
+        if law == "gaussian":
+            found /= found.sum()  # known up to a constant
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
+
+
+def test_masses_of_gaussian_steps_differ_by_the_same_constant_around_every_centre():
+    # Two chains are compared by these masses: the constant must not depend on where the chain is.
+    totals, k = [], np.arange(-60, 61)
+    for z in ([0, 0], [1, 0], [2, 1], [7, -4]):
+        told = described(BasisLaw(sp.csr_array([[1, -2]]), "gaussian", 0.9), np.array(z))
+        totals.append(np.exp([log_mass(int(j), *told) for j in k]).sum())
+    np.testing.assert_allclose(totals, totals[0], rtol=1e-12)
+
+
+# 9 tests at the level LEVEL.
+@pytest.mark.parametrize("law", ["l1", "l2", "gaussian"])
+@pytest.mark.parametrize("b", [[1, -1, 1, -1], [2, -3, 1], [1, 1]])
+def test_steps_are_drawn_from_these_masses(law, b, make_rng):
+    z, k = np.array([4, -3, 0, 7])[: len(b)], np.arange(-200, 201)
+    target = BasisLaw(sp.csr_array([b]), law, 3.0 if law == "gaussian" else 0.3)
+    lines, j, z, pieces = described(target, z)
+    mass = np.exp([log_mass(int(step), lines, j, z, pieces) for step in k])
+    generator = seed_state(make_rng(4))
+    draws = np.array([draw(lines, j, pieces, generator) for _ in range(5000)])
+    assert pvalue(draws[:, None], k[:, None], mass / mass.sum()) > LEVEL
+
+
+# 21 tests at the level LEVEL: a correct sampler with other seeds fails one of them in 480 runs. Autocorrelation times
+# are below 6 sweeps here, so that 40 sweeps from zero leave less than the tests can see.
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("law", "scale"), LAWS)
+def test_noise_follows_its_law(case, law, scale, make_rng):
+    invariants, reach = CASES[case]
+    if (case, law) == ("3x3x3", "l1"):
+        scale = 0.8  # the shortest vectors have length 8
+    elif (case, law) == ("3x3x3", "l2"):
+        scale = 3.0  # beyond the enumeration otherwise
+    points = lattice_points(invariants.matrix.toarray(), reach)
+    draws = draw_basis_gibbs(BasisLaw.of(invariants, law, scale), make_rng(len(case)), chains=1500, thin=40)[:, 0]
+    assert not np.any(invariants.matrix @ draws.T)
+    assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
+
+
+def test_published_numbers_of_a_3x3_table(make_rng):
+    draws = draw_basis_gibbs(BasisLaw.of(one_way(3, 3), "l1", 1.0), make_rng(2), chains=20_000, thin=15)[:, 0]
+    # 5 standard errors of each: wrong in less than 2e-6 of runs.
+    for values, expected in [
+        (draws[:, 0] ** 2, 0.156180318), (draws[:, 0] * draws[:, 1], -0.078090159), (~draws.any(axis=1), 0.716986545)
+    ]:  # fmt: skip
+        assert abs(values.mean() - expected) < 5 * values.std() / np.sqrt(len(draws))
+
+
+def test_one_long_chain_is_thinned_after_its_burn_in(make_rng):
+    target = BasisLaw.of(one_way(2, 3), "l1", 0.5)
+    whole = draw_basis_gibbs(target, make_rng(3), draws=40)[0]
+    thinned = draw_basis_gibbs(target, make_rng(3), draws=5, burn_in=10, thin=6)[0]
+    np.testing.assert_array_equal(thinned, whole[15::6])
+
+
+@pytest.mark.parametrize(("scale", "size"), [(1e-5, 4e5), (1e4, 0.0)])
+def test_extreme_scales(scale, size, make_rng):
+    draws = draw_basis_gibbs(BasisLaw.of(one_way(3, 3), "l1", scale), make_rng(3), chains=400, thin=60)[:, 0]
+    # Nearly continuous: ||z||_1 is Gamma(4, scale), mean 4 / scale and standard deviation 2 / scale.
+    assert abs(np.abs(draws).sum(axis=1).mean() - size) <= 5 * 2 / scale / 20
+
+
+def test_wrong_arguments():
+    basis = sp.csr_array([[1, -1]])
+    with pytest.raises(ValueError, match="'l1', 'l2', 'gaussian', got 'l3'"):
+        BasisLaw(basis, "l3", 1.0)
+    with pytest.raises(TypeError, match="basis must hold integers"):
+        BasisLaw(basis.astype(float), "l1", 1.0)
+    with pytest.raises(ValueError, match="no vector that is zero"):
+        BasisLaw(sp.csr_array([[1, -1], [0, 0]]), "l1", 1.0)
+    with pytest.raises(ValueError, match=r"below 2\*\*29, got 1e-09"):
+        BasisLaw(basis, "l1", 1e-9)
+    with pytest.raises(ValueError, match=r"at least 0\.0012 for 'l2' noise on 2 cells"):
+        BasisLaw(basis, "l2", 1e-4)
+    with pytest.raises(ValueError, match="chains"):
+        draw_basis_gibbs(BasisLaw(basis, "l1", 1.0), np.random.default_rng(1), chains=0)
+
+
+COUPLED = [("l1", 0.8), ("l2", 1.0), ("gaussian", 1.3)]
+A = math.exp(-0.7)
+KERNELS = [None, A]
+"""Jump parameters: none for Gibbs."""
+
+
+def pairs_of(a: float | None):
+    return gibbs if a is None else coupled.metropolis(a)
+
+
+class Pair:
+    """Two coupled chains, as the kernels see them."""
+
+    def __init__(self, target: BasisLaw, coordinates, a: float | None, rng: np.random.Generator) -> None:
+        self.c = np.array(coordinates, dtype=np.int64)
+        self.z = self.c @ target.basis.toarray()
+        self.norms = (self.z**2).sum(axis=1)
+        self.rates, self.arrays = None if a is None else np.full(target.dimension, -math.log(a)), target.arrays
+        self.pieces, self.generator = np.stack([new_pieces(target.widest)] * 2), seed_state(rng)
+
+    def sweep(self) -> None:
+        if self.rates is None:
+            coupled_sweep(self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
+        else:
+            coupled.coupled_sweep(self.rates, *self.arrays, self.z, self.c, self.norms, self.generator)
+
+
+# 12 tests at the level LEVEL.
+@pytest.mark.parametrize("a", KERNELS)
+@pytest.mark.parametrize(("law", "scale"), COUPLED)
+def test_each_of_two_coupled_chains_moves_as_it_would_alone(law, scale, a, make_rng):
+    plane, rng = Plane(law, scale, 10), make_rng(3)
+    target = BasisLaw(plane.basis, law, scale)
+    starts = np.array([[1, -1], [-1, 1]])
+    ends = []
+    for _ in range(4000):
+        pair = Pair(target, starts, a, rng)
+        pair.sweep()
+        pair.sweep()
+        ends.append(pair.z)
+    assert (pair.z == pair.c @ target.basis.toarray()).all()
+    assert (pair.norms == (pair.z**2).sum(axis=1)).all()
+    two = np.linalg.matrix_power(plane.sweep(a), 2)
+    for i in range(2):
+        at = int(np.flatnonzero((plane.coordinates == starts[i]).all(axis=1))[0])
+        assert pvalue(np.array(ends)[:, i], plane.points, two[at]) > LEVEL
+
+
+@pytest.mark.parametrize("a", KERNELS)
+@pytest.mark.parametrize(("law", "scale"), COUPLED)
+def test_one_step_meets_as_often_as_is_possible(law, scale, a, make_rng):
+    # One coordinate apart: a maximal coupling meets with probability 1 - TV of the two laws of that coordinate. Gibbs:
+    # the same law, so always. Metropolis: the proposals coincide with probability 1 - TV.
+    plane, rng = Plane(law, scale, 10), make_rng(4)
+    target = BasisLaw(plane.basis[:1], law, scale)
+    met = []
+    for _ in range(3000):
+        pair = Pair(target, [[0], [2]], a, rng)
+        pair.sweep()
+        met.append(pair.c[0, 0] == pair.c[1, 0])
+    if a is None:
+        assert all(met)
+        return
+    v, line = np.arange(-60, 61), lambda e: np.outer(e, [1, -1])
+    energy = {
+        "l1": lambda e: scale * np.abs(line(e)).sum(axis=1),
+        "l2": lambda e: scale * np.sqrt((line(e) ** 2).sum(axis=1)),
+        "gaussian": lambda e: (line(e) ** 2).sum(axis=1) / (2 * scale**2),
+    }[law]
+    proposals = [(1 - a) / (1 + a) * a ** np.abs(v - start) for start in (0, 2)]
+    accepted = [np.minimum(1, np.exp(energy([start])[0] - energy(v))) for start in (0, 2)]
+    both = np.minimum(*proposals) * np.minimum(*accepted)  # a common uniform number
+    chance = float(both.sum())  # the other ways to meet: proposals differ, and only one is taken, to where the other is
+    chance_of_others = 2 * float(np.maximum(proposals[0] - proposals[1], 0).sum())
+    margin = 4 * math.sqrt(chance * (1 - chance) / 3000)
+    assert chance - margin < np.mean(met) < chance + chance_of_others + margin
+
+
+@pytest.mark.parametrize("a", KERNELS)
+@pytest.mark.parametrize(("law", "scale"), [("l1", 0.3), ("l2", 0.4), ("gaussian", 3.0)])
+def test_chains_that_have_met_stay_together(law, scale, a, make_rng):
+    pair = Pair(BasisLaw.of(one_way(3, 4), law, scale), np.tile(np.arange(6), (2, 1)), a, make_rng(5))
+    start = pair.z.copy()
+    for _ in range(300):
+        pair.sweep()
+        assert (pair.z[0] == pair.z[1]).all()
+    assert (pair.z != start).any()
+
+
+@pytest.mark.parametrize("lag", [1, 4, 15])
+@pytest.mark.parametrize("a", KERNELS)
+@pytest.mark.parametrize(("law", "scale"), COUPLED)
+def test_the_bound_is_above_the_true_distance(law, scale, a, lag, make_rng):
+    plane = Plane(law, scale, 12)
+    found = couple(BasisLaw(plane.basis, law, scale), make_rng(6), pairs=4000, lag=lag, meet=pairs_of(a))
+    truth = plane.distances(plane.sweep(a), int(found.times[-1]) + 1)[found.times]
+    assert truth[0] > 0.3
+    assert found.bound[0] > 0.3
+    # Five standard errors at every time; where no pair is apart any more, the true distance is small.
+    assert (truth <= found.bound + 5 * found.standard_error + 5 / 4000).all()
+    assert (np.minimum(found.bound, 1.0) <= found.upper).all()
+    assert (np.diff(found.upper) <= 0).all()
+    if lag == 15:
+        # And not far above: the bound says something.
+        assert found.sweeps_to(0.05) <= 3 * int(np.flatnonzero(truth <= 0.05)[0]) + 3
+
+
+def test_the_bound_is_the_mean_of_its_definition(make_rng):
+    found = couple(BasisLaw.of(one_way(3, 3), "l1", 0.5), make_rng(7), pairs=500, lag=3)
+    for i in (0, 1, len(found.times) // 2, -1):
+        t = found.times[i]
+        terms = np.array([max(0, math.ceil((int(tau) - 3 - int(t)) / 3)) for tau in found.meetings])
+        assert found.bound[i] == pytest.approx(terms.mean())
+        assert found.standard_error[i] == pytest.approx(terms.std() / math.sqrt(500))
+    assert found.bound[-1] == 0 < found.bound[-2]
+    assert found.sweeps_to(0.0) == found.meetings.max() - 3
+
+
+def test_one_dimension_is_forgotten_in_one_gibbs_step(make_rng):
+    found = couple(BasisLaw.of(one_way(2, 2), "l1", 0.25), make_rng(8), pairs=1000, lag=2)
+    assert set(found.meetings.tolist()) == {2, 3}
+    assert found.times.tolist() == [0, 1]
+    # At zero with probability tanh(2 * 0.25), so that this part of the pairs has met at once.
+    assert abs((found.meetings == 2).mean() - 0.4621171573) < 4 * 0.5 / math.sqrt(1000)
+
+
+# Lattice notes: 4 x 4 table, epsilon 0.25; medians 7 (Gibbs) and 94 to 110, 43 to 52 (Metropolis), and 50 to 55, 680 to 1000,
+# 260 to 360 sweeps to a bound below 0.01. Ranges here are about four standard errors wider.
+@pytest.mark.parametrize(
+    ("a", "pairs", "lag", "median", "sweeps"),
+    [
+        (None, 2000, 50, (5, 8), (40, 62)),
+        (math.exp(-1), 100, 1000, (70, 140), (450, 1500)),
+        (math.exp(-0.25), 300, 500, (35, 62), (200, 450)),
+    ],
+)
+def test_meeting_times_of_a_4x4_table(a, pairs, lag, median, sweeps, make_rng):
+    target = BasisLaw.of(one_way(4, 4), "l1", 0.25)
+    found = couple(target, make_rng(9), pairs=pairs, lag=lag, meet=pairs_of(a))
+    assert median[0] <= np.median(found.meetings - lag) <= median[1]
+    assert sweeps[0] <= found.sweeps_to(0.01) <= sweeps[1]
+
+
+def test_pairs_that_do_not_meet_make_the_bound_unknown(make_rng):
+    target = BasisLaw.of(one_way(4, 4), "l1", 0.25)
+    found = couple(target, make_rng(10), pairs=300, lag=20, horizon=30)
+    assert 0 < found.censored == (found.meetings == 0).sum() < 300
+    assert len(found.meetings) == 300
+    assert np.isnan(found.bound).all()
+    assert np.isnan(found.standard_error).all()
+    assert (found.upper >= found.censored / 300).all()
+    assert found.sweeps_to(0.5) is None
+    with pytest.raises(ValueError, match=r"of 200 pairs of chains have not met within 5 sweeps"):
+        suggest_lag(target, make_rng(10), horizon=5)
+
+
+@pytest.mark.parametrize(("r", "lag"), [(0.5, 1), (0.9, 10), (0.99, 300)])
+def test_upper_limits_fail_no_more_often_than_stated(r, lag, make_rng):
+    # Geometric meeting times, for which the assumption holds and the bound is known. 300 experiments at 90%
+    # confidence: more than 46 failures would be seen once in a thousand times at the stated rate.
+    rng, experiments = make_rng(11), 300
+    most = int(binom.ppf(0.999, experiments, 0.1))
+    times = np.arange(0, 12 * math.ceil(-1 / math.log(r)), max(1, math.ceil(-0.2 / math.log(r))))
+    # P(tau > t) = r ** (t - lag), so the bound at t is the sum over j of r ** (t + j lag - lag).
+    truth = np.minimum(r**times / (1 - r**lag), 1.0)
+    fails, early = np.zeros(len(times)), 0
+    for _ in range(experiments):
+        limits = upper_limits(lag + rng.geometric(1 - r, size=400), lag, 10**9, times, 0.9)
+        fails += limits < truth
+        below = np.flatnonzero(limits <= 0.05)
+        early += bool(below.size) and truth[below[0]] > 0.05
+    assert fails.max() <= most
+    assert early <= most
+
+
+def test_upper_limits_at_the_edges():
+    assert float(clopper_pearson(0, 50, 0.95)) == pytest.approx(1 - 0.05 ** (1 / 50))
+    assert float(clopper_pearson(50, 50, 0.95)) == 1.0
+    assert binom.cdf(3, 50, float(clopper_pearson(3, 50, 0.95))) == pytest.approx(0.05)
+    assert least_limit(1000, 0.99) == pytest.approx(1 - 0.005 ** (1 / 800))
+    # Nothing can be said from pairs that all were given up, or from very few.
+    assert (upper_limits(np.zeros(100, dtype=np.int64), 5, 50, np.arange(9), 0.99) == 1).all()
+    assert (upper_limits(np.array([6, 7]), 5, 50, np.arange(9), 0.99) == 1).all()
+
+
+def test_wrong_arguments_of_couplings(make_rng):
+    target = BasisLaw.of(one_way(2, 3), "l1", 0.5)
+    with pytest.raises(ValueError, match="more sweeps than the lag of 9, got 9"):
+        meeting_times(target, make_rng(1), pairs=10, lag=9, horizon=9)
+    with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
+        couple(target, make_rng(1), pairs=10, lag=2, confidence=1.0)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1])
+def test_upper_limits_never_increase(rate):
+    # Without the running maximum these do, where the last summand changes: at 22 and at 27 and 47.
+    times, lag = np.arange(150), 20
+    meetings = lag + np.random.default_rng(lag).geometric(rate, size=200)
+    limits = upper_limits(meetings, lag, 10_000, times, 0.99)
+    assert np.all(np.diff(limits) <= 0)
+    assert limits[0] > 0.8
+    assert 0.0 < limits[-1] < 0.1
+
+
+COUNTIES = {"county": ["Alpha", "Beta", "Gamma"]}
+
+
+@pytest.mark.parametrize(("norm", "epsilon"), [("l1", 0.7), ("l2", 0.9)])
+def test_the_true_distance_is_within_the_tolerance(norm, epsilon, make_rng):
+    mechanism = LatticeLaplace(Totals(COUNTIES), epsilon=epsilon, norm=norm)
+    certificate = certify(mechanism, 0.01, chains=5000, rng=make_rng(1))
+    plane = Plane(norm, epsilon, 12)
+    truth = plane.distances(plane.sweep(), certificate.sweeps + 1)
+    assert truth[certificate.sweeps] <= certificate.tv_upper <= 0.01
+    assert truth[1] > 0.01  # one sweep is not enough, and it does not say so
+    assert certificate.tv_estimate <= certificate.tv_upper
+    assert certificate.sweeps < 40
+    # Noise of the certified chain, against the law after so many sweeps: 2 tests at LEVEL.
+    draws = certificate.noise(make_rng(2), size=4000)
+    law = np.linalg.matrix_power(plane.sweep(), certificate.sweeps)[plane.zero]
+    assert pvalue(draws, plane.points, law) > LEVEL
+
+
+def test_noise_has_the_shape_of_the_table_and_as_many_sweeps_as_certified(make_rng):
+    certificate = certify(LatticeLaplace(one_way(2, 3), epsilon=0.5), 0.05, chains=500, rng=make_rng(1))
+    noise = certificate.noise(make_rng(2), size=7)
+    assert noise.shape == (7, 2, 3)
+    assert not noise.sum(axis=1).any()
+    assert not noise.sum(axis=2).any()
+    assert certificate.noise(make_rng(2), size=0).shape == (0, 2, 3)
+    assert certificate.noise().shape == (1, 2, 3)
+    (here,) = np.flatnonzero(certificate.bound.times == certificate.sweeps)
+    assert certificate.bound.upper[here] == certificate.tv_upper
+    assert here == 1 or certificate.bound.upper[here - 1] > 0.05
+
+
+def test_charge_of_laplace_noise(make_rng):
+    mechanism = LatticeLaplace(one_way(3, 3), epsilon=0.5, sensitivity=2.0)
+    own = certify(mechanism, 0.05, chains=1000, rng=make_rng(1))
+    assert (own.largest, own.delta) == (6.0, 0.0)  # a 3-cycle
+    assert own.epsilon == pytest.approx(0.25 * 6)
+    assert own.delta_charge == pytest.approx((1 + math.exp(1.5)) * own.tv_upper)
+    named = certify(mechanism, 0.05, chains=1000, largest=10.0, rng=make_rng(1))
+    assert named.tv_upper == own.tv_upper
+    assert named.delta_charge == pytest.approx((1 + math.exp(2.5)) * own.tv_upper)
+    l2 = certify(LatticeLaplace(one_way(3, 3), epsilon=0.5, norm="l2"), 0.05, chains=1000, rng=make_rng(1))
+    assert l2.epsilon == pytest.approx(0.5 * math.sqrt(6))
+
+
+def test_charge_of_gaussian_noise(make_rng):
+    stated = certify(LatticeGaussian(one_way(2, 3), rho=0.02), 0.05, chains=1000, delta=1e-5, rng=make_rng(1))
+    assert (stated.largest, stated.delta) == (2.0, 1e-5)
+    assert stated.epsilon == pytest.approx(rho_to_epsilon(0.02 * 4, 1e-5))
+    assert stated.delta_charge == pytest.approx((1 + math.exp(stated.epsilon)) * stated.tv_upper)
+    mechanism = LatticeGaussian(one_way(2, 3), epsilon=0.5, delta=1e-6)
+    assert certify(mechanism, 0.05, chains=1000, rng=make_rng(1)).delta == 1e-6
+    with pytest.raises(
+        ValueError, match="delta must be given for Gaussian noise that is stated by rho, and only for that"
+    ):
+        certify(mechanism, 0.05, delta=1e-6)
+    with pytest.raises(ValueError, match="delta must be given for Gaussian noise"):
+        certify(LatticeGaussian(one_way(2, 3), rho=0.02), 0.05)
+
+
+def test_the_certificate_says_that_it_is_an_estimate(make_rng):
+    certificate = certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.7), 0.05, chains=500, rng=make_rng(1))
+    assert str(certificate) == certificate.text
+    assert certificate.text.startswith(f"Estimate, not a proof: after {certificate.sweeps} sweeps of Gibbs from zero")
+    assert "99% confidence" in certificate.text
+    assert "on top of 0;" in certificate.text
+    wide = certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.7), 0.05, chains=500, largest=100.0, rng=make_rng(1))
+    assert "protects nothing" in wide.text
+    assert math.isinf(
+        certify(
+            LatticeLaplace(Totals(COUNTIES), epsilon=0.7), 0.05, chains=500, largest=1e6, rng=make_rng(1)
+        ).delta_charge
+    )
+
+
+def test_tolerances_that_the_pairs_cannot_support_are_refused(make_rng):
+    mechanism = LatticeLaplace(one_way(3, 3), epsilon=0.5)
+    with pytest.raises(
+        ValueError, match=r"even if none stayed apart, the upper limit would be 0\.0066; use at least chains=(\d+)"
+    ) as caught:
+        certify(mechanism, 0.001, chains=1000)
+    needed = int(str(caught.value).rsplit("=", 1)[1])
+    assert certify(mechanism, 0.0015, chains=needed, rng=make_rng(1)).tv_upper <= 0.0015
+    # Enough if all pairs met at once, but they do not.
+    with pytest.raises(ValueError, match=r"does not fall below 0\.0.*; about \d+ pairs could"):
+        certify(mechanism, 0.0067, chains=1000, rng=make_rng(1))
+    with pytest.raises(ValueError, match="does not fall below 1; try a longer lag"):
+        certify(LatticeLaplace(one_way(4, 4), epsilon=0.05), 0.05, chains=300, lag=1, confidence=0.999, rng=make_rng(1))
+
+
+def test_pairs_that_never_met_are_not_dropped(make_rng):
+    mechanism = LatticeLaplace(one_way(4, 4), epsilon=0.25)
+    with pytest.raises(ValueError, match=r"of 300 pairs of chains have not met within 40 sweeps: the bound is unknown"):
+        certify(mechanism, 0.1, chains=300, lag=30, horizon=40, rng=make_rng(1))
+
+
+def test_what_has_no_chain_or_no_known_difference():
+    with pytest.raises(TypeError, match=r"LatticeLaplace or LatticeGaussian.*got ProjectedGaussian"):
+        certify(ProjectedGaussian(Totals(COUNTIES), rho=0.1), 0.05)
+    with pytest.raises(ValueError, match="tolerance must lie strictly between 0 and 1"):
+        certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.5), 0.0)
+    with pytest.raises(ValueError, match="delta must not be given for Laplace noise"):
+        certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.5), 0.05, delta=1e-6)
+    with pytest.raises(ValueError, match="largest must be a finite number greater than 0"):
+        certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.5), 0.05, largest=0.0)
+    weighted = LinearQuery(labels(450), [list(range(1, 451))], ["weighted"])
+    with pytest.raises(ValueError, match="largest must be given"):
+        certify(LatticeLaplace(weighted, epsilon=0.5), 0.05)
