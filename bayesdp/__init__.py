@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from bayesdp.hierarchies import gls
     from bayesdp.inference import (
         ConfidentialCounts,
-        ContinuousCounts,
         FlatCounts,
         feasible_point,
         observe,
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "ContinuousCounts", "CorrelatedGaussian", "Exact",
+    "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "CorrelatedGaussian", "Exact",
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
     "LatticeLaplace", "LawCheck", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
     "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
@@ -93,7 +92,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "consistency": "LawCheck PostProcessedWarning",
     "frames": "Frame",
     "hierarchies": "gls",
-    "inference": "ConfidentialCounts ContinuousCounts FlatCounts feasible_point observe sample set_release",
+    "inference": "ConfidentialCounts FlatCounts feasible_point observe sample set_release",
     "invariants": "Invariants",
     "mechanisms": "BoundaryInflatedLaplace CorrelatedGaussian ExtendedGaussian ExtendedLaplace KNorm LatticeGaussian LatticeLaplace "
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
@@ -123,8 +122,8 @@ for _purpose, _module, _function in (
     ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
     ("write CSV", "bayesdp.storage.noise_csv", "write_noise_csv"),
     ("read CSV", "bayesdp.storage.noise_csv", "read_noise_csv"),
-    ("draw a design", "bayesdp.plots.designs", "designs"),
-    ("draw a check of a law", "bayesdp.plots.law_comparison", "draw_law_check"),
+    ("draw a design", "bayesdp.plots.comparisons", "designs"),
+    ("draw a check of a law", "bayesdp.plots.comparisons", "draw_law_check"),
     ("law rescaled-laplace", "bayesdp.papers.bounded_statistics", "RescaledLaplace"),
     ("distribution rescaled-laplace", "bayesdp.papers.models", "RescaledLaplace"),
     ("mechanism rescaled-proportions", "bayesdp.papers.bounded_statistics", "RescaledProportions"),

@@ -74,7 +74,7 @@ def _table(release, families):
 
 def _tuned(chain, start):
     """A chain from a possible table, its shares learnt."""
-    chain.begin(start, scatter=False)
+    chain.begin(start)
     for _ in range(300):
         chain.move(2)
         chain.learn()

@@ -14,6 +14,7 @@ from bayesdp.cli.files import convergence, read_posterior
 from bayesdp.composition import check_posterior
 from bayesdp.report import report
 from bayesdp.storage import write_draws
+from tests.plots.trees import relaxation
 
 pytestmark = pytest.mark.system
 
@@ -37,9 +38,12 @@ def made() -> xr.DataTree:
         x = bdp.FlatCounts("x", dims=release.dims)
         bdp.observe(release, x)
         pm.Deterministic("half", x / 2)
-        z = bdp.ContinuousCounts("z", pm.Poisson.dist(pm.Gamma("rate", 2.0, 0.01)), real)
+        z = bdp.ConfidentialCounts("z", pm.Poisson.dist(pm.Gamma("rate", 2.0, 0.01)), dims=real.dims)
         bdp.observe(real, z)
-        return bdp.sample(**QUICK, nuts_sampler="pymc")
+        tree = bdp.sample(**QUICK)
+    tree["posterior"]["z"] = tree["posterior"]["z"].astype(float)  # as files of version 0.1 may have them
+    tree["relaxation_z"] = xr.DataTree(relaxation("z"))
+    return tree
 
 
 @pytest.fixture

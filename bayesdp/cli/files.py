@@ -27,7 +27,8 @@ def check_release_path(path: str, *, force: bool) -> None:
     check_suffix(
         path, (".csv", ".nc"), "a release is written to a .nc file, or to a .csv file with noise.json beside it"
     )
-    for file in [path, noise_path(path)] if path.lower().endswith(".csv") else [path]:
+    outputs = (path, str(noise_path(path))) if path.lower().endswith(".csv") else (path,)
+    for file in outputs:
         check_output(file, overwrite=force)
 
 

@@ -155,8 +155,7 @@ def _exact_logp(op: ExactAnswersRV, values: Any, x: Any, **_: Any) -> Any:
 
 
 _REMEDY = (
-    "Sample with bayesdp.sample or pm.sample, and leave the counts out of `step`: FiberGibbs is assigned by itself. For "
-    "optimisation and variational inference there is bayesdp.ContinuousCounts"
+    "Sample with bayesdp.sample or pm.sample, and leave the counts out of `step`: FiberGibbs is assigned by itself"
 )
 
 _ALGORITHMS = {

@@ -124,7 +124,7 @@ def counts_of(given: Any, law: str) -> Any:
             return pt.constant(numbers.astype(np.int64))
     raise TypeError(
         f"mu must hold counts, whole numbers, under the law {law!r}, got a variable of {variable.dtype}: its probabilities are "
-        "given for counts only (ConfidentialCounts has whole numbers; ContinuousCounts has not)"
+        "given for counts only, as ConfidentialCounts has them"
     )
 
 

@@ -1,4 +1,4 @@
-"""A chain of tables: a target, and its state in the kernel.
+"""Chains of tables, below PyMC: what all of them can do, and that of tables in general, which move along lines.
 
 And a price on answers that laws forbid: starts where laws end or have gaps, and ways between tables that no line joins.
 
@@ -13,15 +13,16 @@ Computing 6, 1996): lines are drawn without looking at the table, and steps alon
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, override
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesdp._numba import compiled, inside
-from bayesdp._random import exponential, seed_state
+from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.fibers.kernel.classes import apart
 from bayesdp.fibers.kernel.occupied_moves import occupied_moves_of, take_occupied_moves
 from bayesdp.fibers.kernel.state import (
@@ -30,6 +31,8 @@ from bayesdp.fibers.kernel.state import (
     NOISY,
     ROW_LOWER,
     ROW_UPPER,
+    SQUARED,
+    UPPER,
     VALUE,
     WINDOW_ABOVE,
     WINDOW_BELOW,
@@ -42,6 +45,7 @@ from bayesdp.fibers.kernel.state import (
 )
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.fibers.target import Target
+from bayesdp.moves.moves import SUMS
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -199,26 +203,132 @@ _IMPROPER = (
     "the posterior of the counts is improper: a flat prior, and a direction that neither noise nor exact answers bound"
 )
 
+LEAST_MOVES = 100
+"""Fewest exact moves of a draw, where nothing but the kernel's terms depends on the table: fewer cost more overhead than work."""
+
 OCCUPIED_SHARE = 0.5
 """Share of the steps along directions drawn by looking at which cells are not 0, where noisy answers are precise."""
 
+TEMPERED = 128
+"""Up to so many degrees of freedom, tables with walls are also moved by ways through softer ones. Of larger ones few are taken."""
 
-class Chain:
-    """A table that moves: a target, and its state in the kernel.
+_FIRST_TABLES = 8
+"""Tables of the tuning after which a chain learns from them: before, little is known of them."""
+
+_EVEN = 0.2
+"""What all families have in common of the moves, in even parts, however far their steps go: some cells may be moved by few of them."""
+
+_ROUNDS = 300
+"""In search of the best shares: they change by less than a thousandth at the end."""
+
+
+def is_time_to_choose(seen: int) -> bool:
+    """Whether a chain that is tuned chooses its moves anew, after so many tables: after 8, 16, 32, ... of them."""
+    return seen >= _FIRST_TABLES and seen & (seen - 1) == 0
+
+
+class CountChain(ABC):
+    """A table that moves, and what all chains can do, whatever their kernel.
+
+    A chain is made for a target; prior and noise may be set anew before every move. It begins at a table, is tuned by moving and
+    learning in turns until it settles, and moves on. `memory` is what it has besides the table, the parameters and the generator, as
+    numbers, always as many.
+    """
+
+    target: Target
+    state: Any
+
+    def __init__(self, target: Target, state: Any, rng: np.random.Generator) -> None:
+        self.target, self.state = target, state
+        self._scales: Sequence[Floats] = [term.scale for term in target.terms]
+        self._values: Sequence[Floats] = [term.values for term in target.terms]
+        self.reseed(rng)
+
+    @property
+    def generator(self) -> npt.NDArray[np.uint64]:
+        """State of the kernel's generator, in place."""
+        return self.state.generator  # type: ignore[no-any-return]
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Start a fresh stream of random numbers."""
+        self.generator[:] = seed_state(rng)
+
+    @property
+    @abstractmethod
+    def upper(self) -> Ints:
+        """The largest count of each cell that the exact answers and the prior allow."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> Ints:
+        """The table as it stands, flat."""
+
+    @abstractmethod
+    def set_prior(self, theta: Floats, shape: Floats) -> None:
+        """Set prior weights (log scale) and shapes, one a cell."""
+
+    @abstractmethod
+    def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None) -> None:
+        """Set the scale of every noisy term, and its noisy answers; load the table again afterwards."""
+
+    @abstractmethod
+    def load(self, counts: Ints) -> None:
+        """Put a flat table into the chain."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Have the kernel compiled."""
+
+    @abstractmethod
+    def begin(self, counts: Ints) -> None:
+        """Begin at a flat table, with nothing learnt."""
+
+    @abstractmethod
+    def move(self, sweeps: float) -> float:
+        """Move by exact steps; the share of them that changed the table."""
+
+    @abstractmethod
+    def learn(self) -> None:
+        """Note the table, while tuning; now and then moves are chosen by what was noted (`is_time_to_choose`)."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """End the tuning: moves are chosen for the last time."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> Floats:
+        """What the kernel has besides table, parameters and generator."""
+
+    @abstractmethod
+    def remember(self, memory: Floats, *, same: bool) -> None:
+        """Restore it; `same`: table and noise are those that it belongs to. What was learnt is the chain's, whatever these are."""
+
+
+class Chain(CountChain):
+    """A table in general: a sweep is as many random lines as it has degrees of freedom.
 
     Parameters
     ----------
     target : Target
     rng : numpy.random.Generator
         Seeds the kernel's own generator.
+    dimension : int, optional
+        Degrees of freedom; those that the exact answers leave if left out.
     """
 
-    def __init__(self, target: Target, rng: np.random.Generator) -> None:
-        self.target = target
-        self.state = target.new_state()
+    # Where some families of directions keep noisy answers, how often each is taken is learnt while tuning. For the cells and for the
+    # sums of each published kind, how far a step of a family moves them is measured: the mean of squares in units of their
+    # variances, whose inverse is a time. The shares are those with the least sum of these times, so that totals, which few steps
+    # change, get their due, but for a part that all families have in common. Steps that measure this begin at the table as it
+    # stands, which is put back. Random sums keep their share. Where laws forbid answers, tables may be possible that no line leads
+    # to; small ones are tempered now and then, by chance and whatever the table is.
+
+    state: State
+
+    def __init__(self, target: Target, rng: np.random.Generator, dimension: int | None = None) -> None:
+        super().__init__(target, target.new_state(), rng)
         self.concave = True
-        self._scales: Sequence[Floats] = [term.scale for term in target.terms]
-        self._values: Sequence[Floats] = [term.values for term in target.terms]
         # Rows with real entries: their values gather rounding errors, and are worked out anew at every sweep.
         self._real_rows = any(term.coordinates is not None for term in target.terms)
         self._family = FAMILIES[target.family]
@@ -226,33 +336,143 @@ class Chain:
         self._none = np.empty((0, target.fiber.frame.size), dtype=np.int64)
         self.forbidden: Ints = np.zeros(0, dtype=np.int64)
         """Rows of answers that laws forbade all along where `disperse` failed last, the longest first."""
-        self.reseed(rng)
+        self._dimension = max(target.fiber.invariants.dimension, 1) if dimension is None else dimension
+        self._ways = self._dimension <= TEMPERED and self.walled
+        families = len(target.moves.cumulative)
+        self._learns = families > len(target.fiber_moves.cumulative)
+        self._measured = families - (target.moves.meta[-1, 0] == SUMS) if self._learns else 0
+        if self._learns:
+            self.state = self.state._replace(cumulative=target.moves.cumulative.copy())
+        # The kind of each cell and row: 0 for cells; rows that only limit the table have none.
+        kinds = [np.zeros(target.fiber.frame.size, dtype=np.int64)]
+        for simple, term in zip(target.cell_terms, target.terms, strict=True):
+            if not simple:
+                sizes = [part.rows for part in term.query.parts] if term.coordinates is None else [term.rows]
+                kinds.append(np.repeat(np.arange(len(sizes)), sizes) + kinds[-1].max() + 1)
+        self._kinds = np.concatenate(kinds)
+        self._sizes = np.bincount(self._kinds)
+        # How many tables were seen, their mean and squared deviations from it, and how far each family has moved each kind.
+        self._tuned = np.zeros(1 + 2 * len(self._kinds) + self._measured * len(self._sizes) if self._learns else 0)
 
-    def reseed(self, rng: np.random.Generator) -> None:
-        """Start a fresh stream of random numbers."""
-        self.state.generator[:] = seed_state(rng)
+    @property
+    @override
+    def upper(self) -> Ints:
+        return np.asarray(self.state.cells_int[:, UPPER])
 
+    @property
+    @override
+    def counts(self) -> Ints:
+        return self.state.counts
+
+    @override
     def set_prior(self, theta: Floats, shape: Floats) -> None:
-        """Set prior weights and shapes, one a cell."""
         self.concave = self.target.set_prior(self.state, theta, shape)
 
+    @override
     def set_scales(self, scales: Sequence[Floats], values: Sequence[Floats] | None = None) -> None:
-        """Set the scale of every noisy term, and its noisy answers, in place of those of the target.
-
-        Load the table again afterwards.
-        """
         self._scales = list(scales)
         self._values = self._values if values is None else list(values)
         self.target.set_noise(self.state, self._scales, self._values)
 
+    @override
     def load(self, counts: Ints) -> None:
-        """Put a table into the chain."""
         self.target.load(self.state, counts)
 
+    @override
+    def ready(self) -> None:
+        self.sweep(0)
+        if self._ways:
+            self.temper(0)
+
+    @override
+    def begin(self, counts: Ints) -> None:
+        if self._learns:
+            self.state.cumulative[:] = self.target.moves.cumulative
+            self._tuned[:] = 0.0
+        self.load(counts)
+
+    @override
+    def move(self, sweeps: float) -> float:
+        moves = max(int(sweeps * self._dimension), LEAST_MOVES)
+        way = 2 * self._dimension
+        if self._ways and uniform(self.generator) * STAGES * way < moves:  # as many lines on ways as within the walls
+            self.temper(way)
+        return self.sweep(moves) / moves
+
+    @override
+    def learn(self) -> None:
+        if not self._learns:
+            return
+        start, now = self.counts.copy(), self._numbers
+        mean, spread = self._tuned[1 : 1 + 2 * len(now)].reshape(2, -1)
+        self._tuned[0] += 1.0
+        seen, before = int(self._tuned[0]), now - mean
+        mean += before / seen
+        spread += before * (now - mean)
+        if seen < _FIRST_TABLES:
+            return
+        moves = max(self._dimension // (4 * self._measured), 16)
+        known = spread > 0.0
+        units = np.where(known, seen / np.where(known, spread, 1.0), 0.0)
+        for family, rates in enumerate(self._rates):
+            at = self._numbers
+            self.sweep_of(family, moves)
+            rates += np.bincount(self._kinds, units * np.square(self._numbers - at)) / (self._sizes * moves)
+        self.load(start)
+        if is_time_to_choose(seen):
+            self._share_out()
+
+    @override
+    def settle(self) -> None:
+        if self._learns and self._tuned[0] >= _FIRST_TABLES:
+            self._share_out()
+            self._tuned[:] = 0.0
+
     @property
-    def counts(self) -> Ints:
-        """The table as it stands, flat; a view."""
-        return self.state.counts
+    @override
+    def memory(self) -> Floats:
+        # The sums over the table that moves keep up to date by differences, and what the tuning has learnt.
+        learnt = self.state.cumulative if self._learns else self._tuned
+        return np.concatenate([self.state.rows[:, VALUE], self.state.groups[:, SQUARED], learnt, self._tuned])
+
+    @override
+    def remember(self, memory: Floats, *, same: bool) -> None:
+        rows, groups = len(self.state.rows), len(self.state.groups)
+        if same:
+            self.state.rows[:, VALUE], self.state.groups[:, SQUARED] = np.split(memory[: rows + groups], [rows])
+        if self._learns:
+            families = len(self.state.cumulative)
+            self.state.cumulative[:] = memory[rows + groups : rows + groups + families]
+            self._tuned = memory[rows + groups + families :].copy()
+
+    @property
+    def shares(self) -> Floats:
+        """How often each family of directions is taken."""
+        return np.diff(self.state.cumulative, prepend=0.0)
+
+    @property
+    def _numbers(self) -> Floats:
+        """Cells and rows as they stand."""
+        rows = self.state.rows[: len(self._kinds) - len(self.counts), VALUE]
+        return np.concatenate([self.counts.astype(np.float64), rows])
+
+    @property
+    def _rates(self) -> Floats:
+        """How far each family has moved each kind, a view."""
+        return self._tuned[1 + 2 * len(self._kinds) :].reshape(self._measured, -1)
+
+    def _share_out(self) -> None:
+        """The shares with the least sum of times, but for what all families have in common."""
+        rates = self._rates[:, self._rates.any(axis=0)]
+        if not rates.size:
+            return
+        best = np.full(self._measured, 1.0 / self._measured)
+        for _ in range(_ROUNDS):  # each round lessens the sum: the multiplicative rule for designs (Torsney, 1983)
+            best *= np.sqrt(rates @ (best @ rates) ** -2.0)
+            best /= best.sum()
+        shares = np.diff(self.target.moves.cumulative, prepend=0.0)
+        shares[: self._measured] = shares[: self._measured].sum() * (_EVEN / self._measured + (1.0 - _EVEN) * best)
+        self.state.cumulative[:] = np.cumsum(shares) / shares.sum()
 
     @property
     def differing(self) -> bool:

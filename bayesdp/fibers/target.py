@@ -13,7 +13,7 @@ directions that keep the exact answers, those of the level and all more precise 
 Where three or more sums of a level nest or cross, a step has the room that the narrowest leaves. Products of differences of labels
 along several dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in
 them (published groups), there is a set of directions that keep the sums which such differences leave alone. How often each is taken is
-learnt (`bayesdp.steps.count_chains`).
+learnt (`bayesdp.fibers.chain`).
 
 Some directions besides are drawn by looking at which cells are not 0 (`kernel.occupied_moves`), where a level as a whole leaves
 directions: those of each set, of the sets of some of its sums, and of the exact answers. The last two change a few precise

@@ -519,8 +519,8 @@ class TreeForm:
             labels = part.answer_labels[part.keep.index(name)]
             if node not in labels:
                 raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
-            [place] = np.flatnonzero(places_of(self.tree, part)[1] == labels.index(node))
-        return self.estimates[level].covariance(codes_of(self.tree, part, self.product), int(place))
+            place = int(np.flatnonzero(places_of(self.tree, part)[1] == labels.index(node)).item())
+        return self.estimates[level].covariance(codes_of(self.tree, part, self.product), place)
 
     def _level(self, part: SumPart) -> int:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
-from bayesdp.inference.continuous import ContinuousCounts
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.observed import releases_of
 from bayesdp.inference.observing import feasible_point, observe, set_release
@@ -15,7 +14,6 @@ from bayesdp.storage.journal import holds_draws, remove_journal
 
 __all__ = [
     "ConfidentialCounts",
-    "ContinuousCounts",
     "FiberGibbs",
     "FlatCounts",
     "add_log_likelihood",

@@ -25,9 +25,8 @@ from bayesdp.fibers.determined import EXACT_CELLS
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import TiedGroups, read_codes
-from bayesdp.inference.continuous import ContinuousTable, declaration
-from bayesdp.inference.diagnostics import diagnose
-from bayesdp.inference.observed import continuous_tables, releases_of, warn_replaced
+from bayesdp.inference.diagnostics import diagnose, quantity_name
+from bayesdp.inference.observed import releases_of, warn_replaced
 from bayesdp.release import Release
 from bayesdp.steps.fiber_gibbs import ENDS
 from bayesdp.steps.reading import exact_fiber, kernel_target, movement, possible, read_model
@@ -48,7 +47,7 @@ def annotate(
     command: str = "",
     told: Callable[[str, int, int], None] | None = None,
 ) -> xr.DataTree:
-    """Add release, guarantee, fiber, relaxation, diagnostics and versions to the result of ``pm.sample``.
+    """Add release, guarantee, fiber, diagnostics and versions to the result of ``pm.sample``.
 
     Parameters
     ----------
@@ -84,17 +83,16 @@ def annotate(
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of a model by name: counts with their random variables, continuous counts, and statistics."""
+    """The tables of a model by name: counts with their random variables, and statistics."""
 
     counts: dict[str, Any]
-    continuous: dict[str, ContinuousTable]
     releases: dict[str, list[Release]]  # about each of them
     statistics: tuple[str, ...] = ()  # variables that releases of statistics are about
 
     @property
     def names(self) -> list[str]:
         """All of them, in order."""
-        return [*self.counts, *self.continuous, *self.statistics]
+        return [*self.counts, *self.statistics]
 
     @classmethod
     def of(cls, model: pm.Model) -> Tables:
@@ -105,7 +103,7 @@ class Tables:
             releases.setdefault(name, []).append(release)
         counts = {rv.name: rv for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
         statistics = tuple(name for name, observed in releases.items() if observed[0].about == "statistics")
-        return cls(counts, dict(continuous_tables(model)), releases, statistics)
+        return cls(counts, releases, statistics)
 
     def _suffix(self, name: str) -> str:
         """The ending of the names of a table's groups: nothing for the first table."""
@@ -120,7 +118,7 @@ class Tables:
                 "numpy_version": np.__version__,
                 "seed": "not recorded" if seed is None else str(seed),
                 "command": command,
-                "prior": "\n".join([model.str_repr(), *(table.prior for table in self.continuous.values())]),
+                "prior": model.str_repr(),
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
             }
         )
@@ -155,13 +153,6 @@ class Tables:
             limits.attrs |= {"connectivity": moves.claim, "proved": int(moves.proved)}
             tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
             add_group_labels(tree, frame)
-        for name, table in self.continuous.items():
-            fixed[name] = table.fixed
-            limits = _limits(table.release.fiber, table.release.frame, name)
-            limits.attrs |= {"connectivity": "real tables: a convex set", "proved": 1}
-            tree[f"fiber{self._suffix(name)}"] = xr.DataTree(limits)
-            tree[f"relaxation{self._suffix(name)}"] = xr.DataTree(declaration(name))
-            add_group_labels(tree, table.release.frame)
         for name in self.statistics:
             tree[f"statistics{self._suffix(name)}"] = xr.DataTree(xr.Dataset(attrs={"variable": name}))
         return fixed, tied
@@ -286,7 +277,6 @@ def what_holds(model: pm.Model, name: str, draws: xr.DataArray, rhat: xr.DataArr
         chain = max(range(len(walls)), key=lambda i: min(len(walls[i][1]), len(walls[i][-1])))
         if not (walls[chain][1] or walls[chain][-1]):
             continue
-        at = [f"{rhat.dims[i]}={_label(rhat, i, k)}" for i, k in enumerate(np.unravel_index(cell, rhat.shape))]
         means = ", ".join(f"{mean:.1f}" for mean in flat[:, :, cell].mean(axis=1))
         held = [
             f"one {word} is ruled out by {_listed(walls[chain][sign])}"
@@ -294,7 +284,7 @@ def what_holds(model: pm.Model, name: str, draws: xr.DataArray, rhat: xr.DataArr
             if walls[chain][sign]
         ]
         found.append(
-            f" {printable(f'{name}[{", ".join(at)}]')} is {means} on average in the chains; at the end of chain {chain}, "
+            f" {quantity_name(rhat.rename(name), cell)} is {means} on average in the chains; at the end of chain {chain}, "
             f"where it is {int(flat[chain, -1, cell])}, {' and '.join(held)}."
         )
     return "".join(found)
@@ -321,11 +311,6 @@ def _impossible(windows: Any, answer: int, value: int) -> bool:
     at, last = value - int(windows.low[answer]), int(windows.length[answer]) - 1
     beyond = windows.below[answer] if at < 0 else windows.above[answer] if at > last else 0.0
     return bool(np.isneginf(beyond + windows.log_mass[int(windows.start[answer]) + min(max(at, 0), last)]))
-
-
-def _label(array: xr.DataArray, axis: int, place: int) -> Any:
-    dim = array.dims[axis]
-    return array[dim].values[place] if dim in array.coords else place
 
 
 def _listed(answers: list[str]) -> str:

@@ -147,11 +147,11 @@ def diagnosed_variable(
     ess = np.minimum(statistics.ess_bulk, statistics.ess_tail)
     limits = rhat_limits(flat, statistics.rhat, variables)
     return arrays, Worst.of(
-        name, kind, statistics.rhat, limits, ess, chains, lambda i: _quantity_name(judged, int(which[i])), stuck
+        name, kind, statistics.rhat, limits, ess, chains, lambda i: quantity_name(judged, int(which[i])), stuck
     )
 
 
-def _quantity_name(variable: xr.DataArray, position: int) -> str:
+def quantity_name(variable: xr.DataArray, position: int) -> str:
     """What names a quantity of a variable: ``x[county=Alpha, sex=men]``."""
     at = zip(variable.dims, np.unravel_index(position, variable.shape), strict=True) if variable.ndim else ()
     labels = [f"{dim}={variable[dim].values[i] if dim in variable.coords else i}" for dim, i in at]

@@ -171,19 +171,6 @@ def observe_noisy(model: pm.Model, measured: Measured, x: Any) -> Any:
     return data
 
 
-_CONTINUOUS = "_bayesdp_continuous"
-
-
-def remember_continuous(model: pm.Model, name: str, table: Any) -> None:
-    """Note a `ContinuousTable` of a model, by its name."""
-    setattr(model, _CONTINUOUS, {**continuous_tables(model), name: table})
-
-
-def continuous_tables(model: pm.Model) -> dict[str, Any]:
-    """The tables of continuous counts of a model (`ContinuousTable`), by name. Empty for copies of a model made by PyMC."""
-    return dict(getattr(model, _CONTINUOUS, {}))
-
-
 def warn_replaced(model: pm.Model) -> None:
     """Warn of releases whose numbers were replaced by hand, which the result leaves out."""
     current = {id(release) for _, release in releases_of(model)}
@@ -195,15 +182,3 @@ def warn_replaced(model: pm.Model) -> None:
                 UserWarning,
                 stacklevel=3,
             )
-
-
-def warn_unobserved(model: pm.Model) -> None:
-    """Warn of continuous counts whose noisy numbers were never observed."""
-    known = {name for name, _, _ in observed_by(model)}
-    for name in continuous_tables(model).keys() - known:
-        warnings.warn(
-            f"nothing noisy was observed of {name}: its posterior knows the exact answers only; call "
-            f"bayesdp.observe(release, {name})",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -21,11 +21,9 @@ from bayesdp.consistency import warn_of_law
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswers, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
-from bayesdp.inference.continuous import observe_continuous
 from bayesdp.inference.observed import (
     Observed,
     answer_dims,
-    continuous_tables,
     free_name,
     observe_noisy,
     observed_by,
@@ -58,7 +56,7 @@ def observe(release: Release, x: Any) -> None:
     ----------
     release : Release
         What was published.
-    x : ConfidentialCounts, ContinuousCounts or tensor variable
+    x : ConfidentialCounts or tensor variable
         The counts, a variable of the current model with the dimensions of the release, in its order. Of a release of statistics:
         the statistics as a function of the parameters of the model, in the order of the release (a scalar for a single one without a
         name). If that is no variable of the model, it becomes one, ``pm.Deterministic("true_statistic", ...)``.
@@ -112,10 +110,6 @@ def observe(release: Release, x: Any) -> None:
         joint_release([*earlier, release]) if earlier else release
     )  # they fit together, and no noise is counted twice
     warn_of_law(joint.law_check)
-    table = continuous_tables(model).get(getattr(x, "name", None) or "")
-    if table is not None and table.variable is x:
-        observe_continuous(release, x)
-        return
     _check_counts(release, x, model)
     fiber = joint.fiber
     fiber.find_point()
@@ -327,8 +321,7 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     TypeError
         If `release` is not a Release.
     ValueError
-        If the model has observed no release of this kind, or several; if no table agrees with the new exact answers; for
-        `ContinuousCounts`, if these differ from the old ones, on which the coordinates of the table depend.
+        If the model has observed no release of this kind, or several; if no table agrees with the new exact answers.
 
     Examples
     --------
@@ -350,16 +343,7 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     entry = _chosen(model, release, None if replaces is None else observed_once(replaces, quiet=True))
     name, old, published = entry
     numbers = [measured.values.reshape(-1)[~measured.unmeasured.reshape(-1)] for measured in release.measurements]
-    tables = continuous_tables(model)
-    if release.about == "statistics":
-        pass  # nothing is exact, and no cell has to be bounded
-    elif name in tables:
-        if release.exact != old.exact:
-            raise ValueError(
-                f"the exact answers of the release differ from those that {name} was made for: ContinuousCounts depends on them. "
-                "Build the model anew"
-            )
-    else:
+    if release.about != "statistics":  # of which nothing is exact, and no cell has to be bounded
         others = [observed for known, observed in releases_of(model) if known == name and observed is not old]
         fiber = Fiber.of([*release.exact, *(part for other in others for part in other.exact)], release.frame)
         fiber.find_point()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import xarray as xr
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.shape_utils import change_dist_size
-from pytensor.graph.replace import clone_replace
-from pytensor.tensor.type import discrete_dtypes
 
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswersRV, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecordsRV, rows_of
-from bayesdp.inference.continuous import ContinuousTable
-from bayesdp.inference.observed import continuous_tables, observed_by, releases_of
+from bayesdp.inference.observed import observed_by, releases_of
 
 _MOVES_A_SECOND = 1e6
 _SECONDS = 10.0
@@ -38,21 +31,15 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
     -------
     bool
         False if nothing was added: a flat prior has no draws, lattice noise that only Gibbs sampling can draw is too slow
-        for a large table, lattice noise cannot be drawn around a continuous base such as ``pm.Gamma.dist``, and a table of
-        probabilities that knows no larger counts says nothing of them.
-
-    Notes
-    -----
-    Tables of `ContinuousCounts` are drawn from their base, before any published number, exact ones included: whole numbers
-    where the base is a law of whole numbers.
+        for a large table, and a table of probabilities that knows no larger counts says nothing of them.
 
     Warns
     -----
     UserWarning
-        If the model has Potentials, which draws from the prior leave out (as in PyMC). The density of `ContinuousCounts` is
-        none of them.
+        If the model has Potentials, which draws from the prior leave out (as in PyMC).
     """
-    if not _has_draws(model):
+    counts = [rv.owner.inputs[0] for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)]
+    if any(isinstance(base.owner.op, FlatCountsRV) for base in counts):
         return False
     laws = [measured.law for _, release in releases_of(model) for measured in release.measurements]
     if any(law.support == "counts" and np.isfinite(law.limits[1]) for law in laws):
@@ -67,47 +54,13 @@ def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200
                     moves += draws * 1000.0 * kept.dimension
     if moves / _MOVES_A_SECOND > _SECONDS:
         return False
-    if continuous_tables(model):
-        prior = _from_bases(model, draws, random_seed)
-    else:
-        prior = pm.sample_prior_predictive(draws, model=model, random_seed=random_seed)
+    prior = pm.sample_prior_predictive(draws, model=model, random_seed=random_seed)
     _share_perturbations(prior, model, random_seed)
     for group in ("prior", "prior_predictive"):
         if group in prior.children:
             said = [rv.name for rv in model.observed_RVs if isinstance(rv.owner.op, SameRecordsRV)]
             tree[group] = xr.DataTree(prior[group].to_dataset().drop_vars(said, errors="ignore"))
     return True
-
-
-def _has_draws(model: pm.Model) -> bool:
-    """Whether the prior of every table can be drawn from, and the noise added to it."""
-    for rv in model.free_RVs:
-        if isinstance(rv.owner.op, ConfidentialCountsRV) and isinstance(rv.owner.inputs[0].owner.op, FlatCountsRV):
-            return False
-    for name, table in continuous_tables(model).items():
-        if isinstance(table.base.owner.op, FlatRV | HalfFlatRV):
-            return False
-        laws = [
-            measured.law for known, release in releases_of(model) if known == name for measured in release.measurements
-        ]
-        if table.base.dtype not in discrete_dtypes and any(law.support == "lattice" for law in laws):
-            return False
-    return True
-
-
-def _from_bases(model: pm.Model, draws: int, random_seed: Any) -> xr.DataTree:
-    """Prior draws in which each table of continuous counts is drawn from its base."""
-    tables = continuous_tables(model).values()
-    densities = {f"{table.variable.name}_density" for table in tables}
-    if any(potential.name not in densities for potential in model.potentials):
-        warnings.warn("draws from the prior leave the model's Potentials out", UserWarning, stacklevel=3)
-    coordinates = {table.coordinates_name for table in tables}
-    wanted = [rv for rv in [*model.unobserved_RVs, *model.observed_RVs] if rv.name not in coordinates]
-    replaced = clone_replace(wanted, {table.variable: _drawn_base(table) for table in tables})
-    drawn = pm.draw(replaced, draws, random_seed=random_seed)
-    found = {rv.name: np.asarray(values) for rv, values in zip(wanted, drawn, strict=True)}
-    tree: xr.DataTree = pm.to_inference_data(prior=found, model=model)
-    return tree
 
 
 def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) -> None:
@@ -127,15 +80,6 @@ def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) 
                 for (measured, values), new in zip(mine, drawn, strict=True):
                     kept = new.reshape(-1)[~measured.unmeasured.reshape(-1)]
                     values[place] = kept.reshape(values.shape[2:])
-
-
-def _drawn_base(table: ContinuousTable) -> Any:
-    """The base as a table of real numbers; a scalar base is drawn independently in each cell."""
-    shape = table.release.frame.shape
-    base = table.base
-    if base.owner.op.ndim_supp == 0:
-        base = change_dist_size(base, shape)
-    return pt.cast(pt.reshape(base, shape), table.variable.dtype)
 
 
 def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,11 @@ from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedept
 
 from bayesdp._interrupts import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
-from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.annotating import Tables, annotate, take_ends, what_holds
 from bayesdp.inference.diagnostics import diagnose, not_diagnosed
 from bayesdp.inference.interrupt import StopOnCtrlC, attach_draws, note_run
 from bayesdp.inference.memory import check_memory
-from bayesdp.inference.observed import continuous_tables, warn_unobserved
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.running import diagnostics_lines, sampled
 from bayesdp.steps import FiberGibbs
@@ -83,8 +80,7 @@ def sample(
     initvals : dict or list of dict, optional
         Starts, one for all chains or one a chain. Counts that do not agree with the exact answers are moved to where they do.
     nuts_sampler : str, optional
-        A model of `ContinuousCounts` is sampled by nutpie where it is installed, unless this or an argument that nutpie does
-        not have is given, or a variable has a step method of its own.
+        As for ``pm.sample``; no other than PyMC's own samples counts.
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
     journal : path, optional
@@ -106,8 +102,7 @@ def sample(
     xarray.DataTree
         The groups of ``pm.sample`` and, for the (first) release of the model, ``release``, ``guarantee`` (where the
         mechanism is known), ``fiber`` (limits of each cell, which cells are determined, connectivity of the moves) and
-        ``diagnostics``. For `ContinuousCounts` also ``relaxation``: which variable holds real numbers in the place of whole
-        ones (attribute ``variable``), and the error of that where it is known; ``fiber`` then has the limits of whole numbers.
+        ``diagnostics``.
 
         Ctrl-C ends sampling after the draw that is being made, in all chains, pressed again in the middle of it, and what was
         drawn is returned, with the attribute ``interrupted`` of the tree; diagnostics are then computed only where that takes
@@ -181,7 +176,6 @@ def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -
     asked = dict(given)
     given_steps = _parts(asked.get("step"))
     _check_steps(model, given_steps)
-    warn_unobserved(model)
     # A step method that the user made has told it then.
     if not asked.get("quiet") and not any(isinstance(part, FiberGibbs) for part in given_steps):
         warn_slow_rates(model)
@@ -189,19 +183,7 @@ def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -
     asked.setdefault("compute_convergence_checks", False)
     if kept:
         asked.setdefault("nuts_sampler", "pymc")  # the only one with a callback after each draw
-    elif continuous_tables(model):
-        asked.setdefault("nuts_sampler", _nuts_sampler(model, asked))
     return asked
-
-
-def _nuts_sampler(model: pm.Model, given: Any) -> str:
-    """Nutpie where it is installed and applies; always stated, since PyMC's own default depends on what is installed too."""
-    only_pymc = {"step", "init", "initvals", "trace", "callback", "return_inferencedata", "nuts"} & set(given)
-    # Row-space noise has its own step method, next to which PyMC refuses nutpie.
-    stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)
-    if only_pymc or stepped or model.discrete_value_vars or find_spec("nutpie") is None:
-        return "pymc"
-    return "nutpie"
 
 
 def _parts(step: Any) -> list[Any]:

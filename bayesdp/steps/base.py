@@ -24,9 +24,6 @@ type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Point = Mapping[str, npt.NDArray[Any]]
 
-LEAST_MOVES = 100
-"""Fewest exact moves of a draw, where nothing but the kernel's terms depends on the table: fewer cost more overhead than work."""
-
 _ATTEMPTS = 20_000
 """Moves in search of a first table that the rest of the model allows; some tenths of a second."""
 
@@ -59,6 +56,36 @@ class AssignedStep(BlockedStep):
     default_blocked = True
     kind: ClassVar[str]  # in words, for messages
     operation: ClassVar[type]
+    sweeps: int  # a draw
+    tables: Sequence[Any]  # what is kept of each variable
+
+    def __init__(
+        self,
+        vars: Any = None,  # the name is PyMC's
+        *,
+        sweeps: int | None = None,
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+    ) -> None:
+        """Take the variables that are asked for, else all that belong to the step method."""
+        found = pm.modelcontext(model)
+        if vars is None:
+            self.vars = [found.rvs_to_values[rv] for rv in found.free_RVs if self.belongs(rv)]
+        else:
+            self.vars = list(get_value_vars_from_user_vars(vars, found))
+        for value in self.vars:
+            if not self.belongs(found.values_to_rvs[value]):
+                raise TypeError(f"{type(self).__name__} samples {self.kind} variables, and {value.name!r} is not one")
+        if sweeps is not None:
+            self.sweeps = positive_integer(sweeps, "sweeps")
+        self.rng = get_random_generator(rng)
+        self.tables = [self._table(found, value, compile_kwargs or {}, initial_point) for value in self.vars]
+
+    def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> Any:
+        raise NotImplementedError
 
     @classmethod
     def belongs(cls, variable: Any) -> bool:
@@ -69,21 +96,6 @@ class AssignedStep(BlockedStep):
     def competence(cls, var: Any, has_grad: bool) -> Competence:
         """Claim variables of that kind, and nothing else."""
         return Competence.IDEAL if cls.belongs(var) else Competence.INCOMPATIBLE
-
-    def _take(self, model: pm.Model | None, requested: Any, rng: Any, sweeps: int | None = None) -> pm.Model:
-        """Take the variables that are asked for, else all that belong to the step method; the model."""
-        found = pm.modelcontext(model)
-        if requested is None:
-            self.vars = [found.rvs_to_values[rv] for rv in found.free_RVs if self.belongs(rv)]
-        else:
-            self.vars = list(get_value_vars_from_user_vars(requested, found))
-        for value in self.vars:
-            if not self.belongs(found.values_to_rvs[value]):
-                raise TypeError(f"{type(self).__name__} samples {self.kind} variables, and {value.name!r} is not one")
-        if sweeps is not None:
-            self.sweeps = positive_integer(sweeps, "sweeps")
-        self.rng = get_random_generator(rng)
-        return found
 
 
 class KernelTable:
@@ -180,7 +192,6 @@ class TableGibbs(AssignedStep):
     _state_class = TableGibbsState
 
     rng: np.random.Generator
-    sweeps: int
     fresh = True
     tuning = False
     tables: Sequence[KernelTable]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,13 @@ from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV
 from bayesdp.fibers import Chain, Target
+from bayesdp.fibers.chain import LEAST_MOVES, CountChain
 from bayesdp.fibers.kernel.classes import count_places
 from bayesdp.fibers.windows import without_infinities
+from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.modes import numbered, start_codes
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.base import (
-    LEAST_MOVES,
     KernelTable,
     Point,
     TableGibbs,
@@ -30,7 +32,6 @@ from bayesdp.steps.base import (
     log_density,
     moved_into_support,
 )
-from bayesdp.steps.count_chains import LineChain, SweepChain
 from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, possible, read_model, said_of
 from bayesdp.steps.telling import told_while_compiling, warn_slow_rates
 
@@ -123,6 +124,7 @@ class FiberGibbs(TableGibbs):
     """
 
     name = "fiber_gibbs"
+    tables: Sequence[CountTable]
     kind = "ConfidentialCounts"
     operation = ConfidentialCountsRV
     stats_dtypes_shapes: dict[str, tuple[type, list[int]]] = {  # noqa: RUF012  # PyMC's, of class and instance
@@ -141,23 +143,24 @@ class FiberGibbs(TableGibbs):
         blocked: bool = True,
         rng: Any = None,
     ) -> None:
-        model = self._take(model, vars, rng, sweeps)
-        warn_slow_rates(model, self.vars)
-        options = compile_kwargs or {}
-        self.tables: list[CountTable] = [
-            CountTable(model, value, self.rng, options, initial_point) for value in self.vars
-        ]
+        super().__init__(
+            vars, sweeps=sweeps, model=model, initial_point=initial_point, compile_kwargs=compile_kwargs, rng=rng
+        )
+        warn_slow_rates(pm.modelcontext(model), self.vars)
         ends: dict[str, tuple[type, list[int]]] = {
-            f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.sweeps is not None
+            f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.tree is not None
         }
         if ends:
             self.stats_dtypes_shapes = {**type(self).stats_dtypes_shapes, **ends}  # PyMC looks at those of the instance
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
+    def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> CountTable:
+        return CountTable(model, value, self.rng, compile_kwargs, initial_point)
+
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Move every table; the point that is passed in is left as it is."""
         new, [stats] = super().step(point)
-        told = {f"{ENDS}{table.name}": table.sweeps.tell() for table in self.tables if table.sweeps is not None}
+        told = {f"{ENDS}{table.name}": table.tell() for table in self.tables if table.tree is not None}
         return new, [stats | told]
 
     @property
@@ -171,9 +174,8 @@ class FiberGibbs(TableGibbs):
         found: dict[str, dict[str, float]] = {}
         for table in self.tables:
             shares = found[table.name] = {}
-            chain = table.chain
-            if isinstance(chain, LineChain):
-                for name, share in zip(table.target.moves.names, chain.shares.tolist(), strict=True):
+            if table.tree is None:
+                for name, share in zip(table.target.moves.names, table.lines.shares.tolist(), strict=True):
                     shares[name] = shares.get(name, 0.0) + share
         return found
 
@@ -205,22 +207,35 @@ class CountTable(KernelTable):
         if reading.family == "flat":
             self._check_supported()
         self._rest = log_density(model, reading.unknown, self.name, compile_kwargs, reading.rests)
-        self.chain: LineChain | SweepChain
-        self.sweeps: SweepChain | None = None
+        self.chain: CountChain
+        self.tree: TreeChain | None = None
+        # Where chains of a hierarchy begin is told with the draws, a word each, so that a check for missed modes can compare them.
+        self._told = 0
         if structure is not None:
-            self.chain = self.sweeps = SweepChain(self.target, structure, rng)
+            self.chain = self.tree = TreeChain(self.target, structure, rng)
         else:
-            self.chain = self._lines = LineChain(self.target, rng, max(reading.fiber.invariants.dimension, 1))
+            self.chain = self.lines = Chain(self.target, rng)
         self._laws: list[LearntLaw] = learnt_laws(model, reading, self.target) if self._rest is None else []
         self._constant: list[Floats] | None = parameters if constant else None
         self._noise: list[Floats] | None = None
         self._write(parameters)
         self._start: Ints | None = None
         self._recorded: Floats | None = None
-        self._first_table()
         self.dimension = max(reading.fiber.invariants.dimension, 1)
+        first = self._first_table()
         with told_while_compiling():  # here rather than in the processes of all chains
+            self.chain.begin(first)
             self.chain.ready()
+        self._began = self._start_words()
+
+    def _start_words(self) -> Ints:
+        """Where the chain begins, in the words of `start_codes`; none of a table in general."""
+        return np.zeros(0, dtype=np.int64) if self.tree is None else start_codes(self.tree)
+
+    def tell(self) -> int:
+        """The next word about where the chain began."""
+        self._told = (self._told + 1) % len(self._began)
+        return numbered(self._began, self._told)
 
     def _first_table(self) -> Ints:
         """A table of the fiber, near the noisy one, that the prior allows as its parameters stand."""
@@ -228,8 +243,8 @@ class CountTable(KernelTable):
         if self._start is None or np.any(self._start > upper):
             guide, fiber, gaps = self.target.guide(), self.target.fiber, self.target.gaps
             try:
-                if self.sweeps is not None:
-                    point = self.sweeps.near(0, scatter=0.0)
+                if self.tree is not None:
+                    point = self.tree.near(0, scatter=0.0)
                 elif (found := self._priced_table()) is not None:
                     point = found
                 else:
@@ -255,7 +270,7 @@ class CountTable(KernelTable):
 
     def _priced_table(self) -> Ints | None:
         """A table of the fiber that the laws of the noise allow, found by a price; None where none was, or no law forbids any."""
-        guide, fiber, lines = self.target.guide(), self.target.fiber, self._lines
+        guide, fiber, lines = self.target.guide(), self.target.fiber, self.lines
         if all(term.windows is None for term in self.target.terms):
             return None
         with told_while_compiling():
@@ -274,7 +289,7 @@ class CountTable(KernelTable):
         """Which answers the search by a price left forbidden longest, in words."""
         named = [
             f"{term.query.answer_name(row - rows.start)} (published {term.values[row - rows.start]:g})"
-            for row in ([] if self.sweeps is not None else self._lines.forbidden[:_NAMED].tolist())
+            for row in ([] if self.tree is not None else self.lines.forbidden[:_NAMED].tolist())
             for term, rows in ((term, self.target.rows_of(i)) for i, term in enumerate(self.target.terms))
             if rows.start <= row < rows.stop
         ]
@@ -314,29 +329,35 @@ class CountTable(KernelTable):
 
     @property
     def sums(self) -> Floats:
-        """The table, the noise, and what the kernel has besides: sums that it updates by differences, or what it was tuned to."""
-        return np.concatenate([self.chain.counts, *map(np.ravel, self._noise or []), self.chain.memory])
+        """The table, the noise, where the chain began, and what the kernel has besides: sums by differences, what it was tuned to."""
+        noise = map(np.ravel, self._noise or [])
+        return np.concatenate([self.chain.counts, *noise, self._began, self.chain.memory])
 
     @sums.setter
     def sums(self, kept: Floats) -> None:
         self._recorded = kept
-        added = len(self.chain.memory)
         if len(kept) == len(self.sums):
-            self.chain.remember(kept[len(kept) - added :], same=False)
+            self._remember(kept, same=False)
 
     def _take_sums(self) -> None:
         """Restore recorded sums if table and noise are those that they belong to, so that a resumed chain agrees to the last digit."""
         recorded, self._recorded = self._recorded, None
-        now, added = self.sums, len(self.chain.memory)
+        now = self.sums
         if recorded is not None and recorded.shape == now.shape:
+            added = len(self._began) + len(self.chain.memory)
             same = np.array_equal(recorded[: len(now) - added], now[: len(now) - added])
-            self.chain.remember(recorded[len(now) - added :], same=same)
+            self._remember(recorded, same=same)
+
+    def _remember(self, sums: Floats, *, same: bool) -> None:
+        at = len(sums) - len(self.chain.memory)
+        self._began = sums[at - len(self._began) : at].astype(np.int64)
+        self.chain.remember(sums[at:], same=same)
 
     def begin(self, point: Point, rng: np.random.Generator) -> None:
         """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
 
         Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart. Hierarchies are not
-        scattered from a start: see `SweepChain.begin_apart`.
+        scattered from a start: see `TreeChain.begin_apart`.
         """
         self._recorded = None
         self.chain.reseed(rng)
@@ -344,22 +365,24 @@ class CountTable(KernelTable):
         given, system = np.asarray(point[self.name], dtype=np.int64).reshape(-1), self.target.fiber.system
         inside = bool(np.all(given <= self.chain.upper)) and possible(self.target, given)
         if inside and (len(system.names) or system.fixed.any()):
-            self.chain.begin(given, scatter=False)
-        elif self.sweeps is not None:
-            self.sweeps.begin_apart(rng)
+            self.chain.begin(given)
+        elif self.tree is not None:
+            self.tree.begin_apart(rng)
         else:
             start = given if inside else self._first_table()
-            self.chain.begin(start, scatter=True)
+            self.lines.begin(start)
+            self.lines.disperse()
             if self._log_density(point) == -np.inf:
                 # Scattering has left what the rest of the model allows; the start itself may be inside.
                 self.chain.load(start)
+        self._began = self._start_words()
         self._find_support(point)
 
     def _find_support(self, point: Point) -> None:
         """Move until the laws of the noise and the terms that the kernel does not know give the table a positive density."""
-        if self.sweeps is not None:  # normal noise, which forbids no table
+        if self.tree is not None:  # normal noise, which forbids no table
             return
-        lines, sweep = self._lines, max(self.dimension, LEAST_MOVES)
+        lines, sweep = self.lines, max(self.dimension, LEAST_MOVES)
         tried = moved_into_support(self._log_likelihood, lambda: lines.sweep(sweep), _SWEEPS)
         if self._rest is not None and not tried:
             tried = moved_into_support(lambda: self._log_density(point), lines.propose)
@@ -377,7 +400,7 @@ class CountTable(KernelTable):
 
     def _log_likelihood(self) -> float:
         """By the laws; minus infinity where answers about the same records have different numbers, else up to what they share."""
-        if self.sweeps is None and self._lines.differing:
+        if self.tree is None and self.lines.differing:
             return -np.inf
         terms, counts = self.target.terms, self.chain.counts
         return float(
@@ -416,7 +439,7 @@ class CountTable(KernelTable):
     def settle(self) -> None:
         """End the tuning."""
         self.chain.settle()
-        if self.sweeps is not None:
+        if self.tree is not None:
             # What was recorded before the tuning ended has been restored, and would be restored again by the next step.
             self._recorded = None
 
@@ -425,16 +448,16 @@ class CountTable(KernelTable):
         assert self._noise is not None
         turns, changed = _TURNS * sweeps, 0.0
         for _ in range(turns):
-            changed += self._lines.move(sweeps / turns) / turns
+            changed += self.lines.move(sweeps / turns) / turns
             for law in self._laws:
-                rows = law.draw(self._lines, rng)
+                rows = law.draw(self.lines, rng)
                 point[law.name] = rows
                 for term, log_mass in law.log_masses(rows):
                     self._noise[term] = log_mass
         return changed
 
     def _propose(self) -> tuple[int, int]:
-        count, step = self._lines.propose()
+        count, step = self.lines.propose()
         if count and step < -(2**60):
             raise ValueError(
                 f"the proposals for {self.name} have no finite mass: neither noise nor exact answers bound a direction"
@@ -442,7 +465,7 @@ class CountTable(KernelTable):
         return count, step
 
     def _take_back(self, count: int, step: int) -> None:
-        self._lines.take_back(count, step)
+        self.lines.take_back(count, step)
 
 
 def _warn_if_unobserved(reading: Reading, model: pm.Model, name: str) -> None:

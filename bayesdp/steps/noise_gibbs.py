@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +19,7 @@ from pytensor.graph.traversal import ancestors
 from bayesdp._random import seed_state
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
+from bayesdp.fibers.chain import LEAST_MOVES
 from bayesdp.fibers.kernel.state import FLAT, set_counts
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.lattices.samplers import noise_state, set_law
@@ -26,7 +27,6 @@ from bayesdp.moves.moves import moves_for
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.noise.subspace import projected_laplace
 from bayesdp.steps.base import (
-    LEAST_MOVES,
     AssignedStep,
     KernelTable,
     Point,
@@ -144,7 +144,6 @@ class LatticeNoiseGibbs(TableGibbs):
     model, initial_point, compile_kwargs, blocked, rng
         Supplied by PyMC.
 
-
     Notes
     -----
     A start off the lattice is replaced by the location at a chain's first step, before anything is recorded; every move
@@ -172,21 +171,11 @@ class LatticeNoiseGibbs(TableGibbs):
         "lattice_accepted": (np.float64, []),
     }
 
-    def __init__(
-        self,
-        vars: Any = None,  # the name is PyMC's
-        *,
-        sweeps: int = 4,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
-        rng: Any = None,
-    ) -> None:
-        model = self._take(model, vars, rng, sweeps)
-        self.tables: list[NoiseTable] = [
-            NoiseTable(model, value, self.rng, compile_kwargs or {}) for value in self.vars
-        ]
+    sweeps = 4
+    tables: Sequence[NoiseTable]
+
+    def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> NoiseTable:
+        return NoiseTable(model, value, self.rng, compile_kwargs)
 
     @classmethod
     def belongs(cls, variable: Any) -> bool:
@@ -230,7 +219,6 @@ class RowNoiseGibbs(AssignedStep):
     model, initial_point, compile_kwargs, blocked, rng
         Supplied by PyMC.
 
-
     Examples
     --------
     >>> from pymc.step_methods import STEP_METHODS
@@ -244,20 +232,12 @@ class RowNoiseGibbs(AssignedStep):
     stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {"row_noise_l1": (np.float64, [])}
     _state_class = RowNoiseGibbsState
 
-    def __init__(
-        self,
-        vars: Any = None,  # the name is PyMC's
-        *,
-        sweeps: int = 1,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
-        rng: Any = None,
-    ) -> None:
-        model = self._take(model, vars, rng, sweeps)
-        self.tables = [_row_noise(model, value, compile_kwargs or {}) for value in self.vars]
+    sweeps = 1
+    tables: Sequence[_RowNoise]
+
+    def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> _RowNoise:
         self.generator = seed_state(self.rng)
+        return _row_noise(model, value, compile_kwargs)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Take the generator of a chain."""
@@ -355,17 +335,10 @@ class PerturbationGibbs(AssignedStep):
     stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int]]]] = {"perturbation_accepted": (np.float64, [])}
     _state_class = StepMethodState
 
-    def __init__(
-        self,
-        vars: Any = None,  # the name is PyMC's
-        *,
-        model: pm.Model | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        rng: Any = None,
-        **_: Any,
-    ) -> None:
-        model = self._take(model, vars, rng)
-        self.tables = [_rows(model, value, compile_kwargs or {}) for value in self.vars]
+    tables: Sequence[_Rows]
+
+    def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> _Rows:
+        return _rows(model, value, compile_kwargs)
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Draw every table; the point that is passed in is left as it is."""

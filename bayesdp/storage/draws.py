@@ -263,7 +263,7 @@ _ROUNDING = 1e-9
 
 def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
     """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group."""
-    # `bayesdp.sample` writes one group for each table of `bayesdp.ContinuousCounts`: `relaxation`, or `relaxation_{name}` where it
+    # Version 0.1 wrote one group for each table of real numbers in the place of counts: `relaxation`, or `relaxation_{name}` where it
     # is not the first table. `name`: the variable.
     for group, node in tree.children.items():
         if group.startswith("relaxation") and node.attrs.get("variable") == name:
@@ -293,7 +293,7 @@ def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = No
     real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
     raise ValueError(
         f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
-        f"ContinuousCounts that bayesdp.sample declared a continuous relaxation; it has {', '.join(found) or 'none'}"
+        f"real ones that are declared a continuous relaxation; it has {', '.join(found) or 'none'}"
         + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
         + (f"; there is no {asked!r} among them" if asked is not None else "")
     )

@@ -37,10 +37,6 @@ type Ints = npt.NDArray[np.int64]
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""
 
-_CHOOSING = (16, 8, 4, 2, 1)
-"""Donors are chosen anew after one part in so many of the tuning, by the means since the last time; why more than once is told at
-`bayesdp.steps.count_chains.SweepChain`."""
-
 _ALONE = 20
 """Sweeps of a part from its start, before it hears of the others: from the ends of tied groups sums need about ten."""
 
@@ -89,8 +85,6 @@ class Chain:
     kernel: dict[str, npt.NDArray[Any]]  # table, generator and choices of the kernel: `saved` of it
     # The cell of each tied group that had most of its counts in the first table, shape (T, C).
     ends: npt.NDArray[np.bool_]
-    typical: npt.NDArray[np.float32]  # sum of the last `since` tables of the tuning: whole, and exact below 2**24
-    since: int = 0
     done: int = 0  # sweeps of the tuning and draws
     draws: int = 0
     # With `answers`, and `drawn` of hyperparameters: room for all draws, from the first one on.
@@ -103,14 +97,13 @@ class Chain:
         draws, names = context.spec.plan.draws, context.spec.prior.names
         self.answers = {name: np.zeros((draws, own.rows), dtype=np.int64) for name, own in context.queries.items()}
         self.drawn = {name: np.zeros((draws, *np.shape(self.hyper[name]))) for name in names}
-        self.typical = np.zeros((0, self.typical.shape[1]), dtype=np.float32)
         return context.nothing_kept()
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it for a file."""
-        numbers = {name: np.array(getattr(self, name)) for name in ("done", "draws", "since")}
+        numbers = {name: np.array(getattr(self, name)) for name in ("done", "draws")}
         rng = np.array(json.dumps(self.rng.bit_generator.state, default=lambda array: array.tolist()))
-        found = {**numbers, "rng": rng, "ends": self.ends, "typical": self.typical}
+        found = {**numbers, "rng": rng, "ends": self.ends}
         groups: dict[str, Arrays] = {"state": self.kernel, "hyper": self.hyper}
         if self.kept is not None:
             groups["kept"] = {name: own for name, own in self.kept._asdict().items() if name != "where"}
@@ -126,19 +119,17 @@ class Chain:
         plan, free = context.spec.plan, context.structure.free
         saved = journals.read_arrays(file)
         with journals.readable(file):
-            since, done, drawn = (int(saved[name]) for name in ("since", "done", "draws"))
+            done, drawn = int(saved["done"]), int(saved["draws"])
             own = cls(
                 number, rng or np.random.default_rng(), group(saved, "hyper:"), group(saved, "state:"),
-                saved["ends"], saved["typical"], since, done, drawn,
+                saved["ends"], done, drawn,
             )  # fmt: skip
             if rng is not None:
                 rng.bit_generator.state = json.loads(str(saved["rng"]))
             tuning = drawn == 0 and 0 <= done <= plan.tune
             drawing = 0 < drawn <= plan.draws and done == plan.tune + drawn
             require(tuning or drawing, "no such draw is in the run")
-            expected = np.zeros(free.shape if tuning else (0, free.shape[1]), dtype=np.float32)
-            check_like({"ends": own.ends, "typical": own.typical}, {"ends": free, "typical": expected})
-            require(0 <= own.since <= plan.tune and (own.typical >= 0.0).all(), "means are of no tables")
+            check_like({"ends": own.ends}, {"ends": free})
             if drawing:
                 own._take_kept(context, saved)
             return own
@@ -166,6 +157,7 @@ class Chain:
                 check_counts(counts, context.target.fiber, context.structure)
                 if isinstance(kernel, TreeChain):
                     check_donors(self.kernel, context.structure)
+                    check_means(self.kernel, context)
                 check_hyper(self.hyper, context.spec.prior, context.structure, counts)
                 kernel.restore(self.kernel)
         else:
@@ -182,11 +174,8 @@ class Chain:
     def learn(self, kernel: Kernel, plan: Plan) -> None:
         """While tuning, after a sweep: what moves go by is chosen by means of tables, now and then."""
         kernel.learn()
-        self.typical += kernel.table
-        self.since += 1
-        if self.done + 1 in {max(plan.tune // part, 1) for part in _CHOOSING}:
-            kernel.choose_donors(self.typical / self.since)
-            self.typical[:], self.since = 0.0, 0
+        if self.done + 1 == plan.tune:
+            kernel.settle()
 
     def keep(self, kernel: Kernel, context: PartContext) -> None:
         """Keep what is asked for of a draw."""
@@ -271,12 +260,12 @@ def _begun(context: PartContext, job: Job) -> tuple[Chain, Kernel]:
     give_back()
     hyper = dict(prior.start(structure, kernel.table))
     kernel.set_cells(*prior.weights(structure, hyper))
-    typical = np.zeros(structure.free.shape, dtype=np.float32)
-    chain = Chain(job.place[0], job.rng, hyper, {}, ends, typical)
+    chain = Chain(job.place[0], job.rng, hyper, {}, ends)
     if context.spec.above:
         for _ in range(_ALONE):
             chain.sweep(kernel, prior)
-        kernel.choose_donors(kernel.table.astype(np.float64))
+        if isinstance(kernel, TreeChain):
+            kernel.choose_donors(kernel.table)
     chain.kernel = kernel.saved()
     return chain, kernel
 
@@ -292,7 +281,9 @@ def longest_together(chains: Sequence[Chain]) -> list[Chain]:
 def _chosen(saved: Arrays, kernel: Kernel) -> Arrays:
     """Of a kernel as it stands, what is chosen while tuning, where it has that: it may be of any size there, see `check_donors`."""
     live = kernel.saved()
-    return {name: live[name] for name in ("donor_start", "donor_cell", "visits") if name in live and name in saved}
+    return {
+        name: live[name] for name in ("donor_start", "donor_cell", "visits", "mean") if name in live and name in saved
+    }
 
 
 def check_like(found: Arrays, live: Arrays) -> None:
@@ -327,6 +318,13 @@ def check_donors(saved: Arrays, structure: Structure) -> None:
     leaf, cell, which = entries_of((starts, cells))
     fits = structure.free[leaf, cell] & (structure.pair_class[cell] == which % (groups - 1))
     require(fits.all(), "donors are cells that cannot move, or of other sums")
+
+
+def check_means(saved: Arrays, context: PartContext) -> None:
+    """Check the mean of the tables of the tuning, and of how many it is."""
+    mean, seen = saved["mean"], int(saved["seen"])
+    check_like({"mean": mean}, {"mean": np.zeros(context.structure.free.shape if seen else (0, 0))})
+    require(0 <= seen <= context.spec.plan.tune and bool((mean >= 0.0).all()), "means are of no tables")
 
 
 def check_hyper(hyper: Arrays, prior: CellPrior, structure: Structure, counts: Ints) -> None:

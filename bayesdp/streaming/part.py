@@ -252,9 +252,9 @@ class Budget:
         leaves, places = structure.free.shape
         size, free = leaves * places, int(structure.free.sum())
         answers = structure.nodes * int(structure.query_start[-1])
-        # Counts, two arrays of the prior, and sums while tuning in half of the room; lists of free cells and groups; residuals with
+        # Counts, two arrays of the prior, and means while tuning; lists of free cells and groups; residuals with
         # precisions, their starting values and where each answer is. And what working residuals out anew needs.
-        own = 4 * 7 * size + 8 * (3 * free + 4 * answers)
+        own = 4 * 8 * size + 8 * (3 * free + 4 * answers)
         own += 8 * min(_BLOCK, leaves) * (places + 2 * int(structure.query_start[-1]))
         running = min(plan.cores, plan.chains)
         kept = bytes_per_cell(plan.draws, plan.counts, plan.bins, plan.batches)

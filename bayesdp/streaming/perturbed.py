@@ -15,14 +15,13 @@ import pymc as pm
 from bayesdp._random import seed_state
 from bayesdp.distributions.confidential_counts import ConfidentialCounts
 from bayesdp.fibers import NoiseTerm, Target
-from bayesdp.fibers.chain import LONGEST_START, price_at
+from bayesdp.fibers.chain import LONGEST_START, Chain, price_at
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
 from bayesdp.hierarchies.structure import Structure, structure_of, sum_parts
 from bayesdp.inference import observe
 from bayesdp.release import Release
-from bayesdp.steps.count_chains import LineChain
 from bayesdp.steps.reading import kernel_target, read_model
 
 type Floats = npt.NDArray[np.float64]
@@ -153,8 +152,8 @@ class _Perturbed:
     def learn(self) -> None:
         """While tuning, after each sweep."""
 
-    def choose_donors(self, typical: Floats) -> None:
-        """While tuning, now and then."""
+    def settle(self) -> None:
+        """At the end of the tuning."""
 
 
 class WalledTree(_Perturbed):
@@ -266,7 +265,7 @@ class LineTree(_Perturbed):
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure = structure
-        self.lines = LineChain(target, rng, max(int(structure.free.sum()), 1))
+        self.lines = Chain(target, rng, max(int(structure.free.sum()), 1))
         system = target.fiber.system
         self.lines.load(np.clip(np.rint(target.guide()).astype(np.int64), system.lower, system.upper))
         self._swept = 0
@@ -297,8 +296,8 @@ class LineTree(_Perturbed):
         """Move each free cell about once."""
         self.lines.move(1)
 
-    def choose_donors(self, typical: Floats) -> None:
-        """Shares of directions by what was learnt so far."""
+    def settle(self) -> None:
+        """Shares of directions by what was learnt."""
         self.lines.settle()
 
     def learn(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +155,7 @@ def read_table_totals(
 
 
 def _split(
-    path: str | os.PathLike[str], totals: Totalled, *, confidential: bool = False, **form: Any
+    path: str | os.PathLike[str], totals: Declared, *, confidential: bool = False, **form: Any
 ) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
     """The cells of a file, and its totals, which are all declared."""
     target = Path(path)
@@ -168,8 +167,8 @@ def _split(
         return _netcdf_split(target, totals, **form)
     if target.suffix.lower() != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    (cells, *sums), name = _tables(
-        target, guess=True, confidential=confidential, totals=totals, **{"layout": "auto"} | form
+    (cells, *sums), column = _tables(
+        target, guess=True, confidential=confidential, totals=totals, **({"layout": "auto"} | form)
     )
     if not cells.query.is_identity:
         raise ValueError(f"{target}: each line is a total as declared, and none a cell")
@@ -180,7 +179,7 @@ def _split(
             f"{target}: {'a cell' if confidential else printable(which)} is declared {status!r} ({STATUSES[status]}), which a plain "
             "table cannot say: read_office_csv keeps it; a symbol that stands for the published number 0 is symbols={'-': 0}"
         )
-    return cells.labelled.rename(name).copy(), [(table.query, table.labelled) for table in sums]
+    return cells.labelled.rename(column).copy(), [(table.query, table.labelled) for table in sums]
 
 
 def read_office_csv(
@@ -301,11 +300,10 @@ def read_office_csv(
     >>> areas.labelled.to_series().to_dict(), cells.mask("suppressed").sel(area="01001", sex="M").item()
     ({'01001': 2400, '01002': 6}, True)
     """
-    form = {"delimiter": delimiter, "encoding": encoding, "skip_rows": skip_rows, "footer": footer, "strip": strip}
     tables, _ = _tables(
         path, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
         ignore=ignore, totals=totals, missing=missing, symbols=symbols, footnotes=footnotes, thousands=thousands, decimal=decimal,
-        **form,
+        delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer, strip=strip,
     )  # fmt: skip
     return tables
 
@@ -355,8 +353,10 @@ def _tables(
         found = []
         for target in several:
             alone = len(several) == 1 and not levels  # where there are more files, each has some of the columns
-            file = read_csv(target, [*left_out, *(upper if level else ())], several=not alone, **form)
+            dropped = [name for name in (*left_out, *(upper if level else ())) if name not in chosen]
+            file = read_csv(target, dropped, several=not alone, **form)
             met.update(file.header, file.left_out)
+            file = _of_lines(file, chosen, left_out)
             wide = layout == "wide" or (layout == "auto" and value is None and not upper and _looks_wide(file, sums))
             if header is not None and not wide:
                 raise ValueError("header is for wide files, whose header holds labels: layout='wide'")
@@ -370,7 +370,7 @@ def _tables(
                 header=header,
                 guess=guess,
             )
-            found.append(Entries.of(_of_lines(file, chosen), columns, notation))
+            found.append(Entries.of(file, columns, notation))
         return Entries.joined(found)
 
     entries = read(path, None)
@@ -394,8 +394,8 @@ def _looks_wide(file: CsvFile, totals: Totalled) -> bool:
     return len(set(first)) == len(first) and not any(text[0].isalpha() for text in texts)
 
 
-def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]]) -> CsvFile:
-    """The lines of a file that were chosen."""
+def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]], ignore: Sequence[str]) -> CsvFile:
+    """The lines of a file that were chosen, perhaps by columns that are left out."""
     rows = file.rows
     for name, text in chosen.items():
         if name in file.header:
@@ -405,7 +405,10 @@ def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]]) -> CsvFile:
                 raise ValueError(
                     f"{printable(file.path)}: no line is left where lines={{{name!r}: {text.pattern!r}}} matches the column"
                 )
-    return replace(file, rows=rows)
+    places = [i for i, name in enumerate(file.header) if name not in ignore]
+    if len(places) < len(file.header):
+        rows = tuple((line, tuple(fields[i] for i in places)) for line, fields in rows)
+    return CsvFile(file.path, tuple(file.header[i] for i in places), rows, file.confidential, file.left_out)
 
 
 def _netcdf_split(

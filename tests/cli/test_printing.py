@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bayesdp.cli import files
 from bayesdp.cli.errors import announce, run_safely, say, show
 from bayesdp.release import Release
 
@@ -105,15 +104,3 @@ def test_ctrl_c_that_comes_too_late(run, monkeypatch, late):
         assert result.status == 130
         assert "nothing was written" in result.err
     assert Path("out.nc").exists() == late
-
-
-def test_a_release_that_was_moved_aside_is_found_by_the_command_line(run):
-    assert run(*IMPORT, "-o", "release").status == 0
-    Path("release").rename("release.previous-0123456789abcdef")
-    result = run("fit", "release", "-o", "p.nc")
-    assert result.status == 2
-    assert "what was there is in 'release.previous-0123456789abcdef'" in result.err
-    result = run(*IMPORT, "-o", "release")
-    assert result.status == 0
-    assert "warning: what was in 'release' before is kept in 'release.previous-0123456789abcdef'" in result.err
-    assert files.read_release("release").dims == ("county", "education")

@@ -15,7 +15,7 @@ from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS, MIX
 from bayesdp.hierarchies.modes import chain_number, numbered, read_codes, start_codes, to_ends
 from bayesdp.inference import FiberGibbs, annotate
 from bayesdp.inference.runs import recorded
-from bayesdp.steps import count_chains, reading
+from bayesdp.steps import reading
 from bayesdp.steps.fiber_gibbs import ENDS
 from tests.hierarchies.cases import CASES
 
@@ -108,9 +108,9 @@ def test_from_one_end_they_would_not_have_been(model, crippled, monkeypatch):
     """What the check is for: by R-hat and effective sample sizes alone the same chains look good."""
     start = np.rint(sample_start(model))
     monkeypatch.setattr(
-        count_chains, "start_table", lambda target, structure, *_, **__: structure.leaves_by_cells(start.reshape(-1))
+        chains, "start_table", lambda target, structure, *_, **__: structure.leaves_by_cells(start.reshape(-1))
     )
-    monkeypatch.setattr(count_chains, "to_ends", lambda chain, rng, number: to_ends(chain, rng, 0))
+    monkeypatch.setattr(chains, "to_ends", lambda chain, rng, number: to_ends(chain, rng, 0))
     found = sample(model)["diagnostics"].attrs
     assert found["worst_rhat"] < 1.05
     assert (found["missed_modes"], found["missed_modes_tested"]) == ("not judged", 0)
@@ -118,7 +118,7 @@ def test_from_one_end_they_would_not_have_been(model, crippled, monkeypatch):
 
 def sample_start(model):
     with model:
-        return FiberGibbs().tables[0].sweeps.near(0, scatter=0.0)
+        return FiberGibbs().tables[0].tree.near(0, scatter=0.0)
 
 
 def test_in_processes_and_beside_other_steps(crippled):

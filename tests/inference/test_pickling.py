@@ -116,13 +116,6 @@ def flat(name: str) -> pm.Model:
     return model
 
 
-def continuous(name: str) -> pm.Model:
-    release = published(name)
-    with pm.Model(coords=release.coords) as model:
-        bdp.observe(release, bdp.ContinuousCounts("x", pm.Poisson.dist(3.0), release))
-    return model
-
-
 def latent_lattice(name: str) -> pm.Model:
     """Noise that is a variable of the model, with a step of its own."""
     margins = bdp.Invariants(bdp.Margins(GRID, ["county"], ["education"]))
@@ -148,8 +141,6 @@ def terms(model: pm.Model) -> list[float]:
         *((counts, name) for name in TRIPLE | PAIRED),
         (shares, "rescaled-laplace"),
         (flat, "discrete-gaussian"),
-        (continuous, "discrete-laplace"),
-        (continuous, "projected-laplace"),
         (latent_lattice, "l1"),
     ],
 )

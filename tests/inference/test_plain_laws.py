@@ -13,7 +13,6 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.calibration import sbc
-from tests.inference.continuous.test_laws import assert_same_moments, evaluated, log_poisson_of_reals, triangle
 from tests.inference.oracle import (
     GRID,
     LINE,
@@ -109,22 +108,6 @@ def test_an_unknown_scale(name):
     logs[:, [0, -1]] -= np.log(2.0)  # trapezoids
     assert is_exact_conditional(model)
     assert_posterior(sample(model), tables, posterior_of(logs), theta="scale", grid=grid)
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("name", LAWS)
-def test_continuous_counts(name):
-    law, log_density = LAWS[name]
-    release = released(law(SCALES))
-    with pm.Model(coords=release.coords) as model:
-        bdp.observe(release, bdp.ContinuousCounts("x", pm.Poisson.dist(RATE), release))
-    axis = np.linspace(-3.5, 3.5, 70)
-    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    x, logs = evaluated(model, [{"x_coordinates": u} for u in np.sinh(grid)])
-    p = posterior_of(logs + np.log(np.cosh(grid)).sum(axis=1))
-    exact, weight = triangle()
-    expected = posterior_of(log_density(NOISY, exact, SCALES).sum(axis=1) + log_poisson_of_reals(exact, RATE) + weight)
-    assert_same_moments((x, p), (exact, expected))
 
 
 def test_posterior_predictive_numbers_have_the_law():

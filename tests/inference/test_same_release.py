@@ -27,25 +27,20 @@ def published(values=(11, 29, 23), total=60, law=LAW) -> bdp.Release:
     )
 
 
-def build(*releases: bdp.Release, continuous: bool = False) -> pm.Model:
+def build(*releases: bdp.Release) -> pm.Model:
     with pm.Model(coords=releases[0].coords) as model:
-        base = pm.Poisson.dist([10.0, 30.0, 20.0])
-        if continuous:
-            x = bdp.ContinuousCounts("x", base, releases[0])
-        else:
-            x = bdp.ConfidentialCounts("x", base, dims="county")
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist([10.0, 30.0, 20.0]), dims="county")
         for release in releases:
             bdp.observe(release, x)
     return model
 
 
 class TestTwice:
-    @pytest.mark.parametrize("continuous", [False, True])
-    def test_a_release_that_is_observed_again(self, continuous):
-        model = build(published(), continuous=continuous)
+    def test_a_release_that_is_observed_again(self):
+        model = build(published())
         with model, pytest.raises(ValueError, match=r"observed already: its noisy numbers .* would count twice"):
             bdp.observe(published(), model["x"])  # equal, and not the same object
-        assert len(model.observed_RVs) == (1 if continuous else 2)
+        assert len(model.observed_RVs) == 2
 
     def test_the_same_numbers_with_a_corrected_law(self):
         labels = {"county": list("pqrs")}
@@ -99,20 +94,6 @@ class TestNothingObserved:
             x = bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims="county")
             pm.Binomial("sampled", x, 0.5, observed=[1, 0, 2])
             bdp.sample(**{**SHORT, "draws": 5})
-
-    def test_continuous_counts(self, monkeypatch):
-        def stop(**_):
-            raise InterruptedError
-
-        monkeypatch.setattr(pm, "sample", stop)  # the warning comes before it
-        release = published()
-        with pm.Model(coords=release.coords):
-            bdp.ContinuousCounts("x", pm.Poisson.dist([10.0, 30.0, 20.0]), release)
-            with (
-                pytest.warns(UserWarning, match="nothing noisy was observed of x"),
-                pytest.raises(InterruptedError),
-            ):
-                bdp.sample()
 
 
 class TestSetRelease:
@@ -187,13 +168,6 @@ class TestSetRelease:
         np.testing.assert_array_equal(model["noisy_published"].get_value(), [5, 5, 5])
         np.testing.assert_array_equal(model["noisy_2_published"].get_value(), [10, 30, 21])
 
-    def test_continuous_counts_keep_their_exact_answers(self):
-        model = build(published(), continuous=True)
-        bdp.set_release(model, published((1, 2, 3)))
-        np.testing.assert_array_equal(model["noisy_published"].get_value(), [1, 2, 3])
-        with pytest.raises(ValueError, match="exact answers of the release differ"):
-            bdp.set_release(model, published(total=61))
-
     def test_copies_and_models_without_a_release(self):
         with pytest.raises(ValueError, match=r"has observed no release that it knows of"):
             bdp.set_release(build(published()).copy(), published((1, 2, 3)))
@@ -212,7 +186,10 @@ class TestSetData:
                     pm.sample(**SHORT)
 
     def test_fractions_where_nuts_samples_alone(self):
-        model = build(published(), continuous=True)
+        measured = [bdp.Measured(bdp.Identity(COUNTY), [11, 29, 23], LAW)]
+        release = bdp.Release.from_published(COUNTY, measured, about="statistics")
+        with pm.Model(coords=release.coords) as model:
+            bdp.observe(release, pm.Normal("x", 20.0, 10.0, dims="county"))
         logp = model.compile_logp()
         assert np.isfinite(logp(model.initial_point()))
         with model:

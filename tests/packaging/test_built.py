@@ -50,12 +50,11 @@ WITH = {
     "nutpie": """
 import pymc as pm, bayesdp as bdp
 table = {"county": ["Alpha", "Beta", "Gamma"]}
-mechanism = bdp.ProjectedGaussian(bdp.Invariants(bdp.Totals(table)), rho=0.5)
-release = mechanism.release([30, 8, 3], rng=1)
+measured = [bdp.Measured(bdp.Identity(table), [0.2, 0.5, 0.3], bdp.noise.Laplace(0.1))]
+release = bdp.Release.from_published(table, measured, about="statistics")
 with pm.Model(coords=table):
-    bdp.observe(release, bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.1, shape=3), release))
+    bdp.observe(release, pm.Beta("x", 2.0, 2.0, dims="county"))
     tree = bdp.sample(draws=100, tune=200, chains=2, random_seed=1, progressbar=False, quiet=True, nuts_sampler="nutpie")
-assert abs(tree.posterior["x"].sum("county") - 41).max() < 1e-6
 assert "nutpie" in str(tree.posterior.attrs) + str(tree.attrs) + str(tree.sample_stats.attrs)
 """,
     "secure": """

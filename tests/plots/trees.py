@@ -28,6 +28,24 @@ def release(**options: Any) -> bdp.Release:
     return bdp.Release.from_published(FRAME, [measured], [exact], **options)
 
 
+def relaxation(name: str) -> xr.Dataset:
+    """What files of version 0.1 say of a table of real numbers in the place of counts, and of its error by mean count and scale."""
+    errors = {
+        "mean_error": [[0.37, 0.09], [0.05, 0.05], [0.0, 0.01], [0.0, 0.0], [0.0, 0.0]],
+        "sd_error": [[0.25, 0.28], [0.02, 0.05], [0.03, 0.0], [0.03, 0.0], [0.03, 0.0]],
+    }
+    return xr.Dataset(
+        {what: (("mean_count", "b"), own) for what, own in errors.items()},
+        coords={"mean_count": [1, 5, 20, 100, 1000], "b": [2.0, 10.0]},
+        attrs={
+            "variable": name,
+            "kind": "continuous relaxation",
+            "text": f"{name} holds real numbers that stand for whole ones; draws are not rounded",
+            "case": "three cells of half, once and one and a half times the mean count",
+        },
+    )
+
+
 def tree(own: bdp.Release | None = None, *, chains: int = 2, draws: int = 100, prior: bool = True) -> xr.DataTree:
     """A posterior as `bayesdp.sample` would return it: random tables of the fiber instead of MCMC."""
     own = release() if own is None else own

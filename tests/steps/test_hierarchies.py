@@ -14,11 +14,11 @@ import pytest
 from scipy.special import gammaln
 
 import bayesdp as bdp
-from bayesdp.fibers import enumerate_fiber
+from bayesdp.fibers import Chain, enumerate_fiber
+from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.inference import FiberGibbs
 from bayesdp.inference.runs import recorded
 from bayesdp.steps import reading
-from bayesdp.steps.count_chains import LineChain, SweepChain
 from bayesdp.steps.fiber_gibbs import ENDS
 from bayesdp.steps.telling import told_while_compiling
 from tests.comparison.enumeration import probabilities
@@ -127,7 +127,7 @@ def test_draws_of_pymc_have_the_posterior_law(name):
     case = CASES[name]
     model, (tables, probability) = case.model(), case.posterior()
     with model:
-        assert isinstance(FiberGibbs().tables[0].chain, SweepChain)
+        assert isinstance(FiberGibbs().tables[0].chain, TreeChain)
     drawn = np.ascontiguousarray(run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"].values)
     assert_close_in_variation(indices(tables, drawn), probability, rate=RATE)
 
@@ -231,26 +231,32 @@ class TestDonors:
                 step.stop_tuning()
             point, _ = step.step(point)
             seen.append(chain.memory.copy())
-        size = chain.state.counts.size
+        size = len(chain.state.donor_cell) + len(chain.state.visits)
         for later in seen[11:]:
-            np.testing.assert_array_equal(later, seen[10])  # what donors were chosen by, and nothing is gathered
+            np.testing.assert_array_equal(later, seen[10])  # donors, and nothing is gathered
         assert not np.array_equal(seen[0][:size], seen[10][:size])
-        assert seen[9][-1] == 10.0
+        assert seen[9][size] == 10.0
 
-    def test_without_tuning_they_come_from_the_start(self, shared):
+    def test_without_tuning_they_come_from_the_start(self, shared, monkeypatch):
+        chosen_by, choose = [], TreeChain.choose_donors
+
+        def choosing(self, counts):
+            chosen_by.append(np.array(counts))
+            choose(self, counts)
+
+        monkeypatch.setattr(TreeChain, "choose_donors", choosing)
         with shared:
             step = FiberGibbs()
         step.setup_chain(np.random.default_rng(3), 0, 10)
         step.stop_tuning()
         point, _ = step.step(shared.initial_point())
         chain = step.tables[0].chain
-        chosen_by = chain.memory[: chain.state.counts.size].copy()
-        assert (
-            chosen_by.sum() == chain.state.counts.sum()
-        )  # the table near the estimate, before it was moved to ends of groups
+        times = len(chosen_by)
+        # The table near the estimate, before it was moved to ends of groups.
+        assert chosen_by[-1].sum() == chain.state.counts.sum()
         for _ in range(3):
             point, _ = step.step(point)
-        np.testing.assert_array_equal(chain.memory[: chain.state.counts.size], chosen_by)
+        assert len(chosen_by) == times
 
 
 def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(shared, tmp_path, monkeypatch):
@@ -312,7 +318,7 @@ def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
         bdp.observe(release, x)
         step = FiberGibbs([x])
     chain = step.tables[0].chain
-    assert isinstance(chain, SweepChain)
+    assert isinstance(chain, TreeChain)
     step.setup_chain(np.random.default_rng(1), 0, 5)
     for log_mean in (-0.5, 0.7):
         point = model.initial_point() | {"mean_log__": np.array(log_mean)}
@@ -327,10 +333,10 @@ def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
     case = Case()
     with case.model() as model:
         pm.Potential("more", -0.1 * model["x"].sum() ** 2)
-        assert isinstance(FiberGibbs().tables[0].chain, LineChain)
+        assert isinstance(FiberGibbs().tables[0].chain, Chain)
     monkeypatch.setattr(reading, "HIERARCHY_CELLS", 500)
     with case.model():
-        assert isinstance(FiberGibbs().tables[0].chain, LineChain)
+        assert isinstance(FiberGibbs().tables[0].chain, Chain)
 
 
 @pytest.mark.system
@@ -343,7 +349,7 @@ def test_a_scale_that_varies_keeps_the_joint_law():
         wide = pm.Bernoulli("wide", 0.3)
         scale = pm.math.switch(wide, scales[1], scales[0])
         bdp.distributions.DiscreteGaussian("extra", mu=model["x"], sigma=scale, observed=extra)
-        assert isinstance(FiberGibbs([model["x"]]).tables[0].chain, SweepChain)
+        assert isinstance(FiberGibbs([model["x"]]).tables[0].chain, TreeChain)
     drawn = run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior
     logs = []
     for weight, sigma in zip((0.7, 0.3), scales, strict=True):
@@ -371,7 +377,7 @@ def test_flat_counts_and_three_levels_have_the_posterior_law(levels):
         x = bdp.FlatCounts("x", dims=("block", "race"))
         bdp.observe(release, x)
         chain = FiberGibbs().tables[0].chain
-    assert isinstance(chain, SweepChain)
+    assert isinstance(chain, TreeChain)
     assert chain.structure.path.shape[1] >= levels
     tables = enumerate_fiber(release.fiber, 10**5)
     logs = np.zeros(len(tables))

@@ -16,11 +16,11 @@ import pytest
 from scipy import special
 
 import bayesdp as bdp
+from bayesdp.fibers import Chain
+from bayesdp.fibers import chain as chain_module
 from bayesdp.fibers.kernel.state import SHAPE as PRIOR_SHAPE
 from bayesdp.fibers.kernel.state import THETA
 from bayesdp.inference import FiberGibbs
-from bayesdp.steps import count_chains
-from bayesdp.steps.count_chains import LineChain
 from tests.fibers.harness import LEVEL, p_values
 
 STARTS = 4_000
@@ -75,12 +75,12 @@ class Case:
         made = bdp.Release.from_published(frame, published, exact, adding_up="warn")
         object.__setattr__(self, "released", made)
 
-    def chain(self) -> LineChain:
+    def chain(self) -> Chain:
         with pm.Model(coords=self.released.coords):
             base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
             bdp.observe(self.released, bdp.ConfidentialCounts("x", base, dims=self.released.dims))
             chain = FiberGibbs().tables[0].chain
-        assert isinstance(chain, LineChain)
+        assert isinstance(chain, Chain)
         chain.reseed(np.random.default_rng(self.seed))
         return chain
 
@@ -202,9 +202,9 @@ def test_lines_alone_do_not_join_tables(name, monkeypatch):
     """Why there are ways: from the first table lines reach a part of the possible ones only."""
     case = CASES[name]
     tables, probability = case.posterior()
-    monkeypatch.setattr(count_chains, "TEMPERED", 0)
+    monkeypatch.setattr(chain_module, "TEMPERED", 0)
     chain = case.chain()
-    chain.begin(tables[0], scatter=False)
+    chain.begin(tables[0])
     draws = np.empty((100, tables.shape[1]), dtype=np.int64)
     for own in draws:
         chain.move(100)
@@ -220,7 +220,7 @@ def test_a_chain_with_learnt_shares(name):
     case = CASES[name]
     tables, probability = case.posterior()
     chain = case.chain()
-    chain.begin(tables[0], scatter=False)
+    chain.begin(tables[0])
     for _ in range(40):
         chain.move(2)
         chain.learn()
@@ -251,8 +251,8 @@ def test_what_directions_keep_is_stated():
 
 def test_chains_that_stand_apart_are_told_of_with_what_holds_them(monkeypatch):
     """Two chains begin at tables that differ in some cells, of which steps of families do not lead from one to the other."""
-    monkeypatch.setattr(count_chains, "TEMPERED", 0)  # as in a larger table
-    monkeypatch.setattr(LineChain, "disperse", lambda self: True)  # they stay where they begin
+    monkeypatch.setattr(chain_module, "TEMPERED", 0)  # as in a larger table
+    monkeypatch.setattr(Chain, "disperse", lambda self: True)  # they stay where they begin
     case = CASES["2x3x2, gaps"]
     tables, _ = case.posterior()
     apart = tables[[0, int(np.argmax(np.abs(tables - tables[0]).sum(axis=1)))]]

@@ -12,9 +12,9 @@ import pytest
 import bayesdp as bdp
 from bayesdp._chains import chain_statistics
 from bayesdp.distributions.confidential_counts import answers
+from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.inference import FiberGibbs
 from bayesdp.steps import reading
-from bayesdp.steps.count_chains import SweepChain
 
 
 def _model(
@@ -74,7 +74,7 @@ def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(gi
     said = reading.movement(model, model.rvs_to_values[model["x"]])
     assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
     chain = step.tables[0].chain
-    assert isinstance(chain, SweepChain)
+    assert isinstance(chain, TreeChain)
     assert bool(len(chain.families)) == crosses
 
 

@@ -180,7 +180,7 @@ IMPOSSIBLE = {
     "sweeps before the first": ("tuning", "done", lambda own: own - 2**40),
     "another seed of seeds": ("tuning", "rng", lambda own: np.array("{}")),
     "a start that is none": ("tuning", "ends", lambda own: own[:-1]),
-    "means of no table": ("tuning", "typical", lambda own: own - 1e30),
+    "means of no table": ("tuning", "state:mean", lambda own: own - 1e30),
     "nothing of it": ("tuning", "state:donor_start", None),
 }
 

@@ -26,7 +26,7 @@ from pytensor.graph.traversal import ancestors
 
 import bayesdp
 from bayesdp.distributions.tables import RowSpaceNoiseRV
-from bayesdp.inference.observed import continuous_tables, observed_by
+from bayesdp.inference.observed import observed_by
 from bayesdp.queries import Query
 from bayesdp.release import Release
 
@@ -196,17 +196,15 @@ def _reduced(thing: Any) -> Iterator[Any]:
 
 
 def _numbers(model: pm.Model) -> str:
-    """A digest of all constants and data of a model, but for constants that `bdp.observe` and continuous counts compute."""
+    """A digest of all constants and data of a model, but for constants that `bdp.observe` computes."""
     # An orthonormal basis need not come out with the same last digits, signs or order twice; what it is computed from, the release,
     # is compared as it is.
-    tables = continuous_tables(model)
     ours = {name.removesuffix("_published") for _, _, published in observed_by(model) for name in published}
-    ours |= {own for name in tables for own in (name, f"{name}_coordinates", f"{name}_density")}
     variables = [*model.basic_RVs, *model.potentials, *model.deterministics]
     computed = [
         own for own in variables if own.name in ours or isinstance(getattr(own.owner, "op", None), RowSpaceNoiseRV)
     ]
-    given = [*(own for own in variables if own not in computed), *(own.base for own in tables.values())]
+    given = [own for own in variables if own not in computed]
     data = [*(model.rvs_to_values[rv] for rv in model.observed_RVs), *model.data_vars]
     return digest([_number(each) for each in [*ancestors(given, computed), *data]])
 

@@ -52,10 +52,12 @@ def release(first: int = 14) -> bdp.Release:
     )
 
 
-def continuous() -> pm.Model:
-    own = release()
+def statistics() -> pm.Model:
+    frame = {"share": ["one", "other"]}
+    measured = [bdp.Measured(bdp.Identity(frame), [0.2, 0.7], bdp.noise.Laplace(0.1))]
+    own = bdp.Release.from_published(frame, measured, about="statistics")
     with pm.Model(coords=own.coords) as model:
-        bdp.observe(own, bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.2), own))
+        bdp.observe(own, pm.Beta("x", 2.0, 2.0, dims=own.dims))
     return model
 
 
@@ -70,7 +72,7 @@ def with_a_rate() -> pm.Model:
 MODELS = {
     "independent": lambda: bdp.priors.build_model(release(), "independent"),
     "counts and a rate": with_a_rate,
-    "continuous": continuous,
+    "statistics": statistics,
 }
 """Moves of counts only; those and NUTS; NUTS only, which PyMC starts in a way of its own."""
 
@@ -81,7 +83,7 @@ class Killed(Exception):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow) if name == "continuous" else name for name in MODELS],
+    params=[pytest.param(name, marks=pytest.mark.slow) if name == "statistics" else name for name in MODELS],
 )
 def case(request) -> tuple[pm.Model, xr.DataTree]:
     """A model, and its draws without a journal."""

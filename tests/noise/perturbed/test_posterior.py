@@ -72,14 +72,6 @@ def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name:
     assert_posterior(tree, ALL[possible], posterior_of(logs[possible]))
 
 
-def test_counts_of_a_continuous_table_are_refused() -> None:
-    release = bdp.Release.from_published(LABELS, published(RandomRounding(3)))
-    with pm.Model(coords=release.coords):
-        x = bdp.ContinuousCounts("x", pm.Gamma.dist(2.0, 0.5), release=release)
-        with pytest.raises(TypeError, match="mu must hold counts, whole numbers, under the law 'random-rounding'"):
-            bdp.observe(release, x)
-
-
 def test_a_table_that_ends_has_no_prior_predictive() -> None:
     """A count of the prior may be one that it does not know."""
     release = bdp.Release.from_published(LABELS, published(FULL)[:1])
