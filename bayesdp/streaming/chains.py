@@ -92,12 +92,12 @@ class Chain:
     answers: dict[str, Ints] = field(default_factory=dict)
     drawn: dict[str, Floats] = field(default_factory=dict)
 
-    def make_room(self, context: PartContext) -> None:
+    def make_room(self, context: PartContext) -> CellSummary:
         """For what is kept of the draws, nothing yet."""
         draws, names = context.spec.plan.draws, context.spec.prior.names
         self.answers = {name: np.zeros((draws, own.rows), dtype=np.int64) for name, own in context.queries.items()}
         self.drawn = {name: np.zeros((draws, *np.shape(self.hyper[name]))) for name in names}
-        self.kept = context.nothing_kept()
+        return context.nothing_kept()
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it for a file."""
@@ -119,27 +119,26 @@ class Chain:
         plan, free = context.spec.plan, context.structure.free
         saved = journals.read_arrays(file)
         with journals.readable(file):
+            done, drawn = int(saved["done"]), int(saved["draws"])
             own = cls(
                 number, rng or np.random.default_rng(), group(saved, "hyper:"), group(saved, "state:"),
-                saved["ends"], *(int(saved[name]) for name in ("done", "draws")),
+                saved["ends"], done, drawn,
             )  # fmt: skip
             if rng is not None:
                 rng.bit_generator.state = json.loads(str(saved["rng"]))
-            tuning = own.draws == 0 and 0 <= own.done <= plan.tune
-            drawn = 0 < own.draws <= plan.draws and own.done == plan.tune + own.draws
-            require(tuning or drawn, "no such draw is in the run")
+            tuning = drawn == 0 and 0 <= done <= plan.tune
+            drawing = 0 < drawn <= plan.draws and done == plan.tune + drawn
+            require(tuning or drawing, "no such draw is in the run")
             check_like({"ends": own.ends}, {"ends": free})
-            if drawn:
+            if drawing:
                 own._take_kept(context, saved)
             return own
 
     def _take_kept(self, context: PartContext, saved: Arrays) -> None:
         """Take over what a file has of the draws."""
-        self.make_room(context)
-        assert self.kept is not None
-        kept = group(saved, "kept:")
-        check_kept(kept, self.kept, self.draws)
-        self.kept = self.kept._replace(**kept)
+        nothing, kept = self.make_room(context), group(saved, "kept:")
+        check_kept(kept, nothing, self.draws)
+        self.kept = nothing._replace(**kept)
         for name, live in (("answers:", self.answers), ("drawn:", self.drawn)):
             found = group(saved, name)
             check_like(found, {each: own[: self.draws] for each, own in live.items()})
@@ -182,7 +181,7 @@ class Chain:
         """Keep what is asked for of a draw."""
         plan, counts, draw = context.spec.plan, kernel.table, self.draws
         if self.kept is None:
-            self.make_room(context)
+            self.kept = self.make_room(context)
             give_back()
         if context.recorders:
             cells = occupied(counts)

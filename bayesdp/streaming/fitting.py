@@ -316,8 +316,8 @@ def fit_hierarchy(
             folder = kept.path.absolute()
         beside = folder
         if target is not None and folder is None:
-            place = {"prefix": f".{target.name[:40]}.", "suffix": ".tmp", "dir": target.parent}
-            beside = Path(open_.enter_context(TemporaryDirectory(**place)))
+            made = TemporaryDirectory(prefix=f".{target.name[:40]}.", suffix=".tmp", dir=target.parent)
+            beside = Path(open_.enter_context(made))
         runner = open_.enter_context(closing(Runner([context], (), None, plan.cores)))
         driver = Driver(
             runner, plan, [[rng] for rng in generator.spawn(plan.chains)], [plan.tune + plan.draws],

@@ -94,8 +94,8 @@ class PartContext:
     def release(self) -> Release:
         """What is published of it."""
         source = self.spec.source
-        release = source() if callable(source) else source
-        if not isinstance(release, Release) and callable(source):  # a user's function may give anything
+        release: Any = source if isinstance(source, Release) else source()
+        if not isinstance(release, Release):  # a user's function may give anything
             raise TypeError(f"the function of a part must return a bayesdp.Release, got {type(release).__name__}")
         return release
 

@@ -193,7 +193,7 @@ class DrawJournal:
     def _take(self) -> None:
         """Take the files of each chain that follow one another; a chain ends where one is damaged, and what follows is removed."""
         named = [(file, _NAME.fullmatch(file.name)) for file in self.path.glob("chain-*.npz")]
-        found = sorted((*map(int, match.groups()), file) for file, match in named if match)
+        found = sorted((int(match[1]), int(match[2]), int(match[3]), file) for file, match in named if match)
         longest = max(((last - self._tune, chain) for chain, _, last, _ in found), default=(0, 0))
         if longest[0] > self._draws:
             raise ValueError(
