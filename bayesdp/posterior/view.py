@@ -496,7 +496,7 @@ class PosteriorModel:
 
     @property
     def remarks(self) -> list[str]:
-        """Lines of the model that name no variable with a law: what tables of `ContinuousCounts` say of their base."""
+        """Lines of the model that name no variable with a law: what tables of real numbers (of version 0.1) say of their base."""
         lines = (line.strip() for line in self.described[1].splitlines())
         return [line for line in lines if line and _LINE.fullmatch(line) is None]
 
@@ -560,6 +560,6 @@ class PosteriorModel:
 
     @cached_property
     def potentials(self) -> list[str]:
-        """Terms of the log-density, but those that a table of `ContinuousCounts` has of its own."""
+        """Terms of the log-density, but those that a table of real numbers (of version 0.1) has of its own."""
         tables = {f"{name}_density" for name in self._relaxed}
         return [name for name, law in self.laws("~") if law.startswith("Potential(") and name not in tables]
