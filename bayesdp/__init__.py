@@ -123,7 +123,7 @@ for _purpose, _module, _function in (
     ("read netCDF", "bayesdp.storage.netcdf", "read_netcdf"),
     ("write CSV", "bayesdp.storage.noise_csv", "write_noise_csv"),
     ("read CSV", "bayesdp.storage.noise_csv", "read_noise_csv"),
-    ("draw a design", "bayesdp.plots.designs", "designs"),
+    ("draw a design", "bayesdp.plots.comparisons", "designs"),
     ("draw a check of a law", "bayesdp.plots.law_comparison", "draw_law_check"),
     ("law rescaled-laplace", "bayesdp.papers.bounded_statistics", "RescaledLaplace"),
     ("distribution rescaled-laplace", "bayesdp.papers.models", "RescaledLaplace"),
