@@ -185,7 +185,7 @@ def test_draws_in_the_file_are_small_and_the_same(released):
     ("arguments", "words"),
     [
         (["fit", "missing.nc", "-o", "p.nc"], ["there is no file 'missing.nc'"]),
-        (["fit", "noisy.csv", "-o", "p.nc"], ["noisy.csv", "no netCDF-4 file"]),
+        (["fit", "noisy.csv", "-o", "p.nc"], ["there is no file 'noisy.noise.json'"]),
         (["fit", "release.nc", "-o", "p.h5"], ["to a .nc file, got 'p.h5'"]),
         (["fit", "release.nc", "-o", "release.nc"], ["exists already", "--force"]),
         (["fit", "release.nc", "--hyper", "shape=0", "-o", "p.nc"], ["shape", "greater than 0"]),

@@ -59,9 +59,7 @@ def test_groups_of_the_table_label_other_files_too(imported):
     assert sums == Measured(Totals(frame, "state"), [30, 5], DiscreteLaplace(2.0))
     np.testing.assert_array_equal(again.values, [3, 2, 1])
     Path("again.csv").write_text("county,state,count\nLake,IL,1\nCook,IL,2\nAdams,IL,3\n")
-    failed(
-        imported(*grouped), "again.csv, line 2, column 'state': county=Lake has state=IN in the table, but 'IL' here"
-    )
+    failed(imported(*grouped), "again.csv, line 2, column 'state': state of county=Lake is 'IN', got 'IL'")
 
 
 def test_wide_and_netcdf_tables(imported, run):

@@ -183,7 +183,7 @@ def test_several_releases_make_one_test(run, release):
         (["square.nc", "--seed", "-1"], "--seed"),
         (["square.nc", "--alternative", "more"], "--alternative"),
         (["none.nc"], "there is no file 'none.nc'"),
-        (["noisy.csv"], "no netCDF-4 file"),
+        (["noisy.csv"], "there is no file 'noisy.noise.json'"),
         (["square.nc", "square.nc"], "square.nc is given twice"),
     ],
 )
