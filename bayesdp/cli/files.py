@@ -28,9 +28,9 @@ def check_release_path(path: str, *, force: bool) -> None:
     check_suffix(
         path, (".csv", ".nc"), "a release is written to a .nc file, or to a .csv file with noise.json beside it"
     )
-    outputs = (path, str(noise_path(path))) if path.lower().endswith(".csv") else (path,)
-    for file in outputs:
-        check_output(file, overwrite=force)
+    check_output(path, overwrite=force)
+    if path.lower().endswith(".csv"):
+        check_output(noise_path(path), overwrite=force)
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:

@@ -263,7 +263,7 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
     return drawn
 
 
-def _marker(place: int) -> dict[str, str]:
+def _marker(place: int) -> dict[str, Any]:
     """The marker and colour of one of several things that are compared."""
     return {"marker": MARKERS[place % len(MARKERS)], "color": PALETTE[place % len(PALETTE)]}
 

@@ -80,7 +80,7 @@ def figure(height: float) -> Figure:
     return Picture(figsize=(WIDTH, height), layout="constrained")
 
 
-def panels(number: int, columns: int, margin: float, height: float, **shared: bool) -> tuple[Figure, list[Axes]]:
+def panels(number: int, columns: int, margin: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels, each so high, beside `margin` for what is around them; places that stay empty are removed."""
     rows = -(-number // columns)
     drawn = figure(margin + height * rows)

@@ -517,7 +517,11 @@ class PosteriorModel:
             named: list[tuple[Measured | Exact, str | None]] = []
             taken = taken if self._observed else set()
             for release in table.releases:
-                for part in (*release.measurements, *release.exact):  # as `bayesdp.observe` adds them
+                parts: list[Measured | Exact] = [
+                    *release.measurements,
+                    *release.exact,
+                ]  # as `bayesdp.observe` adds them
+                for part in parts:
                     base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
                     names = self._holding(base, part)
                     name = next((name for name in names if name not in taken), None)

@@ -191,29 +191,6 @@ def _determined(context: Context) -> Html:
     return joined([warning, items(cells, what="determined cells"), *others])
 
 
-def _determined(context: Context) -> Html:
-    cells = [context.frame.cell_name(int(i)) for i in context.fit.determined.nonzero()[0]]
-    guarantees = [release.guarantee for release in context.fit.releases if release.guarantee is not None]
-    stated = [cell for guarantee in guarantees for cell in guarantee.determined_cells]
-    cells += [cell for cell in stated if cell not in cells]
-    complete = Fiber.of(context.fit.exact, context.frame).determined_is_complete
-    if not cells and complete:
-        return paragraph("None: every cell has more than one value that agrees with the exact statistics.")
-    if not cells:
-        return paragraph("None is known of. Whether there are any could not be worked out for this table.")
-    verb = "has" if len(cells) == 1 else "have"
-    warning = boxed(
-        "warn",
-        f"{plural(len(cells), 'cell')} {verb} no protection.",
-        "The exact values, and that counts are not negative, leave one possible value. No noise hides it, whatever the loss "
-        "stated above.",
-    )
-    listed = [warning, items(cells, what="determined cells")]
-    return joined(
-        listed if complete else [*listed, paragraph("Whether there are others could not be worked out for this table.")]
-    )
-
-
 _LISTED_STATISTICS = 40
 """So many answers about statistics are written out."""
 

@@ -293,7 +293,8 @@ def _of_everything(model: PosteriorModel, level: float) -> list[_Part]:
     for table in model.tables:
         release, totals = table.joint, []
         if release.about == "counts" and not isinstance(table, SummarisedPosterior):
-            totals = totals_of(release.frame, [part.query for part in (*release.exact, *release.measurements)])
+            asked = [part.query for part in release.exact] + [part.query for part in release.measurements]
+            totals = totals_of(release.frame, asked)
         parts += _answers(table, [table.cells, *totals], level)
     return parts + [part for name in model.others for part in _of_variable(model, name, level)]
 

@@ -75,7 +75,8 @@ class LawComparison:
         lines = [f"<LawComparison of {len(self.laws)} laws, none of them weighed: {names}"]
         apart = self.spread["spread_in_sd"].dropna()
         if len(apart):
-            where = ": ".join(printable(str(own)) for own in apart.idxmax() if own)
+            furthest: Any = apart.idxmax()
+            where = ": ".join(printable(str(own)) for own in furthest if own)
             told = f"{apart.max():.2g} posterior sd ({where}, over {len(self.spread)} quantities)"
             lines.append(f"  means differ by up to {told}")
         bad = [name for name, good in self.converged.items() if good is False]
