@@ -254,11 +254,14 @@ class Entries:
         unread = [text for text, field in meaning.items() if field is None]
         read = [meaning[text] or (np.nan, 0, ()) for text in texts]
         numbers = [field[0] for field in read]
+        values: npt.NDArray[Any] = np.array(
+            numbers, dtype=np.int64 if all(isinstance(number, int) for number in numbers) else np.float64
+        )
         found = cls(
             ((file, columns),),
             tuple(labels),
             tuple(places),
-            np.array(numbers, dtype=np.int64 if all(isinstance(number, int) for number in numbers) else np.float64),
+            values,
             np.array([field[1] for field in read], dtype=np.int8),
             np.array([isinstance(number, int) for number in numbers], dtype=np.bool_),
             {i: field[2] for i, field in enumerate(read) if field[2]},

@@ -20,7 +20,7 @@ from bayesdp.storage.guarded import damaged
 from bayesdp.storage.hdf5 import load_netcdf
 from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
-from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, split_totals
+from bayesdp.tables.totals import check_no_sum, declared_totals, split_totals
 
 __all__ = ["read_office_csv", "read_table", "read_table_totals"]
 
@@ -167,7 +167,7 @@ def _split(
         return _netcdf_split(target, totals, **form)
     if target.suffix.lower() != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    (cells, *sums), name = _tables(
+    (cells, *sums), variable = _tables(
         target, guess=True, confidential=confidential, totals=totals, **{"layout": "auto"} | form
     )
     if not cells.query.is_identity:
@@ -179,7 +179,7 @@ def _split(
             f"{target}: {'a cell' if confidential else printable(which)} is declared {status!r} ({STATUSES[status]}), which a plain "
             "table cannot say: read_office_csv keeps it; a symbol that stands for the published number 0 is symbols={'-': 0}"
         )
-    return cells.labelled.rename(name).copy(), [(table.query, table.labelled) for table in sums]
+    return cells.labelled.rename(variable).copy(), [(table.query, table.labelled) for table in sums]
 
 
 def read_office_csv(
@@ -298,7 +298,13 @@ def read_office_csv(
     >>> areas.labelled.to_series().to_dict(), cells.mask("suppressed").sel(area="01001", sex="M").item()
     ({'01001': 2400, '01002': 6}, True)
     """
-    form = {"delimiter": delimiter, "encoding": encoding, "skip_rows": skip_rows, "footer": footer, "strip": strip}
+    form: dict[str, Any] = {
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "skip_rows": skip_rows,
+        "footer": footer,
+        "strip": strip,
+    }
     tables, _ = _tables(
         path, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
         ignore=ignore, totals=totals, missing=missing, symbols=symbols, footnotes=footnotes, thousands=thousands, decimal=decimal,
@@ -407,7 +413,7 @@ def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]]) -> CsvFile:
 
 def _netcdf_split(
     path: Path,
-    totals: Declared,
+    totals: Any,
     *,
     dims: Sequence[str] | None = None,
     value: str | None = None,
