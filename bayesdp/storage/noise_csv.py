@@ -118,7 +118,7 @@ def _table(names: list[str], named: _Parts, answers: str | None) -> str:
     lead = len(names) + (answers is not None)
     rows: dict[Key, list[object]] = {}
     for i, (_, part) in enumerate(named):
-        values: list[object] = part.values.reshape(-1).tolist()
+        values: list[object] = [*part.values.reshape(-1).tolist()]
         for hidden in np.flatnonzero(part.unmeasured) if isinstance(part, Measured) else ():
             values[hidden] = ""
         for key, value in zip(keys_of(part.query, csv_label), values, strict=True):

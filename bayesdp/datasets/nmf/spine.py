@@ -242,8 +242,8 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
     for level in up[1:]:
         place = {geocode: i for i, geocode in enumerate(geocodes[level])}
         lengths = {len(geocode) for geocode in place}
-        above = [[own[:n] for n in lengths if level == "US" or own[:n] in place] for own in geocodes[leaf]]
-        for own, found_above in zip(geocodes[leaf], above, strict=True):
+        parents = [[own[:n] for n in lengths if level == "US" or own[:n] in place] for own in geocodes[leaf]]
+        for own, found_above in zip(geocodes[leaf], parents, strict=True):
             if not found_above:
                 raise ValueError(
                     f"{folder.at(leaf)}: {own} has no geounit of the level {level} above it in {folder.at(level)}; there are "
@@ -253,7 +253,7 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
                 raise ValueError(
                     f"{folder.at(level)}: {own} is below several geounits of the level {level}: {shown(found_above)}"
                 )
-        nodes = [0 if level == "US" else place[found_above] for [found_above] in above]
+        nodes = [0 if level == "US" else place[found_above] for [found_above] in parents]
         node_of_leaf[level] = np.asarray(nodes, dtype=np.int64)
         childless = np.setdiff1d(np.arange(len(place)), node_of_leaf[level])
         if childless.size:

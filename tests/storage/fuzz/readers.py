@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -143,7 +142,7 @@ def read_measurements(path: Path) -> Release:
     root = path.parents[1] / "output" / f"nmf-{path.stem}"
     place = root / "US_Unit_PL_PROD" / "County.parquet" / "DPQuery" / "State=50"
     place.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, place / path.name)
+    (place / path.name).write_bytes(path.read_bytes())
     try:
         return read_nmf(root, "50", product="pl94-unit").release
     except (ValueError, FileNotFoundError) as error:
