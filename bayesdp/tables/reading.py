@@ -19,7 +19,7 @@ from bayesdp.storage.guarded import damaged
 from bayesdp.storage.hdf5 import load_netcdf
 from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
-from bayesdp.tables.totals import check_no_sum, declared_totals, split_totals
+from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, split_totals
 
 __all__ = ["read_office_csv", "read_table", "read_table_totals"]
 
