@@ -476,8 +476,8 @@ class TreeForm:
             if node not in labels:
                 raise ValueError(f"node must be a label of {name!r}, such as {labels[0]!r}, got {node!r}")
             first = self.tree.first_leaves(level)
-            [place] = np.flatnonzero(part.codes[self.tree.axis][first] == labels.index(node))
-        return self.estimates[level].covariance(codes_of(self.tree, part, self.product), int(place))
+            place = int(np.flatnonzero(part.codes[self.tree.axis][first] == labels.index(node))[0])
+        return self.estimates[level].covariance(codes_of(self.tree, part, self.product), place)
 
     def _level(self, part: SumPart) -> int:
         try:
