@@ -479,7 +479,7 @@ class VaryingShares:
         shapes = np.exp(hyper["log_shape"]).reshape(groups, -1)
         sums = np.einsum("tc,tc->t", free, shapes[group])
         sizes = counts.sum(axis=1)
-        new["log_scale"] = log_odds(p + sizes, q + sums, rng)
+        new["log_scale"] = log_odds(np.asarray(p + sizes, dtype=np.float64), q + sums, rng)
         new |= _draw_typical(new, (self.log_scale, self.scale_spread), rng)
         cells = counts.shape[1]
         terms = gather(counts, group * cells, np.arange(cells), groups * cells)
