@@ -119,7 +119,8 @@ class TreeChain(CountChain):
             parts = map(structure.where, sum_parts([term.query]))
             self._places.append((term, [(level, q, rows.astype(np.int32)) for level, q, rows in parts]))
         # While tuning, the mean of the tables, in which later ones weigh more, and how many there were.
-        self._mean, self._seen = np.zeros((0, 0)), 0
+        self._mean: Floats = np.zeros((0, 0))
+        self._seen = 0
         leaves, cells = structure.free.shape
         answers = np.zeros((structure.nodes, int(structure.query_start[-1]), 2))
         self._noisy = np.zeros(answers.shape[:2])
@@ -293,7 +294,7 @@ class TreeChain(CountChain):
         donor_cell, often, (seen,), mean = np.split(memory, [donors, donors + visits, donors + visits + 1])
         self.state = self.state._replace(donor_cell=donor_cell.astype(np.int64), visits=often.astype(np.int64))
         self._seen = int(seen)
-        self._mean = mean.reshape(self.structure.free.shape).copy() if self._seen else np.zeros((0, 0))
+        self._mean = np.array(mean.reshape(self.structure.free.shape)) if self._seen else np.zeros((0, 0))
 
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
