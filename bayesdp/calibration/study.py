@@ -339,7 +339,7 @@ def sbc(
     study = Study(simulate, build_model, quantities, own_seed, update, dict(sampler), checked_functions(also))
     tested = study.check()
     asked = [[name, function or "a variable"] for name, function in tested.items()]
-    settings = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
+    settings: Any = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
     where: Any = {"path": path, "client": client, "workers": workers, "progressbar": progressbar}
     good, bad, about = study.run(count, "simulations", _RECORD, **where, what="sbc", **settings)
     return _tree(good, bad, false_alarm, about, study.refit.reused)
@@ -398,10 +398,10 @@ def _tree(
 
 
 def _judged(ranks: xr.Dataset, squares: xr.Dataset, false_alarm: float) -> Verdict:
-    columns = (
+    one, other = (
         {str(name): own.values.reshape(-1).tolist() for name, own in found.items()} for found in (ranks, squares)
     )
-    return judge(*columns, false_alarm)
+    return judge(one, other, false_alarm)
 
 
 def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -> xr.Dataset:
