@@ -226,5 +226,5 @@ def test_the_table_names_one_case_of_each_class():
     ]
     told = table(outcomes, "/somewhere")
     assert "time: 1 (cases 2)" in told
-    assert "9.00" in told
+    assert "9.0" in told
     assert told.splitlines()[4].split()[:5] == ["all", "3", "1", "1", "1"]
