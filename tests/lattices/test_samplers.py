@@ -347,7 +347,7 @@ def shown(invariants: Invariants) -> list[object]:
         (one_way(3, 3, 3), ["general"]),
         (Invariants(Margins(CAMPUS, ["a", "c"], ["b", "c"])), [((3, 4), 1)] * 5),
         (Invariants(Margins(STATES, ["county"], ["state", "education"], ["education"])), [((3, 3), 1)] * 2),
-        (Invariants([Totals(STATES), Margins(LABELLED, ["county"])]), [((3,), 1)] * 6),
+        (Invariants([Totals(STATES), Margins(STATES, ["county"])]), [((3,), 1)] * 6),
         (Invariants(Margins(labels(1, 4), ["a"], ["b"])), []),
         (Invariants(LinearQuery(labels(5), [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], list("xyz"))), ["line", ((3,), 1)]),
         (Invariants(LinearQuery(labels(4), [[1, 1, 1, 0], [1, 0, -1, 1]], list("xy"))), ["general"]),
