@@ -339,13 +339,7 @@ def sbc(
     study = Study(simulate, build_model, quantities, own_seed, update, dict(sampler), checked_functions(also))
     tested = study.check()
     asked = [[name, function or "a variable"] for name, function in tested.items()]
-<<<<<<< HEAD
     settings: dict[str, Any] = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
-||||||| b9006f6e
-    settings = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
-=======
-    settings: Any = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
->>>>>>> kd
     where: Any = {"path": path, "client": client, "workers": workers, "progressbar": progressbar}
     good, bad, about = study.run(count, "simulations", _RECORD, **where, what="sbc", **settings)
     return _tree(good, bad, false_alarm, about, study.refit.reused)
@@ -404,24 +398,10 @@ def _tree(
 
 
 def _judged(ranks: xr.Dataset, squares: xr.Dataset, false_alarm: float) -> Verdict:
-<<<<<<< HEAD
     of_ranks, of_squares = (
         {str(name): values.values.reshape(-1).tolist() for name, values in found.items()} for found in (ranks, squares)
-||||||| b9006f6e
-    columns = (
-        {str(name): own.values.reshape(-1).tolist() for name, own in found.items()} for found in (ranks, squares)
-=======
-    one, other = (
-        {str(name): own.values.reshape(-1).tolist() for name, own in found.items()} for found in (ranks, squares)
->>>>>>> kd
     )
-<<<<<<< HEAD
     return judge(of_ranks, of_squares, false_alarm)
-||||||| b9006f6e
-    return judge(*columns, false_alarm)
-=======
-    return judge(one, other, false_alarm)
->>>>>>> kd
 
 
 def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -> xr.Dataset:
