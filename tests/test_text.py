@@ -177,6 +177,8 @@ def test_arrays_of_whole_numbers():
 def test_totals_beyond_int64():
     assert _validate.exact_total(np.full(4096, 2**52)) == 2**64
     assert _validate.exact_total(np.full(4096, -(2**52))) == -(2**64)
+    values = np.random.default_rng(1).integers(-(2**52), 2**52, 1000)
+    assert _validate.exact_total(values) == sum(values.tolist())
 
 
 def test_generators():
