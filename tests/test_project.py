@@ -212,8 +212,8 @@ def test_lines_are_distinct() -> None:
 
 
 def test_only_what_is_listed_is_slow() -> None:
-    assert is_slow("tests/cli/test_fit.py::test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn[2]")
-    assert not is_slow("tests/cli/test_fit.py::test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn[1]")
+    assert is_slow("tests/cli/test_resume.py::test_a_run_that_is_killed_loses_nothing[2]")
+    assert not is_slow("tests/cli/test_resume.py::test_a_run_that_is_killed_loses_nothing[1]")
     assert not is_slow("docs/how-to/comparing-priors.md::comparing-priors.md")
 
 

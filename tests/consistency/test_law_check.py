@@ -401,7 +401,7 @@ def test_several_releases_and_what_is_refused():
     with pytest.raises(TypeError, match=r"release 2 must be a bayesdp\.Release, got int"):
         bdp.check_law(one, 3)
     with pytest.raises(ValueError, match=r"release 1 and release 2 have different labels|has the dimensions"):
-        bdp.check_law(one, release(np.full((8, 2), 200), LAW))
+        bdp.check_law(one, release(200 + np.arange(16).reshape(8, 2), LAW))
 
 
 def test_its_table_its_words_and_its_picture(tmp_path):

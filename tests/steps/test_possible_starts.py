@@ -334,7 +334,7 @@ def test_starts_where_answers_share_records_take_few_steps(monkeypatch):
         bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior="max-entropy"), within="7"
     )
     with model_of(release, rate=60.0):
-        chain = FiberGibbs(compile_kwargs={"mode": PYTHON}).tables[0]._lines
+        chain = FiberGibbs(compile_kwargs={"mode": PYTHON}).tables[0].lines
     monkeypatch.setattr("bayesdp.fibers.chain.LONGEST_START", 1_500)
     for seed in range(12):
         chain.reseed(np.random.default_rng(seed))

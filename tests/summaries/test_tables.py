@@ -90,7 +90,7 @@ def test_counts_that_were_not_recorded(tree):
     bare["posterior"] = xr.DataTree(tree["posterior"].to_dataset().drop_vars(["x", "z"]))
     assert bdp.summary(bare, "rate").index.get_level_values("part").tolist() == ["rate", "rate"]
     assert bdp.summary(bare)["published"].isna().all()
-    with pytest.raises(ValueError, match="none was recorded"):
+    with pytest.raises(ValueError, match="were not recorded"):
         bdp.summary(bare, query=bdp.Totals(COUNTY))
     with pytest.raises(ValueError, match="were not recorded"):
         report(bare, "report.html")
