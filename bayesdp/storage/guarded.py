@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import mmap
 import os
 import pickle
 import re
 import signal
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import IO, Any, Never
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -164,8 +164,10 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     if not hasattr(os, "fork"):
         with damaged(path):
             return read()
-    # A pickle by this very process, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied.
-    with _memory_file() as answer:
+    # A pickle by this very process, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. In
+    # memory that both have, which takes what is written only, and not in a file: files may have a limit (ulimit -f).
+    shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    with mmap.mmap(-1, limits.memory + _LIBRARIES, flags=shared) as answer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
             child = os.fork()
@@ -183,13 +185,6 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
         raise ValueError(error)
     found: T = value
     return found
-
-
-def _memory_file() -> IO[bytes]:
-    """A file without a name: in memory, where the system has such files."""
-    with suppress(AttributeError, OSError):
-        return open(os.memfd_create("bayesdp"), "w+b")
-    return tempfile.TemporaryFile()
 
 
 def _end_of(child: int) -> int:
@@ -224,7 +219,7 @@ def _patience(limits: Limits) -> float:
     return 60.0 + 20.0 * limits.seconds
 
 
-def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits, answer: IO[bytes]) -> Never:
+def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Limits, answer: mmap.mmap) -> Never:
     """What the child does."""
     try:
         gc.disable()  # it would copy the memory of all objects, and end some that are not of this process
@@ -243,9 +238,7 @@ def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Li
             short = isinstance(error, MemoryError) or (not isinstance(error, ValueError) and _SHORT.search(str(error)))
             line = _line(path, _too_large(limits) if short else str(error)[:_LONGEST] or type(error).__name__)
             answer.seek(0)
-            answer.truncate()
             pickle.dump((line, None), answer)
-        answer.flush()
     finally:
         os._exit(0)
 
