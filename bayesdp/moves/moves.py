@@ -270,43 +270,19 @@ def moves_for(
     kept: Sequence[Preserved] = (),
     compute: bool = True,
 ) -> Moves:
-    """The families of directions for some invariants.
+    """The families of directions for some invariants, which the directions do not change.
 
-    Parameters
-    ----------
-    invariants : Invariants
-        What the directions must not change.
-    fixed : bool array, shape (cells,), optional
-        Cells that never move (structural zeros, cells published exactly). Some directions may still touch
-        one; the bounds of the cell, which the kernel respects, block them.
-    bounded : bool or bool array of shape (cells,), default False
-        Whether some cells have an upper bound, or which (True: any of them may). Markov bases of nonnegative tables need not
-        connect tables with upper bounds; two-way tables get the simple cycles, which do.
-    limited_rows : bool or sparse int array of shape (rows, cells), default False
-        The sums of several cells that have bounds. True: there are such that are not known; no Markov basis is claimed then, and
-        random sums are mixed in.
-    kept : sequence of Preserved
-        What a share of the directions, `PRESERVING_SHARE` in all, keeps beside the invariants: one set of families for each
-        that leaves any direction. General rows need a table that is small enough for a list (`has_families`).
-    compute : bool, default True
-        Whether a Markov basis is computed where none is known in closed form. Not of use for vectors that may be negative, which
-        every set of directions connects that generates them.
-
-    Notes
-    -----
     Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have Markov bases of product
     moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple cycles of the graph of free cells, proved (the
-    matrix is totally unimodular, so they are its Graver basis). Everything else: basic moves, and a computed Markov basis (the Graver
-    basis where every cell has a bound) if that is found (`markov_basis`; up to about 30 kinds of cells that are in the same sums, 15
-    where all are bounded, and more where there are few directions), which is a proof; else random sums of them.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    >>> moves_for(Invariants(Margins(table, ["county"], ["education"]))).proved
-    True
+    matrix is totally unimodular, so they are its Graver basis). Everything else: basic moves, and a computed Markov basis (the
+    Graver basis where every cell has a bound) if that is found (`markov_basis`; up to about 30 kinds of cells that are in the same
+    sums, 15 where all are bounded, and more where there are few directions), which is a proof; else random sums of them.
     """
+    # `fixed`, shape (cells,): cells that never move; a direction that touches one is blocked by its bounds. `bounded`: which cells
+    # have an upper bound (True: any may), with which Markov bases of nonnegative tables need not connect. `limited_rows`: sums that
+    # have bounds (True: some that are not known). `kept`: what a share of the directions keeps beside the invariants, a set of
+    # families each; general rows need a small table (`has_families`). `compute`: whether a Markov basis is looked for where none is
+    # known: not of use for vectors that may be negative, which every set of directions that generates them connects.
     cells = invariants.frame.size
     limited = np.broadcast_to(np.asarray(bounded, dtype=np.bool_), (cells,))
     held = np.zeros(cells, dtype=np.bool_) if fixed is None else np.asarray(fixed)

@@ -129,39 +129,15 @@ class NoiseTable(KernelTable):
 class LatticeNoiseGibbs(TableGibbs):
     """Moves latent lattice noise; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.
 
-    The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y -
-    z``. Each move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is
-    accepted or taken back on the log-density of everything else in the model. Where the counts have a prior that
-    `ConfidentialCounts` takes, sampling them instead (`bayesdp.observe`) is faster, and gives the same posterior. Options
-    go through ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
+    The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y - z``. Each
+    move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is accepted or taken
+    back on the log-density of everything else in the model. Where the counts have a prior that `ConfidentialCounts` takes, sampling
+    them instead (`bayesdp.observe`) is faster, and gives the same posterior. `sweeps`, in units of the dimension of the lattice,
+    goes through ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
 
-    Parameters
-    ----------
-    vars : list of variables
-        The noise; all of the model if left out. Several tables in one model share one step.
-    sweeps : int
-        Moves a draw, in units of the dimension of the lattice.
-    model, initial_point, compile_kwargs, blocked, rng
-        Supplied by PyMC.
-
-    Notes
-    -----
-    A start off the lattice is replaced by the location at a chain's first step, before anything is recorded; every move
-    stays on the lattice. If the rest of the model gives the start no density (a published table with negative counts, and
-    a prior on nonnegative ones), moves are tried until it does. Where NUTS is to run before that, give a start with
-    ``pm.sample(initvals=...)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bayesdp as bdp
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"]}
-    >>> published = np.array([12, 30, 7])
-    >>> with pm.Model() as model:
-    ...     z = bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=int), 0.5, invariants=bdp.Invariants(bdp.Totals(table)))
-    ...     x = pm.Deterministic("x", published - z)
-    ...     prior = pm.Potential("prior", pm.logp(pm.Poisson.dist([10.0, 30.0, 10.0]), x).sum())
-    ...     step = LatticeNoiseGibbs([z])
+    A start off the lattice is replaced by the location at a chain's first step, before anything is recorded. If the rest of the
+    model gives the start no density (a published table with negative counts, and a prior on nonnegative ones), moves are tried until
+    it does. Where NUTS is to run before that, give a start with ``pm.sample(initvals=...)``.
     """
 
     name = "lattice_noise_gibbs"
@@ -206,24 +182,9 @@ class _RowNoise:
 class RowNoiseGibbs(AssignedStep):
     """Draws row-space noise; PyMC assigns it to every `bayesdp.distributions.RowSpaceNoise` by itself.
 
-    A sweep draws a step along every row of the invariants, each from its exact conditional law, the exponential of a
-    piecewise linear function: no tuning, no rejection. Redundant rows are among the directions, so that chains forget in
-    a sweep or two what they were. Options go through ``pm.sample(row_noise_gibbs={"sweeps": 2})``.
-
-    Parameters
-    ----------
-    vars : list of variables
-        The row-space noise; all of the model if left out.
-    sweeps : int
-        Sweeps a draw.
-    model, initial_point, compile_kwargs, blocked, rng
-        Supplied by PyMC.
-
-    Examples
-    --------
-    >>> from pymc.step_methods import STEP_METHODS
-    >>> RowNoiseGibbs in STEP_METHODS
-    True
+    A sweep draws a step along every row of the invariants, each from its exact conditional law, the exponential of a piecewise
+    linear function: no tuning, no rejection. Redundant rows are among the directions, so that chains forget in a sweep or two what
+    they were. Options go through ``pm.sample(row_noise_gibbs={"sweeps": 2})``.
     """
 
     name = "row_noise_gibbs"
@@ -311,22 +272,9 @@ class PerturbationGibbs(AssignedStep):
     """Draws perturbation tables that are not known; PyMC assigns it to every `bayesdp.distributions.PerturbationRows` by itself.
 
     Given the counts all deviations are known, and the rows are drawn exactly: from Dirichlet laws with the concentrations plus how
-    often each deviation of each row occurs, or under the prior of maximum entropy one of its tables by the products of the
-    masses. Answers about the same records count once. What else in the model depends on the rows is accounted for by accepting or
-    rejecting; where nothing does, the step of the counts draws them, too, in turns with its moves. Another variable raises TypeError.
-
-    Parameters
-    ----------
-    vars : list of variables
-        The rows; all of the model if left out.
-    model, initial_point, compile_kwargs, blocked, rng
-        Supplied by PyMC.
-
-    Examples
-    --------
-    >>> from pymc.step_methods import STEP_METHODS
-    >>> PerturbationGibbs in STEP_METHODS
-    True
+    often each deviation of each row occurs, or under the prior of maximum entropy one of its tables by the products of the masses.
+    Answers about the same records count once. What else in the model depends on the rows is accounted for by accepting or rejecting;
+    where nothing does, the step of the counts draws them, too, in turns with its moves. Another variable raises TypeError.
     """
 
     name = "perturbation_gibbs"
