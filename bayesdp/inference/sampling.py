@@ -29,7 +29,6 @@ from bayesdp.inference.memory import check_memory
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.running import diagnostics_lines, sampled
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.telling import slow_rates_told, warn_slow_rates
 
 __all__ = ["annotate", "prepared", "sample"]
 
@@ -174,11 +173,7 @@ def sample(
 def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -> dict[str, Any]:
     """Arguments of ``pm.sample``, checked, and with the defaults in which we differ from PyMC; `kept`: there is a journal."""
     asked = dict(given)
-    given_steps = _parts(asked.get("step"))
-    _check_steps(model, given_steps)
-    # A step method that the user made has told it then.
-    if not asked.get("quiet") and not any(isinstance(part, FiberGibbs) for part in given_steps):
-        warn_slow_rates(model)
+    _check_steps(model, _parts(asked.get("step")))
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
     if kept:
@@ -232,8 +227,7 @@ def drawn(
     with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as written:
         if written is not None and not given.get("quiet", False):
             written.say()
-        with slow_rates_told():  # by `prepared`, which comes before
-            tree = sampled(model, (), given, stop, written)
+        tree = sampled(model, (), given, stop, written)
     note_run(tree, resumed=0 if written is None else written.resumed, interrupted=stop.interrupted)
     known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
     with attach_draws(tree):

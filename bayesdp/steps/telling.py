@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,11 @@ from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 _FEW = 50
 """Up to so many cells gamma rates are not worth a word."""
 
-_TOLD: ContextVar[bool] = ContextVar("slow rates are told", default=False)
-
-_NOT_THE_USERS = tuple(f"{Path(file).parent}{os.sep}" for file in (pm.__file__, Path(__file__).parent))
+_NOT_THE_USERS = tuple(f"{folder}{os.sep}" for folder in (Path(pm.__file__).parent, Path(__file__).parents[1]))
 """Folders of PyMC and of this package: a warning names the line of the user's that led here."""
 
-
-@contextmanager
-def slow_rates_told() -> Iterator[None]:
-    """Within it nothing is told of slow rates: the user has heard it, or asked for quiet."""
-    before = _TOLD.set(True)
-    try:
-        yield
-    finally:
-        _TOLD.reset(before)
+SLOW_RATES = r"each of the \d+ cells of .* has a gamma rate of its own"
+"""The beginning of the warning."""
 
 
 def warn_slow_rates(model: pm.Model, values: Collection[Any] | None = None) -> None:
@@ -53,8 +43,6 @@ def warn_slow_rates(model: pm.Model, values: Collection[Any] | None = None) -> N
     multiplied or divided by anything else, nothing but these counts uses the variable, and there are more than 50 cells. Looked at
     are the counts with some value variables, or all.
     """
-    if _TOLD.get():
-        return
     for x in model.free_RVs:
         if not isinstance(x.owner.op, ConfidentialCountsRV):
             continue

@@ -140,18 +140,6 @@ def test_both_forms_have_the_same_posterior_of_counts(monkeypatch):
     assert_close_in_variation(index, probabilities(logs), rate=1e-5, largest=0.3)
 
 
-def test_a_quiet_run_says_nothing(monkeypatch):
-    monkeypatch.setattr(telling, "_FEW", 1)
-    table = {"cell": ["a", "b"]}
-    noisy = bdp.Measured(bdp.Identity(table), [3, 0], bdp.noise.DiscreteGaussian(1.5))
-    release = bdp.Release.from_published(table, [noisy])
-    with bdp.priors.build_model(release, "independent", collapsed=False) as model:
-        given = {"quiet": True}
-        bdp.inference.sampling.prepared(model, given)
-        with pytest.warns(UserWarning, match="gamma rate"):
-            bdp.inference.sampling.prepared(model, {"quiet": False})
-
-
 @pytest.fixture
 def slow_model(monkeypatch):
     """Three cells with a gamma rate each, as if they were many."""
@@ -195,7 +183,6 @@ def test_each_step_method_tells_of_its_own_counts():
         assert len(caught) == 1
 
 
-@pytest.mark.system
 def test_quiet_is_quiet_and_ends_with_the_run(slow_model):
     with slow_model, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -35,6 +35,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.fingerprint import planned
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.recorded import hook
+from bayesdp.steps.telling import SLOW_RATES
 
 _FIRST, _LONGEST = 5.0, 60.0
 """Seconds before the first line, and between two lines at most; in between, each wait is half of the time that has passed."""
@@ -152,6 +153,8 @@ def sampled(
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        if given.get("quiet"):
+            warnings.filterwarnings("ignore", SLOW_RATES, UserWarning)
         if not _has_callback(model, given):
             stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
             with dispensable_progress():
