@@ -206,7 +206,7 @@ def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
     sizes = {"draws": args.draws, "tune": args.tune, "chains": args.chains, "cores": cores}
     if not args.no_memory_check:
         remedy = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
-        check_memory(model, (), sizes, remedy)
+        check_memory(model, sizes, remedy)
     seed = {} if args.seed is None else {"random_seed": args.seed}
     return prepared(model, sizes | seed | {"progressbar": not args.quiet, "quiet": False})
 

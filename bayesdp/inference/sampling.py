@@ -165,7 +165,7 @@ def sample(
         raise ValueError("resume=True needs the journal= to go on from")
     asked = prepared(model, kwargs, kept=journal is not None)
     if memory_check:
-        check_memory(model, (), asked)
+        check_memory(model, asked)
     with dispensable_caches(), StopOnCtrlC() as stop:
         return diagnosed(drawn(model, asked, stop, journal, resume=resume), asked, stop)
 
@@ -227,7 +227,7 @@ def drawn(
     with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as written:
         if written is not None and not given.get("quiet", False):
             written.say()
-        tree = sampled(model, (), given, stop, written)
+        tree = sampled(model, given, stop, written)
     note_run(tree, resumed=0 if written is None else written.resumed, interrupted=stop.interrupted)
     known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
     with attach_draws(tree):

@@ -143,7 +143,7 @@ class DrawJournal:
         self, path: str | os.PathLike[str], model: pm.Model, given: Mapping[str, Any], *, resume: bool
     ) -> None:
         _check_options(given)
-        self._chains, self._draws, self._tune = planned((), given)
+        self._chains, self._draws, self._tune = planned(given)
         self._layout: Layout = {name: (value.dtype, value.shape) for name, value in model.initial_point().items()}
         run = described_run(model, (self._chains, self._draws, self._tune), given)
         self._files: list[list[tuple[Path, int, int]]] = [[] for _ in range(self._chains)]

@@ -225,7 +225,7 @@ class Stats(list[dict[str, Any]]):
 
 
 class RecordedStep:
-    """Wraps the step method of a run."""
+    """Wraps the step method of a run, and is like it in all else."""
 
     # `replays`: recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain. `seconds`: between
     # two states.
@@ -291,34 +291,17 @@ class RecordedStep:
         self._stopped = True
         self.inner.stop_tuning()
 
-    def reset_tuning(self) -> None:
-        """Begin the tuning; PyMC asks for it in chains that run one after the other."""
-        if hasattr(self.inner, "reset_tuning"):
-            self.inner.reset_tuning()
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner" or name.startswith("__"):  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
-    @property
-    def tune(self) -> bool:
-        """Whether the step method is being tuned."""
-        return bool(getattr(self.inner, "tune", False))
-
-    @tune.setter
-    def tune(self, value: bool) -> None:
-        self.inner.tune = value
-
-    @property
-    def sampling_state(self) -> Any:
-        """The state of the step method; PyMC puts the first one back before every chain."""
-        return self.inner.sampling_state
-
-    @sampling_state.setter
-    def sampling_state(self, state: Any) -> None:
-        self.inner.sampling_state = state
-
-    def _progressbar_config(self, n_chains: int = 1) -> Any:
-        return self.inner._progressbar_config(n_chains)
-
-    def _make_progressbar_update_functions(self) -> Any:
-        return self.inner._make_progressbar_update_functions()
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What PyMC sets: the state that every chain begins with, and whether the step method is being tuned.
+        if name in ("sampling_state", "tune"):
+            setattr(self.inner, name, value)
+        else:
+            super().__setattr__(name, value)
 
 
 _HOOKED = "_bayesdp_journal"
