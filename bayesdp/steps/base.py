@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -31,23 +32,12 @@ _MOST_COMPILED = 6
 """Functions of a frozen model; those that hold released numbers as constants fit one release only."""
 
 
-class StopRequest:
-    """Whether sampling was asked to stop: chains that have not begun then do not begin."""
+stop_request = SimpleNamespace(asked=False)
+"""Whether sampling was asked to stop: chains that have not begun then do not begin.
 
-    # PyMC takes Ctrl-C in one of several chains that run one after the other for the end of that chain, and begins the next one,
-    # for which a large table first has to be put on its fiber and scattered. `bayesdp.sample` asks here, and the step methods of
-    # tables look here before a chain. A flag of this process: a chain in a process of its own has another one, which is never set.
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def obey(self) -> None:
-        """Raise KeyboardInterrupt if sampling was asked to stop."""
-        if self.asked:
-            raise KeyboardInterrupt
-
-
-stop_request = StopRequest()
+PyMC takes Ctrl-C in one of several chains that run one after the other for the end of that chain, and begins the next one, for
+which a large table first has to be put on its fiber and scattered. A chain in a process of its own has another one, never set.
+"""
 
 
 class AssignedStep(BlockedStep):
@@ -224,7 +214,8 @@ class TableGibbs(AssignedStep):
         KeyboardInterrupt
             If `bayesdp.sample` was asked to stop: a chain that has not begun does not begin.
         """
-        stop_request.obey()
+        if stop_request.asked:
+            raise KeyboardInterrupt
         super().setup_chain(rng, tune, draws)
         self.fresh, self.tuning = True, tune > 0
 
