@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
@@ -111,18 +111,6 @@ def deferred() -> Iterator[None]:
         yield
     if noted:
         raise KeyboardInterrupt
-
-
-def uninterrupted[**P, T](manager: Callable[P, AbstractContextManager[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """Make a context manager one that interrupts wait for; see `deferred`."""
-
-    @wraps(manager)
-    @contextmanager
-    def waited_for(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        with deferred(), manager(*args, **kwargs) as value:
-            yield value
-
-    return waited_for
 
 
 def tell(text: str) -> None:

@@ -74,7 +74,7 @@ class _Search:
 
     def __init__(self, system: System, lower: Floats, upper: Floats) -> None:
         limits = system.limit_matrix.shape[0]
-        least, most = _reach(system.limit_matrix, lower, upper)
+        least, most = range_of_sums(system.limit_matrix, lower, upper)
         self._cells = len(lower)
         self.low = np.concatenate([lower, np.maximum(system.limit_lower, least)])
         self.high = np.concatenate([upper, np.minimum(system.limit_upper, most)])
@@ -258,7 +258,7 @@ def _times(weights: Floats, limits: Floats) -> Floats:
         return np.where(weights == 0.0, 0.0, weights * limits)
 
 
-def _reach(rows: sp.csr_array, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def range_of_sums(rows: sp.csr_array, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """The smallest and largest value of each sum that the limits of its cells allow; infinite where there is none."""
     up, down = rows.maximum(0).astype(np.float64), (-rows.minimum(0)).astype(np.float64)
     open_above = np.isinf(upper)

@@ -291,6 +291,11 @@ def _equal(known: list[Any], graph: list[Any], inputs: list[Any], outputs: list[
     return bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
 
 
+def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
+    """Whether any of some parameters depends on variables of the model."""
+    return bool(set(ancestors(variables)) & {*model.basic_RVs, *model.value_vars})
+
+
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
     """Whether the log-density of a variable or potential depends on a value variable."""
     return value in ancestors([model.logp(vars=[variable], sum=True)])

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-from pytensor.graph.traversal import ancestors
 
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
@@ -29,6 +28,7 @@ from bayesdp.steps.base import (
     TableGibbs,
     compiled,
     depending_on,
+    is_random,
     log_density,
     moved_into_support,
 )
@@ -484,7 +484,7 @@ def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:
     """A multinomial's number of trials must be what the exact answers say, and a constant."""
     if reading.trials is None:
         return
-    if set(ancestors([reading.trials])) & set(model.value_vars):
+    if is_random(model, [reading.trials]):
         raise ValueError(
             f"the number of trials n of the multinomial base of {name} must be a constant: it is published exactly"
         )

@@ -33,6 +33,7 @@ from bayesdp.steps.base import (
     TableGibbs,
     compiled,
     depending_on,
+    is_random,
     log_density,
     moved_into_support,
 )
@@ -64,7 +65,7 @@ class NoiseTable(KernelTable):
             raise ValueError(f"{self.name!r} must be one table of shape {self.shape}, not a batch of tables")
         mu, scale = model.replace_rvs_by_values([pt.as_tensor_variable(v) for v in rv.owner.inputs[2:4]])
         rate = pt.reciprocal(scale) if form.of_scale else scale
-        if set(ancestors([mu])) & set(model.value_vars):
+        if is_random(model, [mu]):
             raise ValueError(
                 f"mu of the latent noise {self.name!r} must be known, for example a table of zeros; to sample a table that "
                 "noise was added to, use ConfidentialCounts and observe"

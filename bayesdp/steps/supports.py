@@ -41,6 +41,7 @@ from pytensor.tensor.type import discrete_dtypes
 from bayesdp.distributions.confidential_counts import AnswersOp, FlatCountsRV
 from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.steps.base import is_random
 
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
@@ -117,7 +118,7 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
     # exact answers; infinite where there is none.
     shape = tuple(int(n) for n in base.shape.eval())
     found = _by_rule(model, base)
-    if found is None and not _is_random(model, base) and not base.owner.op.ndim_supp:
+    if found is None and not is_random(model, [base]) and not base.owner.op.ndim_supp:
         found = _by_trying(base, shape, most)
     if found is None:
         name = type(base.owner.op).__name__.removesuffix("RV").removeprefix("_")
@@ -129,14 +130,9 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
     return Support(np.maximum(lower, 0), upper.copy(), found.unknown, found.only_limits)
 
 
-def _is_random(model: pm.Model, variable: Any) -> bool:
-    """Whether a variable depends on others of the model."""
-    return bool(set(ancestors([variable])) & {*model.basic_RVs, *model.value_vars})
-
-
 def _number(model: pm.Model, variable: Any) -> npt.NDArray[Any] | None:
     """The numbers behind a parameter; None if it is random."""
-    if _is_random(model, variable):
+    if is_random(model, [variable]):
         return None
     return np.asarray(pytensor.function([], pt.as_tensor_variable(variable), mode="FAST_COMPILE")())
 
