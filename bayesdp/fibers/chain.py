@@ -437,11 +437,6 @@ class Chain(CountChain):
             self._tuned = memory[rows + groups + families :].copy()
 
     @property
-    def shares(self) -> Floats:
-        """How often each family of directions is taken."""
-        return np.diff(self.state.cumulative, prepend=0.0)
-
-    @property
     def _numbers(self) -> Floats:
         """Cells and rows as they stand."""
         rows = self.state.rows[: len(self._kinds) - len(self.counts), VALUE]

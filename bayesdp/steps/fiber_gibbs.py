@@ -76,9 +76,6 @@ class FiberGibbs(TableGibbs):
     connectivity : dict
         For each variable, what is known of its moves: ``proved`` says whether they connect every fiber of these
         invariants (a Markov basis); where they do not, random sums of moves reach every table with positive probability.
-    shares : dict
-        For each variable, what its directions keep, by the dimensions of the sums (``"exact answers"``: nothing else), and the
-        share of them that do, as learnt while tuning; empty for a hierarchy.
 
     Raises
     ------
@@ -98,23 +95,17 @@ class FiberGibbs(TableGibbs):
     for other tables. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
     Where laws forbid answers (bounded deviations, gaps), tables may be possible that no direction leads to. Tables of up to 128
-    degrees of freedom are moved through softer walls besides, with as many moves again, and the table that this ends at is
-    accepted or rejected (tempered transitions, `bayesdp.fibers.chain`); not where something else in the model depends on the counts,
-    nor where answers share a key.
+    degrees of freedom are moved through softer walls besides (tempered transitions, `bayesdp.fibers.chain`); not where something else
+    in the model depends on the counts, nor where answers share a key.
+
+    Some directions keep noisy answers besides that are precise beside the others (`bayesdp.fibers.target`). How often each kind is
+    taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
+    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later. Where these
+    are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves are drawn by looking at which cells are
+    not 0 (`bayesdp.fibers.kernel.occupied_moves`); not where something else in the model depends on the counts.
 
     Rows of perturbation tables that are not known (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a
-    sweep, where nothing else depends on them (`bayesdp.steps.fiber_gibbs.LearntLaw` says what that brings).
-
-    Some directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
-    variance, and of the spread of a cell; all of these, and of three or more that nest or cross those that differences along some
-    dimensions leave alone (two cells change no sum over a dimension in which they differ). How often each kind is
-    taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
-    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later
-    (`bayesdp.fibers.target`). Where these are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves
-    are drawn by looking at which cells are not 0, and accepted or rejected so that the posterior stays
-    (`bayesdp.fibers.kernel.occupied_moves`); not where something else in the model depends on the counts. Tables of up to 1,000 cells
-    are not moved as hierarchies where such sums overlap in three ways, as three two-way margins of a three-way table do, and no
-    scale is a variable of the model.
+    sweep, where nothing else depends on them.
 
     Examples
     --------
@@ -167,17 +158,6 @@ class FiberGibbs(TableGibbs):
     def connectivity(self) -> dict[str, dict[str, Any]]:
         """What is known of the moves of each variable: ``proved`` and ``claim``."""
         return {t.name: {"proved": t.proved, "claim": t.claim} for t in self.tables}
-
-    @property
-    def shares(self) -> dict[str, dict[str, float]]:
-        """What the directions of each variable keep, and the share of them that do."""
-        found: dict[str, dict[str, float]] = {}
-        for table in self.tables:
-            shares = found[table.name] = {}
-            if table.tree is None:
-                for name, share in zip(table.target.moves.names, table.lines.shares.tolist(), strict=True):
-                    shares[name] = shares.get(name, 0.0) + share
-        return found
 
 
 class CountTable(KernelTable):
