@@ -122,7 +122,7 @@ def observe(release: Release, x: Any) -> None:
 
 def _check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
     """Check that flat counts have finitely many tables."""
-    if _is_flat(x):
+    if isinstance(x.owner.inputs[0].owner.op, FlatCountsRV):
         _, upper = fiber.bounds()
         if np.any(upper < 0):
             cell = int(np.flatnonzero(upper.reshape(-1) < 0)[0])
@@ -182,10 +182,6 @@ def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
     shape = shape_of(x)
     if shape != release.frame.shape:
         raise ValueError(f"x must have the shape of the release, {release.frame.shape}, got {shape}")
-
-
-def _is_flat(x: Any) -> bool:
-    return isinstance(x.owner.inputs[0].owner.op, FlatCountsRV)
 
 
 def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> Any:

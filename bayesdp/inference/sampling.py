@@ -173,7 +173,7 @@ def sample(
 def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -> dict[str, Any]:
     """Arguments of ``pm.sample``, checked, and with the defaults in which we differ from PyMC; `kept`: there is a journal."""
     asked = dict(given)
-    _check_steps(model, _parts(asked.get("step")))
+    _check_steps(model, asked.get("step"))
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
     if kept:
@@ -181,16 +181,11 @@ def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -
     return asked
 
 
-def _parts(step: Any) -> list[Any]:
-    """The step methods that a user gives, one by one."""
-    given = [] if step is None else list(step) if isinstance(step, Iterable) else [step]
-    return [part for method in given for part in getattr(method, "methods", [method])]
-
-
-def _check_steps(model: pm.Model, given: Iterable[Any]) -> None:
+def _check_steps(model: pm.Model, step: Any) -> None:
     """Check that no step method of PyMC is asked to move confidential counts."""
+    given = [] if step is None else step if isinstance(step, Iterable) else [step]
     counts = {model.rvs_to_values[rv].name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
-    for part in given:
+    for part in (part for method in given for part in getattr(method, "methods", [method])):
         names = {v.name for v in getattr(part, "vars", [])} & counts
         if names and not isinstance(part, FiberGibbs):
             raise ValueError(
