@@ -106,9 +106,8 @@ def observe(release: Release, x: Any) -> None:
         known for name, known in releases_of(model) if name == getattr(x, "name", None) and known.about == release.about
     ]
     release = observed_once(release, earlier)
-    joint = (
-        joint_release([*earlier, release]) if earlier else release
-    )  # they fit together, and no noise is counted twice
+    # They fit together, and no noise is counted twice.
+    joint = joint_release([*earlier, release]) if earlier else release
     warn_of_law(joint.law_check)
     _check_counts(release, x, model)
     fiber = joint.fiber

@@ -92,9 +92,8 @@ class KernelTable:
     """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
-    _rest: (
-        Callable[[Point, Ints], float] | None
-    )  # log-density of what depends on the table and its kernel does not know
+    # Log-density of what depends on the table and its kernel does not know.
+    _rest: Callable[[Point, Ints], float] | None
 
     @property
     def generator(self) -> npt.NDArray[np.uint64]:

@@ -333,10 +333,8 @@ def _within_bounds(op: BoundedRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber
     measured = np.zeros(query.rows, dtype=np.bool_)
     measured[keep] = usable
     mu, scale = rv.owner.inputs[2:4]
-    term, kernel_scale = (
-        NoiseTerm(query, about.padded, form.kind, np.ones(()), measured),
-        _spread(_rate(rv, form), rv, keep),
-    )
+    term = NoiseTerm(query, about.padded, form.kind, np.ones(()), measured)
+    kernel_scale = _spread(_rate(rv, form), rv, keep)
     whole = is_discrete(mu) and np.all(observed == np.rint(observed))
     if clipped and laplace and usable.all() and (whole or op.dtype == "float64"):
         return KernelTerm(term, kernel_scale)

@@ -155,9 +155,7 @@ class DrawJournal:
         self.resumed = self._journal.resumed
         self.seed: Any = given.get("random_seed")
         if self.seed is None:
-            self.seed = (
-                self._journal.entropy
-            )  # recorded, so that chains which have not begun can begin as they would have
+            self.seed = self._journal.entropy  # recorded: chains which have not begun can begin as they would have
         try:
             self._journal.check(run)
             self._take()

@@ -264,9 +264,8 @@ class RecordedStep:
         """Whether a state is due. One is at the end of the tuning, so that no record has draws of both phases."""
         if self._done in (self._tune, self._total) or self._bytes >= _BYTES:
             return True
-        now = (
-            time.monotonic()
-        )  # a hundredth of what was drawn may be lost: a long run has no more than some hundred files a chain
+        # A hundredth of what was drawn may be lost: a long run has no more than some hundred files a chain.
+        now = time.monotonic()
         return now - self._time >= self.seconds * max(1.0, (now - self._begun) / _LONG)
 
     def _go_on(self, replay: KeptDraws) -> None:
