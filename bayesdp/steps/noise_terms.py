@@ -112,14 +112,10 @@ def source(variable: Any) -> Any:
 
 def value_of(variable: Any) -> npt.NDArray[Any]:
     """The number behind data: constants, shared variables, and anything computed from them."""
-    if isinstance(variable, Constant):
-        return np.asarray(variable.data)
-    if isinstance(variable, SharedVariable):
-        return np.asarray(variable.get_value())
     inner = source(variable)
-    if inner is not variable and isinstance(inner, Constant | SharedVariable):
-        return value_of(inner)
-    return np.asarray(variable.eval())
+    if isinstance(inner, Constant):
+        return np.asarray(inner.data)
+    return np.asarray(inner.get_value() if isinstance(inner, SharedVariable) else variable.eval())
 
 
 def published(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Published | None:
