@@ -481,6 +481,16 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     A member of the fiber with the least sum of distances ``|x - values|`` from `values`, shape ``(*table)``, whole or real, which
     may be negative; of several such tables, the one that the program meets first. It is post-processing, for tables that are to look
     like tables: give a model the noisy counts and not these, which no longer follow the law of the noise.
+
+    Examples
+    --------
+    >>> from bayesdp.measurements import Exact
+    >>> from bayesdp.queries import Margins
+    >>> margins = Margins({"row": ["a", "b"], "column": ["c", "d"]}, ["row"], ["column"])
+    >>> fiber = Fiber.of([Exact(margins, [5, 3, 2, 6])])
+    >>> nearest_table(fiber, [[-1.4, 6.4], [3.4, -0.4]])
+    array([[0, 5],
+           [2, 1]])
     """
     if not isinstance(fiber, Fiber):
         raise TypeError(f"fiber must be a Fiber, got {type(fiber).__name__}")

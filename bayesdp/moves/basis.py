@@ -33,9 +33,16 @@ _BATCH = 1 << 20
 
 
 def integer_kernel(matrix: Ints) -> Ints:
-    """LLL-reduced basis of the integer vectors that a matrix, shape (rows, cells), sends to zero, shape (cells - rank, cells)."""
-    # The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second part, a basis of the
-    # whole kernel (not only of a sublattice of it), because the transform is unimodular. Redundant rows of ``A`` do no harm.
+    """LLL-reduced basis of the integer vectors that a matrix, shape (rows, cells), sends to zero, shape (cells - rank, cells).
+
+    The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second part, a basis of the whole
+    kernel (not only of a sublattice of it), because the transform is unimodular. Redundant rows of ``A`` do no harm.
+
+    Examples
+    --------
+    >>> integer_kernel(np.array([[2, 4]]))
+    array([[ 2, -1]])
+    """
     rows, cells = matrix.shape
     if cells > _FLINT_CELLS:
         raise ValueError(
@@ -77,8 +84,17 @@ def _difference_rows(axis: NestedAxis) -> sp.csr_array:
 
 
 def kernel_basis(invariants: Invariants) -> sp.csr_array:
-    """A basis of the integer vectors that change no invariant, one a row, shape (dimension, cells)."""
-    # Margins and totals: products of differences of neighbouring labels, in closed form and sparse. General matrices: Hermite form.
+    """A basis of the integer vectors that change no invariant, one a row, shape (dimension, cells); sparse.
+
+    Margins and totals: products of differences of neighbouring labels, in closed form. General matrices: Hermite form, then LLL.
+
+    Examples
+    --------
+    >>> from bayesdp.queries import Margins
+    >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
+    >>> kernel_basis(Invariants(Margins(table, ["county"], ["education"]))).toarray()
+    array([[ 1, -1, -1,  1]])
+    """
     cells = invariants.frame.size
     if invariants.rank == 0:
         return sp.csr_array(sp.eye_array(cells, dtype=np.int64, format="csr"))

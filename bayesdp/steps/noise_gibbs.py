@@ -133,12 +133,34 @@ class LatticeNoiseGibbs(TableGibbs):
     The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y - z``. Each
     move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is accepted or taken
     back on the log-density of everything else in the model. Where the counts have a prior that `ConfidentialCounts` takes, sampling
-    them instead (`bayesdp.observe`) is faster, and gives the same posterior. `sweeps`, in units of the dimension of the lattice,
-    goes through ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
+    them instead (`bayesdp.observe`) is faster, and gives the same posterior.
 
+    Parameters
+    ----------
+    vars : list of variables
+        The noise; all of the model if left out. Several tables in one model share one step.
+    sweeps : int
+        Moves a draw, in units of the dimension of the lattice: ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
+    model, initial_point, compile_kwargs, blocked, rng
+        Supplied by PyMC.
+
+    Notes
+    -----
     A start off the lattice is replaced by the location at a chain's first step, before anything is recorded. If the rest of the
     model gives the start no density (a published table with negative counts, and a prior on nonnegative ones), moves are tried until
     it does. Where NUTS is to run before that, give a start with ``pm.sample(initvals=...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesdp as bdp
+    >>> table = {"county": ["Alpha", "Beta", "Gamma"]}
+    >>> published = np.array([12, 30, 7])
+    >>> with pm.Model() as model:
+    ...     z = bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=int), 0.5, invariants=bdp.Invariants(bdp.Totals(table)))
+    ...     x = pm.Deterministic("x", published - z)
+    ...     prior = pm.Potential("prior", pm.logp(pm.Poisson.dist([10.0, 30.0, 10.0]), x).sum())
+    ...     step = LatticeNoiseGibbs([z])
     """
 
     name = "lattice_noise_gibbs"
