@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -205,7 +205,7 @@ class Drawn:
     # For each table, which cells have one possible value, or are at rest; None if Ctrl-C interrupted working that out.
     fixed: dict[str, npt.NDArray[np.bool_]] | None
     # For tables that were moved as hierarchies, the groups of which chains began at different ends.
-    tied: dict[str, TiedGroups] = field(default_factory=dict)
+    tied: dict[str, TiedGroups]
 
 
 def drawn(
@@ -224,16 +224,15 @@ def drawn(
             written.say()
         tree = sampled(model, given, stop, written)
     note_run(tree, resumed=0 if written is None else written.resumed, interrupted=stop.interrupted)
-    known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
     with attach_draws(tree):
         tables = Tables.of(model)
         tables.add_releases(tree, model, given.get("random_seed"), "")
         ends = take_ends(tree)
         # This usually takes a moment: it is done after a Ctrl-C that has ended sampling, and skipped at a later one.
-        stop.optional(lambda: known.append(tables.add_limits(tree, model, ends)))
+        limits = stop.optional(lambda: tables.add_limits(tree, model, ends))
         reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
         tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
-    return Drawn(model, tree, *known[0]) if known else Drawn(model, tree, None)
+    return Drawn(model, tree, None, {}) if limits is None else Drawn(model, tree, *limits)
 
 
 def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: bool = True) -> xr.DataTree:
@@ -244,13 +243,13 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: 
     posterior = tree["posterior"].to_dataset()
     small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
 
-    found: list[xr.Dataset] = []
+    found = None
     with attach_draws(tree):
         if fixed is not None and (small or not stop.interrupted):
-            known = fixed
-            stop.optional(lambda: found.append(diagnose(posterior, known, lines, tied, partial(what_holds, run.model))))
-        if found:
-            tree["diagnostics"] = xr.DataTree(found[0])
+            held = partial(what_holds, run.model)
+            found = stop.optional(partial(diagnose, posterior, fixed, lines, tied, held))
+        if found is not None:
+            tree["diagnostics"] = xr.DataTree(found)
         elif not stop.interrupted:
             tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
     if not quiet:
