@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from pytensor.tensor.random.basic import ExponentialRV, GammaRV, PoissonRV
 from pytensor.tensor.shape import Reshape
 
 from bayesdp._interrupts import tell
-from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 
 _FEW = 50
 """Up to so many cells gamma rates are not worth a word."""
@@ -36,18 +35,14 @@ SLOW_RATES = r"each of the \d+ cells of .* has a gamma rate of its own"
 """The beginning of the warning."""
 
 
-def warn_slow_rates(model: pm.Model, values: Collection[Any] | None = None) -> None:
+def warn_slow_rates(model: pm.Model, values: Iterable[Any]) -> None:
     """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out.
 
     Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
     multiplied or divided by anything else, nothing but these counts uses the variable, and there are more than 50 cells. Looked at
-    are the counts with some value variables, or all.
+    are the counts with some value variables.
     """
-    for x in model.free_RVs:
-        if not isinstance(x.owner.op, ConfidentialCountsRV):
-            continue
-        if values is not None and model.rvs_to_values[x] not in values:
-            continue
+    for x in map(model.values_to_rvs.__getitem__, values):
         base = x.owner.inputs[0]
         size = _size(x, model)
         if not isinstance(base.owner.op, PoissonRV) or size is None or size <= _FEW:

@@ -76,6 +76,10 @@ FINE = {
 }
 
 
+def values_of_counts(model):
+    return [model.rvs_to_values[rv] for rv in model.free_RVs if FiberGibbs.belongs(rv)]
+
+
 def counts_of(base):
     return bdp.ConfidentialCounts("x", base, dims=DIMS)
 
@@ -86,7 +90,7 @@ def test_slow_rates_are_told(name):
     with pm.Model(coords=COORDS) as model:
         make()
     with pytest.warns(UserWarning, match=r"each of the 60 cells of x has a gamma rate of its own \(rate\)") as caught:
-        warn_slow_rates(model)
+        warn_slow_rates(model, values_of_counts(model))
     assert len(caught) == 1
     assert stated in str(caught[0].message)
 
@@ -97,7 +101,7 @@ def test_nothing_is_told_where_it_would_not_be_true(name):
         FINE[name]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_slow_rates(model)
+        warn_slow_rates(model, values_of_counts(model))
 
 
 @pytest.mark.system
