@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
@@ -28,6 +27,7 @@ from bayesdp.inference.observed import (
     observe_noisy,
     observed_by,
     observed_once,
+    published_numbers,
     releases_of,
     remember,
     shape_of,
@@ -337,17 +337,13 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     release = observed_once(release, quiet=True)
     entry = _chosen(model, release, None if replaces is None else observed_once(replaces, quiet=True))
     name, old, published = entry
-    numbers = [measured.values.reshape(-1)[~measured.unmeasured.reshape(-1)] for measured in release.measurements]
     if release.about != "statistics":  # of which nothing is exact, and no cell has to be bounded
         others = [observed for known, observed in releases_of(model) if known == name and observed is not old]
         fiber = Fiber.of([*release.exact, *(part for other in others for part in other.exact)], release.frame)
         fiber.find_point()
         _check_bounded(fiber, release, model[name])
-        numbers += [exact.values.reshape(-1) for exact in release.exact]
-    values: dict[str, npt.NDArray[np.float64]] = {
-        data: new.astype(np.float64).reshape(before.shape)
-        for (data, before), new in zip(published.items(), numbers, strict=True)
-    }
+    numbers = published_numbers(release).values()
+    values = {data: new.reshape(before.shape) for (data, before), new in zip(published.items(), numbers, strict=True)}
     pm.set_data(values, model=model)
     remember(model, release, name, values, replaces=entry)
 
