@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import field
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -191,15 +191,32 @@ class RowNoiseGibbsState(StepMethodState):
     sweeps: int = field(metadata={"frozen": True})
 
 
-@dataclass(frozen=True, eq=False)
 class _RowNoise:
-    """One `RowSpaceNoise` variable, its directions, and the function that computes the parameters of its law."""
+    """One `RowSpaceNoise` variable, its directions, and the published minus true answers and the scale of the one law it stands in."""
 
-    name: str
-    basis: Any  # (cells, rank), sparse
-    directions: projected_laplace.RowDirections
-    parameters: Any
-    inputs: list[str]
+    def __init__(self, model: pm.Model, value: Any, compile_kwargs: Mapping[str, Any]) -> None:
+        w = model.values_to_rvs[value]
+        invariants = w.owner.op.invariants
+        users = depending_on(model, value, [w])
+        if len(users) != 1 or not _stands_in(users[0], w):
+            names = ", ".join(repr(user.name) for user in users) or "nothing"
+            raise ValueError(
+                f"row-space noise {value.name!r} must stand in one ProjectedLaplaceGivenRows and in nothing else, but what "
+                f"depends on it is: {names}"
+            )
+        [user] = users
+        mu, _, b = user.owner.inputs[2:5]
+        if user.owner.op.invariants != invariants:
+            raise ValueError(f"{value.name!r} and {user.name!r} must have the same invariants")
+        if user.ndim != len(invariants.frame.shape):
+            raise ValueError(
+                f"{user.name!r} must be one table of shape {invariants.frame.shape}, not a batch of tables"
+            )
+        self.name: str = value.name
+        outputs = model.replace_rvs_by_values([pt.cast(model.rvs_to_values[user] - mu, "float64").flatten(), b])
+        self.parameters, self.inputs = compiled(model, outputs, compile_kwargs)
+        self.basis = projected_laplace.row_basis(invariants).T.tocsr()  # shape (cells, rank)
+        self.directions = projected_laplace.directions_of(invariants)
 
 
 class RowNoiseGibbs(AssignedStep):
@@ -221,7 +238,7 @@ class RowNoiseGibbs(AssignedStep):
 
     def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> _RowNoise:
         self.generator = seed_state(self.rng)
-        return _row_noise(model, value, compile_kwargs)
+        return _RowNoise(model, value, compile_kwargs)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Take the generator of a chain."""
@@ -245,29 +262,6 @@ class RowNoiseGibbs(AssignedStep):
         return new, [{"row_noise_l1": length}]
 
 
-def _row_noise(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _RowNoise:
-    """Find the one law that depends on a variable, and compile its published minus true answers and its scale."""
-    w = model.values_to_rvs[value]
-    invariants = w.owner.op.invariants
-    users = depending_on(model, value, [w])
-    if len(users) != 1 or not _stands_in(users[0], w):
-        names = ", ".join(repr(user.name) for user in users) or "nothing"
-        raise ValueError(
-            f"row-space noise {value.name!r} must stand in one ProjectedLaplaceGivenRows and in nothing else, but what "
-            f"depends on it is: {names}"
-        )
-    [user] = users
-    mu, _, b = user.owner.inputs[2:5]
-    if user.owner.op.invariants != invariants:
-        raise ValueError(f"{value.name!r} and {user.name!r} must have the same invariants")
-    if user.ndim != len(invariants.frame.shape):
-        raise ValueError(f"{user.name!r} must be one table of shape {invariants.frame.shape}, not a batch of tables")
-    outputs = model.replace_rvs_by_values([pt.cast(model.rvs_to_values[user] - mu, "float64").flatten(), b])
-    parameters, inputs = compiled(model, outputs, compile_kwargs)
-    basis, directions = projected_laplace.row_basis(invariants).T.tocsr(), projected_laplace.directions_of(invariants)
-    return _RowNoise(value.name, basis, directions, parameters, inputs)
-
-
 def _stands_in(rv: Any, w: Any) -> bool:
     """Whether a variable is the law that w belongs to, with w itself in its place and nowhere else."""
     if rv.owner is None or not isinstance(rv.owner.op, ProjectedLaplaceGivenRowsRV):
@@ -276,14 +270,33 @@ def _stands_in(rv: Any, w: Any) -> bool:
     return rows is w and w not in ancestors([mu, b])
 
 
-class _Rows(NamedTuple):
+class _Rows:
     """The rows of one law; where answers stand in them, and those that repeat others; what else depends on them, or None."""
 
-    name: str
-    law: UnknownPerturbation
-    occurring: Any
-    inputs: list[str]
-    rest: Any
+    def __init__(self, model: pm.Model, value: Any, compile_kwargs: Mapping[str, Any]) -> None:
+        rows = model.values_to_rvs[value]
+        self.name: str = value.name
+        self.law: UnknownPerturbation = rows.owner.op.law
+        known, values, mu = [rows], [], []
+        counted, repeated = [pt.zeros(0, dtype="int64")], [pt.zeros(0, dtype="int64")]
+        for rv in model.observed_RVs:
+            op, inputs = rv.owner.op, rv.owner.inputs
+            if isinstance(op, PerturbedRV) and op.table(rv) is rows:
+                published, location = pt.broadcast_arrays(model.rvs_to_values[rv], inputs[2])
+                values.append(published.flatten())
+                mu.append(location.flatten())
+            elif isinstance(op, SameRecordsRV) and rows in inputs:
+                again, before = op.repeated(rows, self.law, *inputs)
+                counted.append(before)
+                repeated.append(again)
+            else:
+                continue
+            known.append(rv)
+        if values:
+            counted.append(self.law.transitions.places(pt.concatenate(values), pt.concatenate(mu), pt))
+        found = model.replace_rvs_by_values([pt.concatenate(places) for places in (counted, repeated)])
+        self.occurring, self.inputs = compiled(model, found, {"mode": _PLAIN} | dict(compile_kwargs))
+        self.rest = log_density(model, depending_on(model, value, known), value.name, compile_kwargs)
 
     def tally(self, at: Ints) -> Ints:
         """How often each place occurs that the law has."""
@@ -309,7 +322,7 @@ class PerturbationGibbs(AssignedStep):
     tables: Sequence[_Rows]
 
     def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> _Rows:
-        return _rows(model, value, compile_kwargs)
+        return _Rows(model, value, compile_kwargs)
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Draw every table; the point that is passed in is left as it is."""
@@ -324,30 +337,3 @@ class PerturbationGibbs(AssignedStep):
                 new[table.name] = drawn
                 accepted += 1
         return new, [{"perturbation_accepted": accepted / len(self.tables)}]
-
-
-def _rows(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Rows:
-    """Find the answers whose likelihood is a product of the rows, and what else depends on them."""
-    rows = model.values_to_rvs[value]
-    law = rows.owner.op.law
-    known, values, mu = [rows], [], []
-    counted, repeated = [pt.zeros(0, dtype="int64")], [pt.zeros(0, dtype="int64")]
-    for rv in model.observed_RVs:
-        op, inputs = rv.owner.op, rv.owner.inputs
-        if isinstance(op, PerturbedRV) and op.table(rv) is rows:
-            published, location = pt.broadcast_arrays(model.rvs_to_values[rv], inputs[2])
-            values.append(published.flatten())
-            mu.append(location.flatten())
-        elif isinstance(op, SameRecordsRV) and rows in inputs:
-            again, before = op.repeated(rows, law, *inputs)
-            counted.append(before)
-            repeated.append(again)
-        else:
-            continue
-        known.append(rv)
-    if values:
-        counted.append(law.transitions.places(pt.concatenate(values), pt.concatenate(mu), pt))
-    found = model.replace_rvs_by_values([pt.concatenate(places) for places in (counted, repeated)])
-    occurring, names = compiled(model, found, {"mode": _PLAIN} | compile_kwargs)
-    rest = log_density(model, depending_on(model, value, known), value.name, compile_kwargs)
-    return _Rows(value.name, law, occurring, names, rest)
