@@ -27,7 +27,7 @@ from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
 from pytensor.compile import ViewOp
 from pytensor.compile.mode import get_mode
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, applys_between
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -172,19 +172,10 @@ def _analytic(variable: Any, leaves: Collection[Any]) -> bool:
 
 def _nodes_between(leaves: Collection[Any], variable: Any) -> list[Any]:
     """The operations by which a variable depends on others."""
-    found: list[Any] = []
-    depending = dict.fromkeys(leaves, True)
-
-    def reached(each: Any) -> bool:
-        if each not in depending:
-            parts = [] if each.owner is None else [reached(part) for part in each.owner.inputs]
-            depending[each] = any(parts)
-            if any(parts):
-                found.append(each.owner)
-        return depending[each]
-
-    reached(variable)
-    return found
+    ends = set(leaves)
+    return [
+        node for node in applys_between(ends, [variable]) if not ends.isdisjoint(ancestors(node.inputs, blockers=ends))
+    ]
 
 
 def _is_one_of(node: Any, kinds: tuple[Any, ...], scalars: tuple[Any, ...]) -> bool:
