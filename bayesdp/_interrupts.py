@@ -19,10 +19,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from bayesdp._text import printable
@@ -225,16 +224,8 @@ def give_back() -> bool:
     return trim is not None and bool(trim(0))
 
 
-@dataclass
-class _State:
-    """State of this process: how many `dispensable_caches` are open, and which folders they warned of."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    inside: int = 0
-    warned: set[str] = field(default_factory=set)
-
-
-_state = _State()
+_state = SimpleNamespace(lock=threading.Lock(), inside=0, warned=set())
+"""Of this process: how many `dispensable_caches` are open, and which folders they warned of."""
 
 
 @contextmanager
