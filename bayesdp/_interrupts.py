@@ -18,11 +18,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from bayesdp._text import printable
@@ -111,18 +110,6 @@ def deferred() -> Iterator[None]:
         yield
     if noted:
         raise KeyboardInterrupt
-
-
-def uninterrupted[**P, T](manager: Callable[P, AbstractContextManager[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """Make a context manager one that interrupts wait for; see `deferred`."""
-
-    @wraps(manager)
-    @contextmanager
-    def waited_for(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        with deferred(), manager(*args, **kwargs) as value:
-            yield value
-
-    return waited_for
 
 
 def tell(text: str) -> None:
@@ -237,16 +224,8 @@ def give_back() -> bool:
     return trim is not None and bool(trim(0))
 
 
-@dataclass
-class _State:
-    """State of this process: how many `dispensable_caches` are open, and which folders they warned of."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    inside: int = 0
-    warned: set[str] = field(default_factory=set)
-
-
-_state = _State()
+_state = SimpleNamespace(lock=threading.Lock(), inside=0, warned=set())
+"""Of this process: how many `dispensable_caches` are open, and which folders they warned of."""
 
 
 @contextmanager

@@ -61,56 +61,49 @@ def _number_text(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _real(value: Any, argument: str, kind: str) -> float:
+def _real(value: Any, argument: str, kind: str, fits: Callable[[float], bool], rule: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{argument} must be {kind}, got {value!r} of type {type(value).__name__}")
-    return _as_float(value)
+    number = _as_float(value)
+    if not (math.isfinite(number) and fits(number)):
+        raise ValueError(f"{argument} must {rule}, got {_number_text(value)}")
+    return number
 
 
-def _integer(value: Any, argument: str, kind: str) -> int:
+def _integer(value: Any, argument: str, kind: str, least: int, rule: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{argument} must be {kind}, got {value!r} of type {type(value).__name__}")
-    return int(value)
+    number = int(value)
+    if number < least:
+        raise ValueError(f"{argument} must be an integer {rule}, got {value!r}")
+    return number
 
 
 def positive_real(value: Any, argument: str) -> float:
     """Accept a finite real number greater than zero."""
-    number = _real(value, argument, "a positive real number")
-    if not math.isfinite(number) or number <= 0:
-        raise ValueError(f"{argument} must be a finite number greater than 0, got {_number_text(value)}")
-    return number
+    rule = "be a finite number greater than 0"
+    return _real(value, argument, "a positive real number", lambda number: number > 0, rule)
 
 
 def nonnegative_real(value: Any, argument: str) -> float:
     """Accept a finite real number that is zero or greater."""
-    number = _real(value, argument, "a real number >= 0")
-    if not math.isfinite(number) or number < 0:
-        raise ValueError(f"{argument} must be a finite number of at least 0, got {_number_text(value)}")
-    return number
+    return _real(value, argument, "a real number >= 0", lambda number: number >= 0, "be a finite number of at least 0")
 
 
 def positive_integer(value: Any, argument: str) -> int:
     """Accept an integer greater than zero."""
-    number = _integer(value, argument, "a positive integer")
-    if number <= 0:
-        raise ValueError(f"{argument} must be an integer greater than 0, got {value!r}")
-    return number
+    return _integer(value, argument, "a positive integer", 1, "greater than 0")
 
 
 def nonnegative_integer(value: Any, argument: str) -> int:
     """Accept an integer that is zero or greater."""
-    number = _integer(value, argument, "an integer >= 0")
-    if number < 0:
-        raise ValueError(f"{argument} must be an integer of at least 0, got {value!r}")
-    return number
+    return _integer(value, argument, "an integer >= 0", 0, "of at least 0")
 
 
 def probability(value: Any, argument: str) -> float:
     """Accept a real number strictly between 0 and 1."""
-    number = _real(value, argument, "a number between 0 and 1")
-    if not 0 < number < 1:
-        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {_number_text(value)}")
-    return number
+    rule = "lie strictly between 0 and 1"
+    return _real(value, argument, "a number between 0 and 1", lambda number: 0 < number < 1, rule)
 
 
 def boolean(value: Any, argument: str) -> bool:

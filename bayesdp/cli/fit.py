@@ -206,7 +206,7 @@ def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
     sizes = {"draws": args.draws, "tune": args.tune, "chains": args.chains, "cores": cores}
     if not args.no_memory_check:
         remedy = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
-        check_memory(model, (), sizes, remedy)
+        check_memory(model, sizes, remedy)
     seed = {} if args.seed is None else {"random_seed": args.seed}
     return prepared(model, sizes | seed | {"progressbar": not args.quiet, "quiet": False})
 
@@ -217,13 +217,14 @@ def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None, stop:
     from bayesdp.inference import add_prior_predictive
 
     reason = "the prior is flat, or drawing from it would take long"
-    had: list[bool] = []
+    had: bool | None = False
     try:
-        if not stop.optional(lambda: had.append(add_prior_predictive(tree, model, random_seed=seed))):
+        had = stop.optional(lambda: add_prior_predictive(tree, model, random_seed=seed))
+        if had is None:
             return False
     except Exception as error:  # a model of the user's own may have no way to draw
         reason = " ".join(str(error).split()) or type(error).__name__
-    if had != [True]:
+    if not had:
         say(f"no draws of the prior for the report: {reason}")
     return True
 

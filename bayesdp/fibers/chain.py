@@ -306,16 +306,7 @@ class CountChain(ABC):
 
 
 class Chain(CountChain):
-    """A table in general: a sweep is as many random lines as it has degrees of freedom.
-
-    Parameters
-    ----------
-    target : Target
-    rng : numpy.random.Generator
-        Seeds the kernel's own generator.
-    dimension : int, optional
-        Degrees of freedom; those that the exact answers leave if left out.
-    """
+    """A table in general: a sweep is `dimension` random lines, by default as many as it has degrees of freedom."""
 
     # Where some families of directions keep noisy answers, how often each is taken is learnt while tuning. For the cells and for the
     # sums of each published kind, how far a step of a family moves them is measured: the mean of squares in units of their
@@ -444,11 +435,6 @@ class Chain(CountChain):
             families = len(self.state.cumulative)
             self.state.cumulative[:] = memory[rows + groups : rows + groups + families]
             self._tuned = memory[rows + groups + families :].copy()
-
-    @property
-    def shares(self) -> Floats:
-        """How often each family of directions is taken."""
-        return np.diff(self.state.cumulative, prepend=0.0)
 
     @property
     def _numbers(self) -> Floats:

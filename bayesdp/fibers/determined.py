@@ -74,7 +74,7 @@ class _Search:
 
     def __init__(self, system: System, lower: Floats, upper: Floats) -> None:
         limits = system.limit_matrix.shape[0]
-        least, most = _reach(system.limit_matrix, lower, upper)
+        least, most = range_of_sums(system.limit_matrix, lower, upper)
         self._cells = len(lower)
         self.low = np.concatenate([lower, np.maximum(system.limit_lower, least)])
         self.high = np.concatenate([upper, np.minimum(system.limit_upper, most)])
@@ -258,7 +258,7 @@ def _times(weights: Floats, limits: Floats) -> Floats:
         return np.where(weights == 0.0, 0.0, weights * limits)
 
 
-def _reach(rows: sp.csr_array, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def range_of_sums(rows: sp.csr_array, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """The smallest and largest value of each sum that the limits of its cells allow; infinite where there is none."""
     up, down = rows.maximum(0).astype(np.float64), (-rows.minimum(0)).astype(np.float64)
     open_above = np.isinf(upper)
@@ -284,7 +284,9 @@ def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, boo
     if simple and invariants.blocks is not None:
         exact = True
     elif simple and not system.fixed.any() and is_two_way(invariants):
-        lower = np.maximum(lower, _frechet(system))
+        # In int64: sums of two totals may be 2**53 or more, which float64 rounds.
+        rows, columns = two_way_margins(system)
+        lower = np.maximum(lower, (rows[:, None] + columns - rows.sum()).reshape(-1))
         exact = True
     elif system.frame.size <= EXACT_CELLS:
         lower, upper, exact = _programs(system, lower, upper)
@@ -344,12 +346,6 @@ def _others(values: Floats, row: Ints, rows: int) -> Floats:
     sign = np.sign(np.bincount(row, weights=np.where(np.isinf(values), np.sign(values), 0.0), minlength=rows))
     unbounded = counts[row] - infinite > 0
     return np.where(unbounded, np.where(sign[row] > 0, np.inf, -np.inf), sums[row] - finite)
-
-
-def _frechet(system: System) -> Floats:
-    """max(0, row total + column total - grand total)."""
-    rows, columns = two_way_margins(system)  # int64: sums of two totals may be 2**53 or more, which float64 rounds
-    return np.asarray(np.maximum(rows[:, None] + columns - rows.sum(), 0).reshape(-1), dtype=np.float64)
 
 
 def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Floats, bool]:

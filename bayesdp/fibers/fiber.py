@@ -423,22 +423,10 @@ def _checked(system: System, point: Ints) -> Ints:
 
 
 def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = None) -> Ints:
-    """All tables of a fiber.
+    """All tables of a fiber, shape ``(tables, *table)``; every cell must be bounded.
 
-    Independent of moves and lattice bases, so it can judge them.
-
-    Parameters
-    ----------
-    fiber : Fiber
-        Every cell must be bounded.
-    limit : int
-        Largest number of tables.
-    work : int, optional
-        Largest number of partial tables looked at, many of which may lead nowhere; no limit if left out.
-
-    Returns
-    -------
-    int64 array, shape ``(tables, *table)``
+    Independent of moves and lattice bases, so it can judge them. An error if there are more than `limit`, or if more than `work`
+    partial tables have to be looked at, many of which may lead nowhere.
 
     Examples
     --------
@@ -488,28 +476,11 @@ _NODES = 10_000
 
 
 def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
-    """The table of nonnegative whole numbers with the exact answers that is nearest to noisy counts (Remark 33).
+    """The table of nonnegative whole numbers with the exact answers that is nearest to noisy counts (Cho and Awan, Remark 33).
 
-    Uses the release and the published answers only: it is post-processing, and what the release guarantees stays as it
-    is. It is for tables that are to look like tables. Give a model the noisy counts and not these: they no longer
-    follow the law of the noise.
-
-    Parameters
-    ----------
-    fiber : Fiber
-        The published exact answers: any, with bounds and structural zeros.
-    values : array_like, shape ``(*table)``
-        Noisy counts, whole or real, which may be negative.
-
-    Returns
-    -------
-    int64 array, shape ``(*table)``
-        A member of the fiber with the least sum of distances ``|x - values|``. Of several such tables, the one that the
-        program meets first.
-
-    References
-    ----------
-    Cho and Awan, Formal Privacy Guarantees with Invariant Statistics, Remark 33.
+    A member of the fiber with the least sum of distances ``|x - values|`` from `values`, shape ``(*table)``, whole or real, which
+    may be negative; of several such tables, the one that the program meets first. It is post-processing, for tables that are to look
+    like tables: give a model the noisy counts and not these, which no longer follow the law of the noise.
 
     Examples
     --------

@@ -32,12 +32,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.classes import gather_classes
 from bayesdp.fibers.kernel.state import (
-    FAMILIES,
     State,
     add_gaussian,
     clear_noise,
@@ -208,16 +206,11 @@ class Target:
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
     family: str  # one of `FAMILIES`, of a cell; given the totals, multinomial cells are Poisson, Dirichlet-multinomial ones negbin
-    bounded: bool = (
-        False  # whether the prior bounds cells from above (weights of zero), with which Markov bases need not connect
-    )
+    # Whether the prior bounds cells from above (weights of zero), with which Markov bases need not connect.
+    bounded: bool = False
     open: bool = False  # whether other parts of the posterior may forbid tables in unknown ways: random sums of moves are mixed in
-    spread: float = (
-        np.inf
-    )  # variance of a cell under the prior, as far as it is known, beside which answers are precise
-
-    def __post_init__(self) -> None:
-        choice(self.family, tuple(FAMILIES), "family")
+    # Variance of a cell under the prior, as far as it is known, beside which answers are precise.
+    spread: float = np.inf
 
     @property
     def fiber_moves(self) -> Moves:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint
 
-from bayesdp._validate import choice
 from bayesdp.fibers.kernel.state import IMPOSSIBLE
 from bayesdp.queries import Query
 
@@ -135,18 +134,10 @@ class NoiseTerm:
     # Real combinations of the cells, shape (rows, cells), in the place of the query: laws that are products in coordinates.
     coordinates: Floats | None = None
     windows: LogMassWindows | None = None  # of the published rows, in their order
-    laws: Ints | None = (
-        None  # by which law each row shares its perturbation with rows about the same records; 0: it does not
-    )
-    changing: bool = (
-        False  # whether the log-masses are parameters, which `Target.set_noise` takes in the place of a scale
-    )
-    by_law: Callable[[Ints], float] | None = (
-        None  # the log-likelihood of the true answers of these rows by the law itself
-    )
-
-    def __post_init__(self) -> None:
-        choice(self.kind, ("l1", "l2", "gaussian", "windows"), "kind")
+    # By which law each row shares its perturbation with rows about the same records; 0: it does not.
+    laws: Ints | None = None
+    changing: bool = False  # whether the log-masses are parameters, which `Target.set_noise` takes in place of a scale
+    by_law: Callable[[Ints], float] | None = None  # the log-likelihood of the true answers by the law itself
 
     @property
     def on_cells(self) -> bool:

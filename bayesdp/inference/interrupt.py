@@ -85,20 +85,19 @@ class StopOnCtrlC:
         """All draws have been made."""
         self._over = True
 
-    def optional(self, work: Callable[[], object]) -> bool:
-        """Run work that can be left out, unless an interrupt has come since the end of sampling; whether it was completed."""
+    def optional[T](self, work: Callable[[], T]) -> T | None:
+        """What work gives that can be left out; None if an interrupt comes, or has come since the end of sampling."""
         if self.skipping:
-            return False
+            return None
         try:
             try:
                 self._skippable = True
-                work()
+                return work()
             finally:
                 self._skippable = False
         except KeyboardInterrupt:
             self.pressed = self.skipping = True
-            return False
-        return True
+            return None
 
 
 def note_run(tree: xr.DataTree, *, resumed: int, interrupted: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,17 @@ _REMEDY = (
 )
 
 
-def memory_needed(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any]) -> int:
+def memory_needed(model: pm.Model, given: Mapping[str, Any]) -> int:
     """Bytes that the draws take at most while ``pm.sample`` runs and its result is made."""
     # Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the draws
     # that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do not grow
-    # with the run are left out. `args`, `given`: arguments of `pm.sample`.
-    chains, draws, tune = planned(args, given)
+    # with the run are left out. `given`: arguments of `pm.sample`.
+    chains, draws, tune = planned(given)
     wanted = given.get("var_names")
-    held = kept = 0
-    values = {model.rvs_to_values[rv].name for rv in model.free_RVs} - {rv.name for rv in model.free_RVs}
-    sizes = _sizes(model)
-    for name, size in sizes.items():
-        transform = name in values
-        if wanted is not None and name not in wanted:
-            continue
-        held += size
-        kept += 0 if transform else size
+    sizes = {name: size for name, size in _sizes(model).items() if wanted is None or name in wanted}
+    transforms = {model.rvs_to_values[rv].name for rv in model.free_RVs} - {rv.name for rv in model.free_RVs}
+    held = sum(sizes.values())
+    kept = sum(size for name, size in sizes.items() if name not in transforms)
     return 8 * chains * ((draws + tune) * held + 2 * draws * kept)
 
 
@@ -57,16 +52,16 @@ def _sizes(model: pm.Model) -> dict[str, int]:
     return sizes
 
 
-def check_memory(model: pm.Model, args: Sequence[Any], given: Mapping[str, Any], remedy: str = _REMEDY) -> None:
+def check_memory(model: pm.Model, given: Mapping[str, Any], remedy: str = _REMEDY) -> None:
     """Refuse a run whose draws do not fit."""
-    # `args`, `given`: arguments of `pm.sample`. Draws that go to a `trace` of the user's own, which may be on disk, are not
-    # counted. `remedy`: what to do instead: the end of the message. Where it is not known how much there is, nothing is said.
+    # `given`: arguments of `pm.sample`. Draws that go to a `trace` of the user's own, which may be on disk, are not counted.
+    # `remedy`: what to do instead: the end of the message. Where it is not known how much there is, nothing is said.
     free = available_memory()
     if free is None or given.get("trace") is not None:
         return
-    needed = memory_needed(model, args, given)
+    needed = memory_needed(model, given)
     if needed > free:
-        chains, draws, tune = planned(args, given)
+        chains, draws, tune = planned(given)
         raise MemoryError(
             f"{chains} chains of {draws:,} draws (and {tune:,} before them) need about {_in_words(needed)} of memory, and "
             f"{_in_words(free)} are available. {remedy}"

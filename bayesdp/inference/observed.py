@@ -80,12 +80,12 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
     """Values for the data of a model that has observed some releases, of other releases with the same structure."""
     # `releases`: one for each that the model has observed, in that order. Returns them by name of the `pm.Data`; None if the
     # model has not observed as many releases, or if one lacks something that was observed.
-    noted: Any = getattr(model, _ATTRIBUTE, ())
+    noted = observed_by(model)
     if len(noted) != len(releases):
         return None
     found: dict[str, npt.NDArray[np.float64]] = {}
     for (_, observed, published), release in zip(noted, releases, strict=True):
-        mine, theirs = (_parts(one) for one in (observed, observed_once(release, quiet=True)))
+        mine, theirs = (published_numbers(one) for one in (observed, observed_once(release, quiet=True)))
         if not set(mine) <= set(theirs):
             return None
         # In the order of the release: first what was measured, then what is exact.
@@ -96,8 +96,8 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
     return found
 
 
-def _parts(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]]:
-    """The published numbers by query and sign, and by number where one query is there several times."""
+def published_numbers(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]]:
+    """The published numbers in the order of a release, by query and sign, and by number where one query is there several times."""
     found: dict[tuple[object, ...], npt.NDArray[np.float64]] = {}
     parts = [(m.query, "~", m.values.reshape(-1)[~m.unmeasured.reshape(-1)]) for m in release.measurements]
     parts += [(exact.query, exact.sign, exact.values.reshape(-1)) for exact in release.exact]

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
@@ -28,6 +27,7 @@ from bayesdp.inference.observed import (
     observe_noisy,
     observed_by,
     observed_once,
+    published_numbers,
     releases_of,
     remember,
     shape_of,
@@ -106,9 +106,8 @@ def observe(release: Release, x: Any) -> None:
         known for name, known in releases_of(model) if name == getattr(x, "name", None) and known.about == release.about
     ]
     release = observed_once(release, earlier)
-    joint = (
-        joint_release([*earlier, release]) if earlier else release
-    )  # they fit together, and no noise is counted twice
+    # They fit together, and no noise is counted twice.
+    joint = joint_release([*earlier, release]) if earlier else release
     warn_of_law(joint.law_check)
     _check_counts(release, x, model)
     fiber = joint.fiber
@@ -122,7 +121,7 @@ def observe(release: Release, x: Any) -> None:
 
 def _check_bounded(fiber: Fiber, release: Release, x: Any) -> None:
     """Check that flat counts have finitely many tables."""
-    if _is_flat(x):
+    if isinstance(x.owner.inputs[0].owner.op, FlatCountsRV):
         _, upper = fiber.bounds()
         if np.any(upper < 0):
             cell = int(np.flatnonzero(upper.reshape(-1) < 0)[0])
@@ -182,10 +181,6 @@ def _check_counts(release: Release, x: Any, model: pm.Model) -> None:
     shape = shape_of(x)
     if shape != release.frame.shape:
         raise ValueError(f"x must have the shape of the release, {release.frame.shape}, got {shape}")
-
-
-def _is_flat(x: Any) -> bool:
-    return isinstance(x.owner.inputs[0].owner.op, FlatCountsRV)
 
 
 def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> Any:
@@ -342,17 +337,13 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     release = observed_once(release, quiet=True)
     entry = _chosen(model, release, None if replaces is None else observed_once(replaces, quiet=True))
     name, old, published = entry
-    numbers = [measured.values.reshape(-1)[~measured.unmeasured.reshape(-1)] for measured in release.measurements]
     if release.about != "statistics":  # of which nothing is exact, and no cell has to be bounded
         others = [observed for known, observed in releases_of(model) if known == name and observed is not old]
         fiber = Fiber.of([*release.exact, *(part for other in others for part in other.exact)], release.frame)
         fiber.find_point()
         _check_bounded(fiber, release, model[name])
-        numbers += [exact.values.reshape(-1) for exact in release.exact]
-    values: dict[str, npt.NDArray[np.float64]] = {
-        data: new.astype(np.float64).reshape(before.shape)
-        for (data, before), new in zip(published.items(), numbers, strict=True)
-    }
+    numbers = published_numbers(release).values()
+    values = {data: new.reshape(before.shape) for (data, before), new in zip(published.items(), numbers, strict=True)}
     pm.set_data(values, model=model)
     remember(model, release, name, values, replaces=entry)
 

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,6 @@ from bayesdp.inference.memory import check_memory
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.running import diagnostics_lines, sampled
 from bayesdp.steps import FiberGibbs
-from bayesdp.steps.telling import slow_rates_told, warn_slow_rates
 
 __all__ = ["annotate", "prepared", "sample"]
 
@@ -166,7 +165,7 @@ def sample(
         raise ValueError("resume=True needs the journal= to go on from")
     asked = prepared(model, kwargs, kept=journal is not None)
     if memory_check:
-        check_memory(model, (), asked)
+        check_memory(model, asked)
     with dispensable_caches(), StopOnCtrlC() as stop:
         return diagnosed(drawn(model, asked, stop, journal, resume=resume), asked, stop)
 
@@ -174,11 +173,7 @@ def sample(
 def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -> dict[str, Any]:
     """Arguments of ``pm.sample``, checked, and with the defaults in which we differ from PyMC; `kept`: there is a journal."""
     asked = dict(given)
-    given_steps = _parts(asked.get("step"))
-    _check_steps(model, given_steps)
-    # A step method that the user made has told it then.
-    if not asked.get("quiet") and not any(isinstance(part, FiberGibbs) for part in given_steps):
-        warn_slow_rates(model)
+    _check_steps(model, asked.get("step"))
     # PyMC's own checks divide by zero at cells that the exact answers determine; `diagnose` knows of them.
     asked.setdefault("compute_convergence_checks", False)
     if kept:
@@ -186,16 +181,11 @@ def prepared(model: pm.Model, given: Mapping[str, Any], *, kept: bool = False) -
     return asked
 
 
-def _parts(step: Any) -> list[Any]:
-    """The step methods that a user gives, one by one."""
-    given = [] if step is None else list(step) if isinstance(step, Iterable) else [step]
-    return [part for method in given for part in getattr(method, "methods", [method])]
-
-
-def _check_steps(model: pm.Model, given: Iterable[Any]) -> None:
+def _check_steps(model: pm.Model, step: Any) -> None:
     """Check that no step method of PyMC is asked to move confidential counts."""
+    given = [] if step is None else step if isinstance(step, Iterable) else [step]
     counts = {model.rvs_to_values[rv].name for rv in model.free_RVs if isinstance(rv.owner.op, ConfidentialCountsRV)}
-    for part in given:
+    for part in (part for method in given for part in getattr(method, "methods", [method])):
         names = {v.name for v in getattr(part, "vars", [])} & counts
         if names and not isinstance(part, FiberGibbs):
             raise ValueError(
@@ -215,7 +205,7 @@ class Drawn:
     # For each table, which cells have one possible value, or are at rest; None if Ctrl-C interrupted working that out.
     fixed: dict[str, npt.NDArray[np.bool_]] | None
     # For tables that were moved as hierarchies, the groups of which chains began at different ends.
-    tied: dict[str, TiedGroups] = field(default_factory=dict)
+    tied: dict[str, TiedGroups]
 
 
 def drawn(
@@ -232,19 +222,17 @@ def drawn(
     with nullcontext() if journal is None else DrawJournal(journal, model, given, resume=resume) as written:
         if written is not None and not given.get("quiet", False):
             written.say()
-        with slow_rates_told():  # by `prepared`, which comes before
-            tree = sampled(model, (), given, stop, written)
+        tree = sampled(model, given, stop, written)
     note_run(tree, resumed=0 if written is None else written.resumed, interrupted=stop.interrupted)
-    known: list[tuple[dict[str, npt.NDArray[np.bool_]], dict[str, TiedGroups]]] = []
     with attach_draws(tree):
         tables = Tables.of(model)
         tables.add_releases(tree, model, given.get("random_seed"), "")
         ends = take_ends(tree)
         # This usually takes a moment: it is done after a Ctrl-C that has ended sampling, and skipped at a later one.
-        stop.optional(lambda: known.append(tables.add_limits(tree, model, ends)))
+        limits = stop.optional(lambda: tables.add_limits(tree, model, ends))
         reason = "sampling was interrupted" if stop.interrupted else "the run ended before the diagnostics"
         tree["diagnostics"] = xr.DataTree(not_diagnosed(reason))
-    return Drawn(model, tree, *known[0]) if known else Drawn(model, tree, None)
+    return Drawn(model, tree, None, {}) if limits is None else Drawn(model, tree, *limits)
 
 
 def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: bool = True) -> xr.DataTree:
@@ -255,13 +243,13 @@ def diagnosed(run: Drawn, given: Mapping[str, Any], stop: StopOnCtrlC, *, told: 
     posterior = tree["posterior"].to_dataset()
     small = sum(variable.size for variable in posterior.data_vars.values()) <= _A_MOMENT
 
-    found: list[xr.Dataset] = []
+    found = None
     with attach_draws(tree):
         if fixed is not None and (small or not stop.interrupted):
-            known = fixed
-            stop.optional(lambda: found.append(diagnose(posterior, known, lines, tied, partial(what_holds, run.model))))
-        if found:
-            tree["diagnostics"] = xr.DataTree(found[0])
+            held = partial(what_holds, run.model)
+            found = stop.optional(partial(diagnose, posterior, fixed, lines, tied, held))
+        if found is not None:
+            tree["diagnostics"] = xr.DataTree(found)
         elif not stop.interrupted:
             tree["diagnostics"] = xr.DataTree(not_diagnosed("the diagnostics were interrupted"))
     if not quiet:

@@ -33,19 +33,10 @@ _BATCH = 1 << 20
 
 
 def integer_kernel(matrix: Ints) -> Ints:
-    """LLL-reduced basis of the integer vectors that a matrix sends to zero.
+    """LLL-reduced basis of the integer vectors that a matrix, shape (rows, cells), sends to zero, shape (cells - rank, cells).
 
-    The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second
-    part, a basis of the whole integer kernel (not only of a sublattice of it), because the transform is
-    unimodular. Redundant rows of ``A`` do no harm.
-
-    Parameters
-    ----------
-    matrix : int64 array, shape (rows, cells)
-
-    Returns
-    -------
-    int64 array, shape (cells - rank, cells)
+    The rows of the Hermite normal form of ``[A^T | I]`` whose first part vanishes carry, in their second part, a basis of the whole
+    kernel (not only of a sublattice of it), because the transform is unimodular. Redundant rows of ``A`` do no harm.
 
     Examples
     --------
@@ -93,18 +84,9 @@ def _difference_rows(axis: NestedAxis) -> sp.csr_array:
 
 
 def kernel_basis(invariants: Invariants) -> sp.csr_array:
-    """A basis of the integer vectors that change no invariant, one a row.
+    """A basis of the integer vectors that change no invariant, one a row, shape (dimension, cells); sparse.
 
-    Margins and totals: products of differences of neighbouring labels, in closed form and sparse. General
-    matrices: Hermite form, then LLL.
-
-    Parameters
-    ----------
-    invariants : Invariants
-
-    Returns
-    -------
-    scipy.sparse.csr_array of int64, shape (dimension, cells)
+    Margins and totals: products of differences of neighbouring labels, in closed form. General matrices: Hermite form, then LLL.
 
     Examples
     --------
@@ -174,18 +156,9 @@ def distinct_up_to_sign(vectors: Ints) -> Ints:
 
 
 def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: int = 25_000_000) -> Ints:
-    """All ``z`` with ``A z = 0`` whose positive and negative entries are few.
-
-    The balanced ones, whose entries add up to zero, have a positive part that adds up to at most the radius; else it is the l1
-    norm. One of each pair z, -z (the first entry other than zero is positive), without zero, in ascending order; `most` is the
-    largest number of entries of the answer.
-
-    Examples
-    --------
-    >>> bounded_kernel(sp.csr_array([[1, 1, 0], [0, 0, 1]]), 2, balanced=True)
-    array([[ 1, -1,  0],
-           [ 2, -2,  0]])
-    """
+    """All ``z`` with ``A z = 0`` and few entries that are not 0, one of each pair z, -z, without zero, in ascending order."""
+    # The balanced ones, whose entries add up to zero, have a positive part that adds up to at most the radius; else it is the l1
+    # norm. `most`: the largest number of entries of the answer.
     # Each z is the difference of its positive and negative parts: two multisets of cells without a common cell, which the matrix
     # sends to the same vector. All multisets up to the size in question are listed and sorted by that vector.
     cells = matrix.shape[1]

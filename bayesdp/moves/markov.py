@@ -179,27 +179,13 @@ def markov_basis(matrix: Ints, limited: Ints | None = None) -> Ints | None:
     """Moves that connect all nonnegative tables x with the same ``A x``, whatever limits some of their sums have.
 
     `limited` are sums of cells, or single cells, that may have lower and upper limits; where they are all cells (the identity
-    matrix), the moves are the Graver basis of A. Distinct up to sign: any two tables with the same answers are joined by steps of
-    +1 or -1 times these moves, all of whose tables are nonnegative and within any limits that the two are within. None if finding
-    them takes too long; that is measured in operations, so that the answer is the same on every machine.
+    matrix), the moves are the Graver basis of A. Distinct up to sign: any two tables with the same answers are joined by steps of +1
+    or -1 times these moves, all of whose tables are nonnegative and within any limits that the two are within. None if finding them
+    takes too long; that is measured in operations, so that the answer is the same on every machine.
 
     Hemmecke and Malkin (2009), "Computing generating sets of lattice ideals and Markov bases of lattices", Journal of Symbolic
     Computation 44(10). That tables within limits are the nonnegative points of a longer lattice, whose Markov basis is the Graver
-    basis where every cell is limited: Sturmfels (1996), "Groebner bases and convex polytopes", chapter 7. Integers only, but for
-    linear programs, whose answers are checked in whole numbers. Moves that others can stand in for are left out, as far as a short
-    search shows.
-
-    Examples
-    --------
-    >>> markov_basis(np.array([[1, 2, 3]]))
-    array([[ 1,  1, -1],
-           [ 2, -1,  0]])
-    >>> markov_basis(np.array([[1, 2, 3]]), np.eye(3, dtype=np.int64))
-    array([[ 0,  3, -2],
-           [ 1, -2,  1],
-           [ 1,  1, -1],
-           [ 2, -1,  0],
-           [ 3,  0, -1]])
+    basis where every cell is limited: Sturmfels (1996), "Groebner bases and convex polytopes", chapter 7.
     """
     cells = matrix.shape[1]
     sums = np.zeros((0, cells), dtype=np.int64) if limited is None else limited
@@ -329,16 +315,6 @@ def computed_moves(
     And for each cell of `allowed` the class of cells with which it may be exchanged besides: counts of cells in the same sums are
     brought together in one of them by exchanges, and moves of the sums are moves of that cell. `limited_cells` and the sums
     `limited` may have limits. None where the computation is too large.
-
-    Examples
-    --------
-    >>> none = np.zeros(3, dtype=np.bool_)
-    >>> moves, classes = computed_moves(sp.csr_array([[1, 1, 2]]), ~none, none, sp.csr_array((0, 3), dtype=np.int64))
-    >>> moves.toarray()
-    array([[ 0,  2, -1],
-           [ 2,  0, -1]])
-    >>> classes
-    array([0, 0, 1])
     """
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
@@ -359,14 +335,9 @@ def computed_moves(
 def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_array) -> int | None:
     """The largest l1 norm in the Graver basis of some exact answers; None where its computation is too large.
 
-    Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than
-    another: each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells
-    are one here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
-
-    Examples
-    --------
-    >>> largest_primitive_norm(sp.csr_array([[1, 2, 3]]), np.ones(3, dtype=np.bool_), sp.csr_array((0, 3), dtype=np.int64))
-    5
+    Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than another:
+    each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells are one
+    here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
     """
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:

@@ -33,16 +33,12 @@ from bayesdp._nested import Classes, classes_of, is_decomposable, product_famili
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.basis import directions_on, single_cells
 from bayesdp.moves.markov import COMPUTED_CELLS, computed_moves
-from bayesdp.queries import SumPart
 
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
 
 MOST_FACTORS = 3
 """Products of more differences are not drawn by looking at the table."""
-
-EXACT = "exact answers"
-"""Name of the families that keep nothing else."""
 
 PRODUCT, LISTED, CYCLE, SUMS = 0, 1, 2, 3
 """Kinds of families; the first number of a family's row in `Moves.meta`."""
@@ -99,9 +95,6 @@ class Moves:
     # as in `meta`; the first `whole` of them keep all that a set of directions keeps, the others only some of its sums.
     looking: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     whole: int = 0
-    names: tuple[
-        str, ...
-    ] = ()  # what each family keeps, by the dimensions of the sums; `EXACT` for the exact answers alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,15 +104,6 @@ class Preserved:
     invariants: Invariants  # the exact answers and some noisy ones
     fixed: Mask  # cells that these directions do not move, shape (cells,)
     whole: bool = True  # all precise answers of a level, and not only some of its sums
-
-    @property
-    def name(self) -> str:
-        """What is kept, by the dimensions of the sums."""
-        words = [
-            " × ".join(part.keep) or "the total" if isinstance(part, SumPart) else "other sums"
-            for part in self.invariants.query.parts
-        ]
-        return ", ".join(dict.fromkeys(words)) or EXACT
 
 
 def _row(kind: int, factors: list[list[int]]) -> list[int]:
@@ -144,8 +128,6 @@ class Builder:
         self._used = 0
         self._longest = 1
         self._sets: list[tuple[int, bool]] = []
-        self._keeping = EXACT
-        self._names: list[str] = []
         self._looking: list[list[int]] = []
         self._whole = 0
         self._listed: set[bytes] = set()
@@ -210,15 +192,11 @@ class Builder:
         if self._rows and not proved:
             self._rows.append([SUMS, 0])
             self._weights.append(_SUMS_SHARE * sum(self._weights))
-            self._names.append("sums of several")
         meta = _packed(self._rows)
         cumulative = np.cumsum(self._weights, dtype=np.float64)
         if len(cumulative):
             cumulative /= cumulative[-1]
-        names = tuple(self._names)
-        return Moves(
-            meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole, names
-        )
+        return Moves(meta, cumulative, np.concatenate(self._pool), self._longest, proved, claim, looking, self._whole)
 
     def look(self, families: Sequence[Sequence[Classes]], whole: bool) -> None:
         """Have products of up to three differences drawn by looking at which cells are not 0; each of them once."""
@@ -232,7 +210,6 @@ class Builder:
     def begin_set(self, preserved: Preserved) -> None:
         """The families that follow keep a level of precise answers, or some of its sums; they get a share of the directions."""
         self._sets.append((len(self._rows), preserved.whole))
-        self._keeping = preserved.name
 
     def _share_out(self) -> None:
         """Weights of the sets of families: those of the exact answers first, the others share `PRESERVING_SHARE`."""
@@ -257,7 +234,6 @@ class Builder:
     def _add(self, kind: int, factors: list[list[int]], longest: int) -> None:
         self._rows.append(_row(kind, factors))
         self._weights.append(1.0)
-        self._names.append(self._keeping)
         self._longest = max(self._longest, longest)
 
 
@@ -270,27 +246,21 @@ def moves_for(
     kept: Sequence[Preserved] = (),
     compute: bool = True,
 ) -> Moves:
-    """The families of directions for some invariants.
+    """The families of directions for some invariants, which the directions do not change.
 
     Parameters
     ----------
     invariants : Invariants
-        What the directions must not change.
     fixed : bool array, shape (cells,), optional
-        Cells that never move (structural zeros, cells published exactly). Some directions may still touch
-        one; the bounds of the cell, which the kernel respects, block them.
-    bounded : bool or bool array of shape (cells,), default False
-        Whether some cells have an upper bound, or which (True: any of them may). Markov bases of nonnegative tables need not
-        connect tables with upper bounds; two-way tables get the simple cycles, which do.
-    limited_rows : bool or sparse int array of shape (rows, cells), default False
-        The sums of several cells that have bounds. True: there are such that are not known; no Markov basis is claimed then, and
-        random sums are mixed in.
+        Cells that never move; a direction that touches one is blocked by its bounds.
+    bounded : bool or bool array, shape (cells,)
+        Which cells have an upper bound (True: any may), with which Markov bases of nonnegative tables need not connect.
+    limited_rows : bool or sparse int array, shape (rows, cells)
+        Sums of several cells that have bounds; True: some that are not known, so that nothing is proved.
     kept : sequence of Preserved
-        What a share of the directions, `PRESERVING_SHARE` in all, keeps beside the invariants: one set of families for each
-        that leaves any direction. General rows need a table that is small enough for a list (`has_families`).
-    compute : bool, default True
-        Whether a Markov basis is computed where none is known in closed form. Not of use for vectors that may be negative, which
-        every set of directions connects that generates them.
+        What a share of the directions keeps beside the invariants. General rows need a small table (`has_families`).
+    compute : bool
+        Whether a Markov basis is looked for where none is known: not of use for vectors that may be negative.
 
     Notes
     -----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -31,23 +32,12 @@ _MOST_COMPILED = 6
 """Functions of a frozen model; those that hold released numbers as constants fit one release only."""
 
 
-class StopRequest:
-    """Whether sampling was asked to stop: chains that have not begun then do not begin."""
+stop_request = SimpleNamespace(asked=False)
+"""Whether sampling was asked to stop: chains that have not begun then do not begin.
 
-    # PyMC takes Ctrl-C in one of several chains that run one after the other for the end of that chain, and begins the next one,
-    # for which a large table first has to be put on its fiber and scattered. `bayesdp.sample` asks here, and the step methods of
-    # tables look here before a chain. A flag of this process: a chain in a process of its own has another one, which is never set.
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def obey(self) -> None:
-        """Raise KeyboardInterrupt if sampling was asked to stop."""
-        if self.asked:
-            raise KeyboardInterrupt
-
-
-stop_request = StopRequest()
+PyMC takes Ctrl-C in one of several chains that run one after the other for the end of that chain, and begins the next one, for
+which a large table first has to be put on its fiber and scattered. A chain in a process of its own has another one, never set.
+"""
 
 
 class AssignedStep(BlockedStep):
@@ -102,9 +92,8 @@ class KernelTable:
     """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
-    _rest: (
-        Callable[[Point, Ints], float] | None
-    )  # log-density of what depends on the table and its kernel does not know
+    # Log-density of what depends on the table and its kernel does not know.
+    _rest: Callable[[Point, Ints], float] | None
 
     @property
     def generator(self) -> npt.NDArray[np.uint64]:
@@ -224,7 +213,8 @@ class TableGibbs(AssignedStep):
         KeyboardInterrupt
             If `bayesdp.sample` was asked to stop: a chain that has not begun does not begin.
         """
-        stop_request.obey()
+        if stop_request.asked:
+            raise KeyboardInterrupt
         super().setup_chain(rng, tune, draws)
         self.fresh, self.tuning = True, tune > 0
 
@@ -298,6 +288,11 @@ def _equal(known: list[Any], graph: list[Any], inputs: list[Any], outputs: list[
     ):
         return False
     return bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
+
+
+def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
+    """Whether any of some parameters depends on variables of the model."""
+    return bool(set(ancestors(variables)) & {*model.basic_RVs, *model.value_vars})
 
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
-from pytensor.graph.traversal import ancestors
 
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
@@ -29,6 +28,7 @@ from bayesdp.steps.base import (
     TableGibbs,
     compiled,
     depending_on,
+    is_random,
     log_density,
     moved_into_support,
 )
@@ -76,9 +76,6 @@ class FiberGibbs(TableGibbs):
     connectivity : dict
         For each variable, what is known of its moves: ``proved`` says whether they connect every fiber of these
         invariants (a Markov basis); where they do not, random sums of moves reach every table with positive probability.
-    shares : dict
-        For each variable, what its directions keep, by the dimensions of the sums (``"exact answers"``: nothing else), and the
-        share of them that do, as learnt while tuning; empty for a hierarchy.
 
     Raises
     ------
@@ -98,23 +95,17 @@ class FiberGibbs(TableGibbs):
     for other tables. Every step stays on the fiber. Other step methods refuse the counts when they are made.
 
     Where laws forbid answers (bounded deviations, gaps), tables may be possible that no direction leads to. Tables of up to 128
-    degrees of freedom are moved through softer walls besides, with as many moves again, and the table that this ends at is
-    accepted or rejected (tempered transitions, `bayesdp.fibers.chain`); not where something else in the model depends on the counts,
-    nor where answers share a key.
+    degrees of freedom are moved through softer walls besides (tempered transitions, `bayesdp.fibers.chain`); not where something else
+    in the model depends on the counts, nor where answers share a key.
+
+    Some directions keep noisy answers besides that are precise beside the others (`bayesdp.fibers.target`). How often each kind is
+    taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
+    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later. Where these
+    are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves are drawn by looking at which cells are
+    not 0 (`bayesdp.fibers.kernel.occupied_moves`); not where something else in the model depends on the counts.
 
     Rows of perturbation tables that are not known (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a
-    sweep, where nothing else depends on them (`bayesdp.steps.fiber_gibbs.LearntLaw` says what that brings).
-
-    Some directions keep noisy answers besides that are precise beside the others: with less than a quarter of their
-    variance, and of the spread of a cell; all of these, and of three or more that nest or cross those that differences along some
-    dimensions leave alone (two cells change no sum over a dimension in which they differ). How often each kind is
-    taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
-    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later
-    (`bayesdp.fibers.target`). Where these are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves
-    are drawn by looking at which cells are not 0, and accepted or rejected so that the posterior stays
-    (`bayesdp.fibers.kernel.occupied_moves`); not where something else in the model depends on the counts. Tables of up to 1,000 cells
-    are not moved as hierarchies where such sums overlap in three ways, as three two-way margins of a three-way table do, and no
-    scale is a variable of the model.
+    sweep, where nothing else depends on them.
 
     Examples
     --------
@@ -167,17 +158,6 @@ class FiberGibbs(TableGibbs):
     def connectivity(self) -> dict[str, dict[str, Any]]:
         """What is known of the moves of each variable: ``proved`` and ``claim``."""
         return {t.name: {"proved": t.proved, "claim": t.claim} for t in self.tables}
-
-    @property
-    def shares(self) -> dict[str, dict[str, float]]:
-        """What the directions of each variable keep, and the share of them that do."""
-        found: dict[str, dict[str, float]] = {}
-        for table in self.tables:
-            shares = found[table.name] = {}
-            if table.tree is None:
-                for name, share in zip(table.target.moves.names, table.lines.shares.tolist(), strict=True):
-                    shares[name] = shares.get(name, 0.0) + share
-        return found
 
 
 class CountTable(KernelTable):
@@ -484,7 +464,7 @@ def _check_trials(reading: Reading, model: pm.Model, name: str) -> None:
     """A multinomial's number of trials must be what the exact answers say, and a constant."""
     if reading.trials is None:
         return
-    if set(ancestors([reading.trials])) & set(model.value_vars):
+    if is_random(model, [reading.trials]):
         raise ValueError(
             f"the number of trials n of the multinomial base of {name} must be a constant: it is published exactly"
         )
@@ -523,11 +503,8 @@ class LearntLaw:
     """The rows of a law that only terms of one table depend on, all known to its kernel: drawn by turns with moves of the counts.
 
     Drawn given the counts, whose next steps are given the rows: each leaves the law of both as it is, however often they take turns.
-    What is slow is a ridge: on 39 Australian areas the standard deviation of the slowest contrast of a row is some fifteen times
-    that given the counts (0.06 and 0.004). Over 20 draws of two sweeps it moved, in mean squares, 6.0e-4 with one turn a draw, 9.7e-4
-    with four turns a sweep and 11.2e-4 with twenty, near the walk of counts whose law is integrated out. Five a sweep cost some tenth
-    of the time; longer draws then help, which they hardly do with one turn. No more is gained: 2 x 500 draws of 20 sweeps give 27
-    effective draws at the least, R-hat 1.09. The prior of maximum entropy has no such ridge.
+    What is slow is a ridge (the prior of maximum entropy has none): five turns a sweep cost a tenth of the time, and moved its
+    slowest contrast of 39 areas nearly as far as twenty; longer draws then help.
     """
 
     name: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import field
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from bayesdp.steps.base import (
     TableGibbs,
     compiled,
     depending_on,
+    is_random,
     log_density,
     moved_into_support,
 )
@@ -64,7 +65,7 @@ class NoiseTable(KernelTable):
             raise ValueError(f"{self.name!r} must be one table of shape {self.shape}, not a batch of tables")
         mu, scale = model.replace_rvs_by_values([pt.as_tensor_variable(v) for v in rv.owner.inputs[2:4]])
         rate = pt.reciprocal(scale) if form.of_scale else scale
-        if set(ancestors([mu])) & set(model.value_vars):
+        if is_random(model, [mu]):
             raise ValueError(
                 f"mu of the latent noise {self.name!r} must be known, for example a table of zeros; to sample a table that "
                 "noise was added to, use ConfidentialCounts and observe"
@@ -129,27 +130,25 @@ class NoiseTable(KernelTable):
 class LatticeNoiseGibbs(TableGibbs):
     """Moves latent lattice noise; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.
 
-    The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y -
-    z``. Each move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is
-    accepted or taken back on the log-density of everything else in the model. Where the counts have a prior that
-    `ConfidentialCounts` takes, sampling them instead (`bayesdp.observe`) is faster, and gives the same posterior. Options
-    go through ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
+    The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y - z``. Each
+    move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is accepted or taken
+    back on the log-density of everything else in the model. Where the counts have a prior that `ConfidentialCounts` takes, sampling
+    them instead (`bayesdp.observe`) is faster, and gives the same posterior.
 
     Parameters
     ----------
     vars : list of variables
         The noise; all of the model if left out. Several tables in one model share one step.
     sweeps : int
-        Moves a draw, in units of the dimension of the lattice.
+        Moves a draw, in units of the dimension of the lattice: ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
     model, initial_point, compile_kwargs, blocked, rng
         Supplied by PyMC.
 
     Notes
     -----
-    A start off the lattice is replaced by the location at a chain's first step, before anything is recorded; every move
-    stays on the lattice. If the rest of the model gives the start no density (a published table with negative counts, and
-    a prior on nonnegative ones), moves are tried until it does. Where NUTS is to run before that, give a start with
-    ``pm.sample(initvals=...)``.
+    A start off the lattice is replaced by the location at a chain's first step, before anything is recorded. If the rest of the
+    model gives the start no density (a published table with negative counts, and a prior on nonnegative ones), moves are tried until
+    it does. Where NUTS is to run before that, give a start with ``pm.sample(initvals=...)``.
 
     Examples
     --------
@@ -192,38 +191,40 @@ class RowNoiseGibbsState(StepMethodState):
     sweeps: int = field(metadata={"frozen": True})
 
 
-@dataclass(frozen=True, eq=False)
 class _RowNoise:
-    """One `RowSpaceNoise` variable, its directions, and the function that computes the parameters of its law."""
+    """One `RowSpaceNoise` variable, its directions, and the published minus true answers and the scale of the one law it stands in."""
 
-    name: str
-    basis: Any  # (cells, rank), sparse
-    directions: projected_laplace.RowDirections
-    parameters: Any
-    inputs: list[str]
+    def __init__(self, model: pm.Model, value: Any, compile_kwargs: Mapping[str, Any]) -> None:
+        w = model.values_to_rvs[value]
+        invariants = w.owner.op.invariants
+        users = depending_on(model, value, [w])
+        if len(users) != 1 or not _stands_in(users[0], w):
+            names = ", ".join(repr(user.name) for user in users) or "nothing"
+            raise ValueError(
+                f"row-space noise {value.name!r} must stand in one ProjectedLaplaceGivenRows and in nothing else, but what "
+                f"depends on it is: {names}"
+            )
+        [user] = users
+        mu, _, b = user.owner.inputs[2:5]
+        if user.owner.op.invariants != invariants:
+            raise ValueError(f"{value.name!r} and {user.name!r} must have the same invariants")
+        if user.ndim != len(invariants.frame.shape):
+            raise ValueError(
+                f"{user.name!r} must be one table of shape {invariants.frame.shape}, not a batch of tables"
+            )
+        self.name: str = value.name
+        outputs = model.replace_rvs_by_values([pt.cast(model.rvs_to_values[user] - mu, "float64").flatten(), b])
+        self.parameters, self.inputs = compiled(model, outputs, compile_kwargs)
+        self.basis = projected_laplace.row_basis(invariants).T.tocsr()  # shape (cells, rank)
+        self.directions = projected_laplace.directions_of(invariants)
 
 
 class RowNoiseGibbs(AssignedStep):
     """Draws row-space noise; PyMC assigns it to every `bayesdp.distributions.RowSpaceNoise` by itself.
 
-    A sweep draws a step along every row of the invariants, each from its exact conditional law, the exponential of a
-    piecewise linear function: no tuning, no rejection. Redundant rows are among the directions, so that chains forget in
-    a sweep or two what they were. Options go through ``pm.sample(row_noise_gibbs={"sweeps": 2})``.
-
-    Parameters
-    ----------
-    vars : list of variables
-        The row-space noise; all of the model if left out.
-    sweeps : int
-        Sweeps a draw.
-    model, initial_point, compile_kwargs, blocked, rng
-        Supplied by PyMC.
-
-    Examples
-    --------
-    >>> from pymc.step_methods import STEP_METHODS
-    >>> RowNoiseGibbs in STEP_METHODS
-    True
+    A sweep draws a step along every row of the invariants, each from its exact conditional law, the exponential of a piecewise
+    linear function: no tuning, no rejection. Redundant rows are among the directions, so that chains forget in a sweep or two what
+    they were. Options go through ``pm.sample(row_noise_gibbs={"sweeps": 2})``.
     """
 
     name = "row_noise_gibbs"
@@ -237,7 +238,7 @@ class RowNoiseGibbs(AssignedStep):
 
     def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> _RowNoise:
         self.generator = seed_state(self.rng)
-        return _row_noise(model, value, compile_kwargs)
+        return _RowNoise(model, value, compile_kwargs)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Take the generator of a chain."""
@@ -261,29 +262,6 @@ class RowNoiseGibbs(AssignedStep):
         return new, [{"row_noise_l1": length}]
 
 
-def _row_noise(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _RowNoise:
-    """Find the one law that depends on a variable, and compile its published minus true answers and its scale."""
-    w = model.values_to_rvs[value]
-    invariants = w.owner.op.invariants
-    users = depending_on(model, value, [w])
-    if len(users) != 1 or not _stands_in(users[0], w):
-        names = ", ".join(repr(user.name) for user in users) or "nothing"
-        raise ValueError(
-            f"row-space noise {value.name!r} must stand in one ProjectedLaplaceGivenRows and in nothing else, but what "
-            f"depends on it is: {names}"
-        )
-    [user] = users
-    mu, _, b = user.owner.inputs[2:5]
-    if user.owner.op.invariants != invariants:
-        raise ValueError(f"{value.name!r} and {user.name!r} must have the same invariants")
-    if user.ndim != len(invariants.frame.shape):
-        raise ValueError(f"{user.name!r} must be one table of shape {invariants.frame.shape}, not a batch of tables")
-    outputs = model.replace_rvs_by_values([pt.cast(model.rvs_to_values[user] - mu, "float64").flatten(), b])
-    parameters, inputs = compiled(model, outputs, compile_kwargs)
-    basis, directions = projected_laplace.row_basis(invariants).T.tocsr(), projected_laplace.directions_of(invariants)
-    return _RowNoise(value.name, basis, directions, parameters, inputs)
-
-
 def _stands_in(rv: Any, w: Any) -> bool:
     """Whether a variable is the law that w belongs to, with w itself in its place and nowhere else."""
     if rv.owner is None or not isinstance(rv.owner.op, ProjectedLaplaceGivenRowsRV):
@@ -292,14 +270,33 @@ def _stands_in(rv: Any, w: Any) -> bool:
     return rows is w and w not in ancestors([mu, b])
 
 
-class _Rows(NamedTuple):
+class _Rows:
     """The rows of one law; where answers stand in them, and those that repeat others; what else depends on them, or None."""
 
-    name: str
-    law: UnknownPerturbation
-    occurring: Any
-    inputs: list[str]
-    rest: Any
+    def __init__(self, model: pm.Model, value: Any, compile_kwargs: Mapping[str, Any]) -> None:
+        rows = model.values_to_rvs[value]
+        self.name: str = value.name
+        self.law: UnknownPerturbation = rows.owner.op.law
+        known, values, mu = [rows], [], []
+        counted, repeated = [pt.zeros(0, dtype="int64")], [pt.zeros(0, dtype="int64")]
+        for rv in model.observed_RVs:
+            op, inputs = rv.owner.op, rv.owner.inputs
+            if isinstance(op, PerturbedRV) and op.table(rv) is rows:
+                published, location = pt.broadcast_arrays(model.rvs_to_values[rv], inputs[2])
+                values.append(published.flatten())
+                mu.append(location.flatten())
+            elif isinstance(op, SameRecordsRV) and rows in inputs:
+                again, before = op.repeated(rows, self.law, *inputs)
+                counted.append(before)
+                repeated.append(again)
+            else:
+                continue
+            known.append(rv)
+        if values:
+            counted.append(self.law.transitions.places(pt.concatenate(values), pt.concatenate(mu), pt))
+        found = model.replace_rvs_by_values([pt.concatenate(places) for places in (counted, repeated)])
+        self.occurring, self.inputs = compiled(model, found, {"mode": _PLAIN} | dict(compile_kwargs))
+        self.rest = log_density(model, depending_on(model, value, known), value.name, compile_kwargs)
 
     def tally(self, at: Ints) -> Ints:
         """How often each place occurs that the law has."""
@@ -311,22 +308,9 @@ class PerturbationGibbs(AssignedStep):
     """Draws perturbation tables that are not known; PyMC assigns it to every `bayesdp.distributions.PerturbationRows` by itself.
 
     Given the counts all deviations are known, and the rows are drawn exactly: from Dirichlet laws with the concentrations plus how
-    often each deviation of each row occurs, or under the prior of maximum entropy one of its tables by the products of the
-    masses. Answers about the same records count once. What else in the model depends on the rows is accounted for by accepting or
-    rejecting; where nothing does, the step of the counts draws them, too, in turns with its moves. Another variable raises TypeError.
-
-    Parameters
-    ----------
-    vars : list of variables
-        The rows; all of the model if left out.
-    model, initial_point, compile_kwargs, blocked, rng
-        Supplied by PyMC.
-
-    Examples
-    --------
-    >>> from pymc.step_methods import STEP_METHODS
-    >>> PerturbationGibbs in STEP_METHODS
-    True
+    often each deviation of each row occurs, or under the prior of maximum entropy one of its tables by the products of the masses.
+    Answers about the same records count once. What else in the model depends on the rows is accounted for by accepting or rejecting;
+    where nothing does, the step of the counts draws them, too, in turns with its moves. Another variable raises TypeError.
     """
 
     name = "perturbation_gibbs"
@@ -338,7 +322,7 @@ class PerturbationGibbs(AssignedStep):
     tables: Sequence[_Rows]
 
     def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> _Rows:
-        return _rows(model, value, compile_kwargs)
+        return _Rows(model, value, compile_kwargs)
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Draw every table; the point that is passed in is left as it is."""
@@ -353,30 +337,3 @@ class PerturbationGibbs(AssignedStep):
                 new[table.name] = drawn
                 accepted += 1
         return new, [{"perturbation_accepted": accepted / len(self.tables)}]
-
-
-def _rows(model: pm.Model, value: Any, compile_kwargs: dict[str, Any]) -> _Rows:
-    """Find the answers whose likelihood is a product of the rows, and what else depends on them."""
-    rows = model.values_to_rvs[value]
-    law = rows.owner.op.law
-    known, values, mu = [rows], [], []
-    counted, repeated = [pt.zeros(0, dtype="int64")], [pt.zeros(0, dtype="int64")]
-    for rv in model.observed_RVs:
-        op, inputs = rv.owner.op, rv.owner.inputs
-        if isinstance(op, PerturbedRV) and op.table(rv) is rows:
-            published, location = pt.broadcast_arrays(model.rvs_to_values[rv], inputs[2])
-            values.append(published.flatten())
-            mu.append(location.flatten())
-        elif isinstance(op, SameRecordsRV) and rows in inputs:
-            again, before = op.repeated(rows, law, *inputs)
-            counted.append(before)
-            repeated.append(again)
-        else:
-            continue
-        known.append(rv)
-    if values:
-        counted.append(law.transitions.places(pt.concatenate(values), pt.concatenate(mu), pt))
-    found = model.replace_rvs_by_values([pt.concatenate(places) for places in (counted, repeated)])
-    occurring, names = compiled(model, found, {"mode": _PLAIN} | compile_kwargs)
-    rest = log_density(model, depending_on(model, value, known), value.name, compile_kwargs)
-    return _Rows(value.name, law, occurring, names, rest)

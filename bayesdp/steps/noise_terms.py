@@ -41,14 +41,14 @@ from bayesdp.distributions.perturbed import PerturbedRV
 from bayesdp.distributions.registry import is_discrete
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.fibers.determined import propagated_bounds
+from bayesdp.fibers.determined import propagated_bounds, range_of_sums
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.windows import spread_of_windows
 from bayesdp.frames import Frame
 from bayesdp.noise import NoiseLaw
 from bayesdp.privacy.canonical import CanonicalNoise, Tulap
 from bayesdp.queries import Identity, LinearQuery, Query
-from bayesdp.steps.base import RemainingDensity
+from bayesdp.steps.base import RemainingDensity, is_random
 
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
@@ -112,14 +112,10 @@ def source(variable: Any) -> Any:
 
 def value_of(variable: Any) -> npt.NDArray[Any]:
     """The number behind data: constants, shared variables, and anything computed from them."""
-    if isinstance(variable, Constant):
-        return np.asarray(variable.data)
-    if isinstance(variable, SharedVariable):
-        return np.asarray(variable.get_value())
     inner = source(variable)
-    if inner is not variable and isinstance(inner, Constant | SharedVariable):
-        return value_of(inner)
-    return np.asarray(variable.eval())
+    if isinstance(inner, Constant):
+        return np.asarray(inner.data)
+    return np.asarray(inner.get_value() if isinstance(inner, SharedVariable) else variable.eval())
 
 
 def published(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Published | None:
@@ -144,11 +140,6 @@ def published(model: pm.Model, rv: Any, x: Any, frame: Frame) -> Published | Non
     values = value_of(model.rvs_to_values[rv]).astype(np.float64)
     # Numbers of another size are broadcast against the counts, which is not a query with one number for each answer.
     return Published(query, keep, values.reshape(-1), values.shape) if values.size == keep.sum() else None
-
-
-def _is_free(model: pm.Model, variables: Iterable[Any]) -> bool:
-    """Whether any of some parameters depends on variables of the model."""
-    return bool(set(ancestors(variables)) & {*model.value_vars, *model.free_RVs})
 
 
 def _spread(scale: Any, rv: Any, keep: Mask) -> Any:
@@ -223,7 +214,7 @@ def _law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
     if isinstance(law, NoiseLaw):
         return law
     parameters = rv.owner.inputs[3:]
-    if _is_free(model, parameters):
+    if is_random(model, parameters):
         return None
     numbers = [value_of(parameter) for parameter in parameters]
     found: NoiseLaw
@@ -282,12 +273,12 @@ def _tulap(op: TulapRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> Kerne
     """Tulap noise: a Laplace term, and limits where its support is bounded, unless that is not known before sampling."""
     about = published(model, rv, x, fiber.frame)
     epsilon, delta = rv.owner.inputs[3:5]
-    if about is None or _is_free(model, [delta]):
+    if about is None or is_random(model, [delta]):
         return None
     cut = np.broadcast_to(value_of(delta), about.shape).reshape(-1)
     reach: Reach | None = None
     if cut.any():
-        if _is_free(model, [epsilon]):
+        if is_random(model, [epsilon]):
             return None
         rates = np.broadcast_to(value_of(epsilon), about.shape).reshape(-1)
         pairs = set(zip(rates[cut > 0.0].tolist(), cut[cut > 0.0].tolist(), strict=True))
@@ -327,7 +318,7 @@ def _within_bounds(op: BoundedRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber
     """Truncated and clipped noise; None if the kernel has nothing of it."""
     about, bounds = published(model, rv, x, fiber.frame), rv.owner.inputs[4:]
     form, clipped = op.law_type.kernel_form, op.law_type.has_atoms
-    if about is None or form is None or _is_free(model, bounds):
+    if about is None or form is None or is_random(model, bounds):
         return None
     query, keep, observed, laplace = about.query, about.keep, about.values, form.kind == "l1"
     lower, upper = (np.broadcast_to(value_of(side), about.shape).reshape(-1) for side in bounds)
@@ -338,10 +329,8 @@ def _within_bounds(op: BoundedRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber
     measured = np.zeros(query.rows, dtype=np.bool_)
     measured[keep] = usable
     mu, scale = rv.owner.inputs[2:4]
-    term, kernel_scale = (
-        NoiseTerm(query, about.padded, form.kind, np.ones(()), measured),
-        _spread(_rate(rv, form), rv, keep),
-    )
+    term = NoiseTerm(query, about.padded, form.kind, np.ones(()), measured)
+    kernel_scale = _spread(_rate(rv, form), rv, keep)
     whole = is_discrete(mu) and np.all(observed == np.rint(observed))
     if clipped and laplace and usable.all() and (whole or op.dtype == "float64"):
         return KernelTerm(term, kernel_scale)
@@ -358,13 +347,7 @@ def _within_bounds(op: BoundedRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber
 
 def _stay_within(fiber: Fiber, query: Query, keep: Mask, lower: Floats, upper: Floats) -> Mask:
     """For each published answer, whether the exact parts keep it within its bounds in every table."""
-    low_cells, high_cells = propagated_bounds(fiber.system)
-    up, down = query.matrix.maximum(0), -query.matrix.minimum(0)
-    finite_low = np.where(np.isinf(low_cells), 0.0, low_cells)
-    finite_high = np.where(np.isinf(high_cells), 0.0, high_cells)
-    low, high = up @ finite_low - down @ finite_high, up @ finite_high - down @ finite_low
-    high = np.where(up @ np.isinf(high_cells) + down @ np.isinf(low_cells) > 0, np.inf, high)
-    low = np.where(up @ np.isinf(low_cells) + down @ np.isinf(high_cells) > 0, -np.inf, low)
+    low, high = range_of_sums(query.matrix, *propagated_bounds(fiber.system))
     for sign, parts in ((0, fiber.equalities), (1, fiber.bounds_below), (-1, fiber.bounds_above)):
         for exact, values in parts:
             if exact == query:

@@ -27,7 +27,7 @@ from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
 from pytensor.compile import ViewOp
 from pytensor.compile.mode import get_mode
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, applys_between
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -41,6 +41,7 @@ from pytensor.tensor.type import discrete_dtypes
 from bayesdp.distributions.confidential_counts import AnswersOp, FlatCountsRV
 from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.steps.base import is_random
 
 type Ints = npt.NDArray[np.int64]
 type Floats = npt.NDArray[np.float64]
@@ -117,7 +118,7 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
     # exact answers; infinite where there is none.
     shape = tuple(int(n) for n in base.shape.eval())
     found = _by_rule(model, base)
-    if found is None and not _is_random(model, base) and not base.owner.op.ndim_supp:
+    if found is None and not is_random(model, [base]) and not base.owner.op.ndim_supp:
         found = _by_trying(base, shape, most)
     if found is None:
         name = type(base.owner.op).__name__.removesuffix("RV").removeprefix("_")
@@ -129,14 +130,9 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
     return Support(np.maximum(lower, 0), upper.copy(), found.unknown, found.only_limits)
 
 
-def _is_random(model: pm.Model, variable: Any) -> bool:
-    """Whether a variable depends on others of the model."""
-    return bool(set(ancestors([variable])) & {*model.basic_RVs, *model.value_vars})
-
-
 def _number(model: pm.Model, variable: Any) -> npt.NDArray[Any] | None:
     """The numbers behind a parameter; None if it is random."""
-    if _is_random(model, variable):
+    if is_random(model, [variable]):
         return None
     return np.asarray(pytensor.function([], pt.as_tensor_variable(variable), mode="FAST_COMPILE")())
 
@@ -176,19 +172,10 @@ def _analytic(variable: Any, leaves: Collection[Any]) -> bool:
 
 def _nodes_between(leaves: Collection[Any], variable: Any) -> list[Any]:
     """The operations by which a variable depends on others."""
-    found: list[Any] = []
-    depending = dict.fromkeys(leaves, True)
-
-    def reached(each: Any) -> bool:
-        if each not in depending:
-            parts = [] if each.owner is None else [reached(part) for part in each.owner.inputs]
-            depending[each] = any(parts)
-            if any(parts):
-                found.append(each.owner)
-        return depending[each]
-
-    reached(variable)
-    return found
+    ends = set(leaves)
+    return [
+        node for node in applys_between(ends, [variable]) if not ends.isdisjoint(ancestors(node.inputs, blockers=ends))
+    ]
 
 
 def _is_one_of(node: Any, kinds: tuple[Any, ...], scalars: tuple[Any, ...]) -> bool:

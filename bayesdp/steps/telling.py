@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -25,41 +24,25 @@ from pytensor.tensor.random.basic import ExponentialRV, GammaRV, PoissonRV
 from pytensor.tensor.shape import Reshape
 
 from bayesdp._interrupts import tell
-from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 
 _FEW = 50
 """Up to so many cells gamma rates are not worth a word."""
 
-_TOLD: ContextVar[bool] = ContextVar("slow rates are told", default=False)
-
-_NOT_THE_USERS = tuple(f"{Path(file).parent}{os.sep}" for file in (pm.__file__, Path(__file__).parent))
+_NOT_THE_USERS = tuple(f"{folder}{os.sep}" for folder in (Path(pm.__file__).parent, Path(__file__).parents[1]))
 """Folders of PyMC and of this package: a warning names the line of the user's that led here."""
 
-
-@contextmanager
-def slow_rates_told() -> Iterator[None]:
-    """Within it nothing is told of slow rates: the user has heard it, or asked for quiet."""
-    before = _TOLD.set(True)
-    try:
-        yield
-    finally:
-        _TOLD.reset(before)
+SLOW_RATES = r"each of the \d+ cells of .* has a gamma rate of its own"
+"""The beginning of the warning."""
 
 
-def warn_slow_rates(model: pm.Model, values: Collection[Any] | None = None) -> None:
+def warn_slow_rates(model: pm.Model, values: Iterable[Any]) -> None:
     """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out.
 
     Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
     multiplied or divided by anything else, nothing but these counts uses the variable, and there are more than 50 cells. Looked at
-    are the counts with some value variables, or all.
+    are the counts with some value variables.
     """
-    if _TOLD.get():
-        return
-    for x in model.free_RVs:
-        if not isinstance(x.owner.op, ConfidentialCountsRV):
-            continue
-        if values is not None and model.rvs_to_values[x] not in values:
-            continue
+    for x in map(model.values_to_rvs.__getitem__, values):
         base = x.owner.inputs[0]
         size = _size(x, model)
         if not isinstance(base.owner.op, PoissonRV) or size is None or size <= _FEW:

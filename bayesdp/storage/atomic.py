@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bayesdp._interrupts import uninterrupted
+from bayesdp._interrupts import deferred
 
 
 def check_output(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -56,7 +56,6 @@ def naming(target: Path) -> Iterator[None]:
         raise OSError(error.errno, message, str(target)) from error
 
 
-@uninterrupted
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary name to write to; move it to `path` if all went well, remove it if not.
@@ -86,19 +85,20 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
     if target.is_dir():
         raise IsADirectoryError(f"{str(target)!r} is a folder; name a file")
     temporary = sibling(target)
-    try:
-        with naming(target):
-            yield temporary
-            sync_file(temporary)
-            check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
-            if overwrite:
-                os.replace(temporary, target)
-            else:
-                _take_name(temporary, target)
-        confirm(target)
-    finally:
-        with suppress(OSError):  # the file is there, or another error says why not
-            temporary.unlink()
+    with deferred():
+        try:
+            with naming(target):
+                yield temporary
+                sync_file(temporary)
+                check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
+                if overwrite:
+                    os.replace(temporary, target)
+                else:
+                    _take_name(temporary, target)
+            confirm(target)
+        finally:
+            with suppress(OSError):  # the file is there, or another error says why not
+                temporary.unlink()
 
 
 def _take_name(temporary: Path, target: Path) -> None:

@@ -155,7 +155,7 @@ def without_sampling() -> None:
     def drawn(*_: Any) -> Any:
         tree = xr.DataTree.from_dict(parts)
         tree.attrs["prior"] = "made up"
-        return Drawn(None, tree, {})
+        return Drawn(None, tree, {}, {})
 
     def calibrated(args: Any, module: Any, partial: Path) -> xr.DataTree:
         journal = Journal(partial, {"seed": 1})

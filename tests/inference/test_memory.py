@@ -42,9 +42,9 @@ def test_the_number_is_what_it_says(model):
     # The table, the scale with its logarithm, and a function of them; all draws once, those that are kept twice more.
     held, kept = CELLS + 3, CELLS + 2
     plan = {"chains": 3, "draws": 50, "tune": 20}
-    assert memory_needed(model, (), plan) == 8 * 3 * (70 * held + 2 * 50 * kept)
-    assert memory_needed(model, (50,), {"chains": 3, "tune": 20, "var_names": ["odd"]}) == 8 * 3 * (70 + 2 * 50)
-    assert memory_needed(model, (), {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
+    assert memory_needed(model, plan) == 8 * 3 * (70 * held + 2 * 50 * kept)
+    assert memory_needed(model, {"draws": 50, "chains": 3, "tune": 20, "var_names": ["odd"]}) == 8 * 3 * (70 + 2 * 50)
+    assert memory_needed(model, {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_the_estimate_bounds_what_a_run_takes_and_not_by_far():
         bdp.sample(**plan, **QUICK)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    needed = memory_needed(large, (), {"chains": 2, **plan})
+    needed = memory_needed(large, {"chains": 2, **plan})
     assert 0.4 * needed < peak < 1.1 * needed
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_begins(model, monkeypatch)
         assert {"release", "fiber", "diagnostics"} <= set(functions.children)
         assert functions["diagnostics"]["odd_rhat"].shape == ()
         assert bdp.sample(draws=500, tune=100, memory_check=False, **QUICK).posterior.sizes["draw"] == 500
-        check_memory(model, (), {"draws": 500, "trace": object()})  # a trace of one's own may be on disk
+        check_memory(model, {"draws": 500, "trace": object()})  # a trace of one's own may be on disk
 
 
 def files(root, **contents):

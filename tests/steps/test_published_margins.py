@@ -20,6 +20,7 @@ from bayesdp.fibers import Chain
 from bayesdp.fibers import chain as chain_module
 from bayesdp.fibers.kernel.state import SHAPE as PRIOR_SHAPE
 from bayesdp.fibers.kernel.state import THETA
+from bayesdp.fibers.target import precise_sets
 from bayesdp.inference import FiberGibbs
 from tests.fibers.harness import LEVEL, p_values
 
@@ -225,8 +226,9 @@ def test_a_chain_with_learnt_shares(name):
         chain.move(2)
         chain.learn()
     chain.settle()
-    assert np.isclose(chain.shares.sum(), 1.0)
-    assert chain.shares.min() > 0.0
+    shares = np.diff(chain.state.cumulative, prepend=0.0)
+    assert np.isclose(shares.sum(), 1.0)
+    assert shares.min() > 0.0
     assert not np.allclose(chain.state.cumulative, chain.target.moves.cumulative)
     apart = name in APART  # fewer draws, further apart: ways are taken now and then
     draws = np.empty((STARTS // 4 if apart else STARTS, tables.shape[1]), dtype=np.int64)
@@ -237,16 +239,17 @@ def test_a_chain_with_learnt_shares(name):
     assert min(p_values(draws, tables, probability)) > LEVEL
 
 
-def test_what_directions_keep_is_stated():
+def test_what_directions_keep():
     case = CASES["2x2x2, walls of 1"]
     with pm.Model(coords=case.released.coords):
         base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
         bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
-        shares = FiberGibbs().shares["x"]
-    assert sum(shares.values()) == pytest.approx(1.0)
-    # Cells on their own, pairs along a dimension keep the sums over it, squares those over either of two, and cubes all.
-    assert {"exact answers", "the total, a, b, a × b"} < shares.keys()
-    assert len(shares) == 1 + 7
+        target = FiberGibbs().tables[0].target
+    kept = precise_sets(target.fiber, target.terms, target.spread)
+    found = {frozenset(part.keep for part in own.invariants.query.parts) for own in kept}
+    # Pairs along a dimension keep the sums over it, squares those over either of two, and cubes all.
+    assert frozenset({(), ("a",), ("b",), ("a", "b")}) in found
+    assert len(found) >= 7
 
 
 def test_chains_that_stand_apart_are_told_of_with_what_holds_them(monkeypatch):

@@ -34,13 +34,12 @@ _DRAWS = _TUNE = 1000
 _CORES = 4
 
 
-def planned(args: Sequence[Any], given: Mapping[str, Any]) -> tuple[int, int, int]:
+def planned(given: Mapping[str, Any]) -> tuple[int, int, int]:
     """Chains, draws of each, and draws before them, that ``pm.sample`` makes of its arguments, with PyMC's defaults."""
-    draws = args[0] if args else given.get("draws", _DRAWS)
     cores, chains, tune = given.get("cores"), given.get("chains"), given.get("tune")
     if chains is None:
         chains = max(2, min(_CORES, _cpu_count()) if cores is None else cores)
-    return int(chains), int(draws), _TUNE if tune is None else int(tune)
+    return int(chains), int(given.get("draws", _DRAWS)), _TUNE if tune is None else int(tune)
 
 
 FORM = 3

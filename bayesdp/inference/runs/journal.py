@@ -30,6 +30,8 @@ type Array = npt.NDArray[Any]
 type Values = dict[str, Array]
 type Layout = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
 """Type and shape of every value variable."""
+type Piece = tuple[Path, int, int]
+"""A file, its first draw, and the one after its last."""
 
 _NAME = re.compile(r"chain-(\d{1,9})-(\d{1,15})-(\d{1,15})\.npz")
 """Of a file: the chain, its first draw, and the one after its last."""
@@ -96,9 +98,7 @@ def read_chunk(file: Path, layout: Layout, rows: int) -> Chunk:
 class KeptDraws:
     """The draws of one chain in a journal, which `RecordedStep` returns again when the chain goes on."""
 
-    files: tuple[
-        tuple[Path, int, int], ...
-    ]  # with their first draws, and those after their last; they follow one another
+    files: tuple[Piece, ...]  # they follow one another
     tune: int
     layout: Layout
 
@@ -143,10 +143,10 @@ class DrawJournal:
         self, path: str | os.PathLike[str], model: pm.Model, given: Mapping[str, Any], *, resume: bool
     ) -> None:
         _check_options(given)
-        self._chains, self._draws, self._tune = planned((), given)
+        self._chains, self._draws, self._tune = planned(given)
         self._layout: Layout = {name: (value.dtype, value.shape) for name, value in model.initial_point().items()}
         run = described_run(model, (self._chains, self._draws, self._tune), given)
-        self._files: list[list[tuple[Path, int, int]]] = [[] for _ in range(self._chains)]
+        self._files: list[list[Piece]] = [[] for _ in range(self._chains)]
         self._points: list[list[Any]] = [[] for _ in range(self._chains)]
         self._stats: list[list[Any]] = [[] for _ in range(self._chains)]
         self._attached, self._full = False, False
@@ -155,9 +155,7 @@ class DrawJournal:
         self.resumed = self._journal.resumed
         self.seed: Any = given.get("random_seed")
         if self.seed is None:
-            self.seed = (
-                self._journal.entropy
-            )  # recorded, so that chains which have not begun can begin as they would have
+            self.seed = self._journal.entropy  # recorded: chains which have not begun can begin as they would have
         try:
             self._journal.check(run)
             self._take()
@@ -217,7 +215,7 @@ class DrawJournal:
                     break
                 files.append((file, first, last))
 
-    def _kept(self, files: Sequence[tuple[Path, int, int]]) -> KeptDraws:
+    def _kept(self, files: Sequence[Piece]) -> KeptDraws:
         return KeptDraws(tuple(files), self._tune, self._layout)
 
     def attach(self, step: Any) -> RecordedStep:

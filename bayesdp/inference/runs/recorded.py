@@ -30,6 +30,7 @@ from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGeneratorState, random_generator_from_state
 
 from bayesdp import _text
+from bayesdp.storage.journal import require
 
 if TYPE_CHECKING:
     from bayesdp.inference.runs.journal import KeptDraws
@@ -67,21 +68,14 @@ def restore_state(step: Any, found: Mapping[str, Array]) -> None:
 def checked_state(step: Any, found: Mapping[str, Array]) -> tuple[Any, list[Any]]:
     """Decode a state into PyMC's form, and the counters that PyMC leaves out, without changing the step method."""
     names = [str(number) for number in range(len(found) - 1)]
-    if set(found) != {"plain", *names}:
-        raise ValueError(f"{_WHAT} is of another form")
+    require(set(found) == {"plain", *names}, f"{_WHAT} is of another form")
     arrays = [found[name] for name in names]
-    if any(own.dtype.kind not in "biuf" for own in arrays):
-        raise ValueError(f"{_WHAT} has arrays that are no numbers")
-    try:
-        text = found["plain"].tobytes().decode()
-    except UnicodeDecodeError:
-        raise ValueError(f"{_WHAT} has text that is not UTF-8") from None
-    plain = _text.loads(text, _WHAT)
-    if not isinstance(plain, dict) or set(plain) != {"state", "counters"}:
-        raise ValueError(f"{_WHAT} is of another form")
+    require(all(own.dtype.kind in "biuf" for own in arrays), f"{_WHAT} has arrays that are no numbers")
+    text = found["plain"].tobytes().decode(errors="replace")
+    plain = _text.expect(_text.loads(text, _WHAT), dict, _WHAT, {"state", "counters"})
     counters = plain["counters"]
-    if not isinstance(counters, list) or len(counters) != len(_parts(step)):
-        raise ValueError(f"{_WHAT} is of other step methods")
+    known = isinstance(counters, list) and len(counters) == len(_parts(step))
+    require(known, f"{_WHAT} is of other step methods")
     return _like(step.sampling_state, plain["state"], arrays, 0), counters
 
 
@@ -120,19 +114,15 @@ def _written(value: Any, arrays: list[Array]) -> Any:
 
 def _read(written: Any, arrays: list[Array], depth: int) -> Any:
     """Decode what `_written` has written where there is no live value to compare it with."""
-    if depth > _DEEPEST:
-        raise ValueError(f"{_WHAT} is nested too deeply")
-    if not isinstance(written, dict):
-        if isinstance(written, list | float):
-            raise ValueError(f"{_WHAT} is of another form")
-        return written
+    require(depth <= _DEEPEST, f"{_WHAT} is nested too deeply")
     match written:
+        case None | bool() | int() | str():
+            return written
         case {"array": int(at)}:
             return _array(arrays, at).copy()
         case {"number": int(at), "float": bool(plain)}:
             array = _array(arrays, at)
-            if array.shape != ():
-                raise ValueError(f"{_WHAT} has an array where a number was to be")
+            require(array.shape == (), f"{_WHAT} has an array where a number was to be")
             return array.item() if plain else array[()]
         case {"numbers": int(at), "kind": kind}:
             listed = list(_array(arrays, at).reshape(-1))
@@ -147,32 +137,32 @@ def _read(written: Any, arrays: list[Array], depth: int) -> Any:
 
 
 def _array(arrays: list[Array], at: int) -> Array:
-    if not 0 <= at < len(arrays):
-        raise ValueError(f"{_WHAT} lacks an array")
+    require(0 <= at < len(arrays), f"{_WHAT} lacks an array")
     return arrays[at]
+
+
+def _content(written: Any, kind: str) -> Any:
+    """What was written as an object of some kind; None if that is none."""
+    return written.get(kind) if isinstance(written, dict) else None
 
 
 def _like(live: Any, written: Any, arrays: list[Array], depth: int) -> Any:
     """Decode what `_written` has written in the form of the live value: nothing of another kind gets into a step method."""
-    if depth > _DEEPEST:
-        raise ValueError(f"{_WHAT} is nested too deeply")
+    require(depth <= _DEEPEST, f"{_WHAT} is nested too deeply")
     if isinstance(live, DataClassState):
-        kept = written.get("state") if isinstance(written, dict) else None
-        names = _changing(live)
-        if not isinstance(kept, dict) or set(kept) != set(names):
-            raise ValueError(f"{_WHAT} is of other step methods, or of another version of them")
+        kept, names = _content(written, "state"), _changing(live)
+        known = isinstance(kept, dict) and set(kept) == set(names)
+        require(known, f"{_WHAT} is of other step methods, or of another version of them")
         values = {field.name: getattr(live, field.name) for field in fields(live)}
         return type(live)(**values | {name: _like(values[name], kept[name], arrays, depth + 1) for name in names})
     if isinstance(live, RandomGeneratorState):
         return _generator(live, written, arrays)
     if isinstance(live, list) and live and isinstance(live[0], DataClassState):
-        kept = written.get("list") if isinstance(written, dict) else None
-        if not isinstance(kept, list) or len(kept) != len(live):
-            raise ValueError(f"{_WHAT} is of other step methods")
+        kept = _content(written, "list")
+        require(isinstance(kept, list) and len(kept) == len(live), f"{_WHAT} is of other step methods")
         return [_like(item, other, arrays, depth + 1) for item, other in zip(live, kept, strict=True)]
     found = _read(written, arrays, depth)
-    if live is not None and not _same_kind(live, found):
-        raise ValueError(f"{_WHAT} has a value of another kind or size")
+    require(live is None or _same_kind(live, found), f"{_WHAT} has a value of another kind or size")
     return found
 
 
@@ -193,16 +183,17 @@ def _same_kind(live: Any, found: Any) -> bool:
 
 def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) -> RandomGeneratorState:
     """Decode a random generator of the live kind: PyMC looks up its class by name, which must not come from a file."""
-    kept = written.get("generator") if isinstance(written, dict) else None
-    if not isinstance(kept, list) or len(kept) != 2:
-        raise ValueError(f"{_WHAT} lacks a random generator")
+    kept = _content(written, "generator")
+    require(isinstance(kept, list) and len(kept) == 2, f"{_WHAT} lacks a random generator")
     bits, seeds = (_read(item, arrays, 0) for item in kept)
-    if not isinstance(bits, dict) or not isinstance(seeds, dict) or set(seeds) != set(live.seed_seq_state):
-        raise ValueError(f"{_WHAT} has a random generator of another form")
-    if bits.get("bit_generator") != live.bit_generator_state["bit_generator"]:
-        raise ValueError(f"{_WHAT} has a random generator of another kind")
-    if seeds["pool_size"] != live.seed_seq_state["pool_size"]:
-        raise ValueError(f"{_WHAT} has a random generator with an impossible seed")
+    known = isinstance(bits, dict) and isinstance(seeds, dict) and set(seeds) == set(live.seed_seq_state)
+    require(known, f"{_WHAT} has a random generator of another form")
+    same = bits.get("bit_generator") == live.bit_generator_state["bit_generator"]
+    require(same, f"{_WHAT} has a random generator of another kind")
+    require(
+        seeds["pool_size"] == live.seed_seq_state["pool_size"],
+        f"{_WHAT} has a random generator with an impossible seed",
+    )
     found = RandomGeneratorState(bit_generator_state=bits, seed_seq_state=seeds)
     try:
         random_generator_from_state(found)
@@ -225,7 +216,7 @@ class Stats(list[dict[str, Any]]):
 
 
 class RecordedStep:
-    """Wraps the step method of a run."""
+    """Wraps the step method of a run, and is like it in all else."""
 
     # `replays`: recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain. `seconds`: between
     # two states.
@@ -273,9 +264,8 @@ class RecordedStep:
         """Whether a state is due. One is at the end of the tuning, so that no record has draws of both phases."""
         if self._done in (self._tune, self._total) or self._bytes >= _BYTES:
             return True
-        now = (
-            time.monotonic()
-        )  # a hundredth of what was drawn may be lost: a long run has no more than some hundred files a chain
+        # A hundredth of what was drawn may be lost: a long run has no more than some hundred files a chain.
+        now = time.monotonic()
         return now - self._time >= self.seconds * max(1.0, (now - self._begun) / _LONG)
 
     def _go_on(self, replay: KeptDraws) -> None:
@@ -291,34 +281,17 @@ class RecordedStep:
         self._stopped = True
         self.inner.stop_tuning()
 
-    def reset_tuning(self) -> None:
-        """Begin the tuning; PyMC asks for it in chains that run one after the other."""
-        if hasattr(self.inner, "reset_tuning"):
-            self.inner.reset_tuning()
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner" or name.startswith("__"):  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
-    @property
-    def tune(self) -> bool:
-        """Whether the step method is being tuned."""
-        return bool(getattr(self.inner, "tune", False))
-
-    @tune.setter
-    def tune(self, value: bool) -> None:
-        self.inner.tune = value
-
-    @property
-    def sampling_state(self) -> Any:
-        """The state of the step method; PyMC puts the first one back before every chain."""
-        return self.inner.sampling_state
-
-    @sampling_state.setter
-    def sampling_state(self, state: Any) -> None:
-        self.inner.sampling_state = state
-
-    def _progressbar_config(self, n_chains: int = 1) -> Any:
-        return self.inner._progressbar_config(n_chains)
-
-    def _make_progressbar_update_functions(self) -> Any:
-        return self.inner._make_progressbar_update_functions()
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What PyMC sets: the state that every chain begins with, and whether the step method is being tuned.
+        if name in ("sampling_state", "tune"):
+            setattr(self.inner, name, value)
+        else:
+            super().__setattr__(name, value)
 
 
 _HOOKED = "_bayesdp_journal"

@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
@@ -35,6 +35,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.fingerprint import planned
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.recorded import hook
+from bayesdp.steps.telling import SLOW_RATES
 
 _FIRST, _LONGEST = 5.0, 60.0
 """Seconds before the first line, and between two lines at most; in between, each wait is half of the time that has passed."""
@@ -140,11 +141,7 @@ def chain_processes(given: dict[str, Any]) -> Iterator[None]:
 
 
 def sampled(
-    model: pm.Model,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    stop: StopOnCtrlC,
-    journal: DrawJournal | None = None,
+    model: pm.Model, kwargs: Mapping[str, Any], stop: StopOnCtrlC, journal: DrawJournal | None = None
 ) -> xr.DataTree:
     """Call ``pm.sample`` with these arguments; `stop`, in which this is called, says afterwards whether Ctrl-C ended it early."""
     # `journal`: where draws are written as they come; the sampler must be PyMC's own.
@@ -152,13 +149,15 @@ def sampled(
     with warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+        if given.get("quiet"):
+            warnings.filterwarnings("ignore", SLOW_RATES, UserWarning)
         if not _has_callback(model, given):
             stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
             with dispensable_progress():
-                tree: xr.DataTree = pm.sample(*args, **given)
+                tree: xr.DataTree = pm.sample(**given)
             stop.no_more_draws()
             return tree
-        given["callback"] = _Callback(stop, model, args, given, journal)
+        given["callback"] = _Callback(stop, given, journal)
         if journal is not None:
             hook()
             given["random_seed"] = journal.seed
@@ -166,7 +165,7 @@ def sampled(
             given["progressbar"] = False
         try:
             with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
-                tree = pm.sample(*args, **given)
+                tree = pm.sample(**given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.
             if stop.pressed or stop.given_up:
@@ -181,15 +180,8 @@ def sampled(
 class _Callback:
     """Called after each draw: writes the journal, calls the user's callback, shows progress, and stops after Ctrl-C."""
 
-    def __init__(
-        self,
-        stop: StopOnCtrlC,
-        model: pm.Model,
-        args: Sequence[Any],
-        given: Mapping[str, Any],
-        journal: DrawJournal | None = None,
-    ) -> None:
-        chains, draws, tune = planned(args, given)
+    def __init__(self, stop: StopOnCtrlC, given: Mapping[str, Any], journal: DrawJournal | None) -> None:
+        chains, draws, tune = planned(given)
         self._total = chains * (draws + tune)
         self._done = 0
         self._own = given.get("callback")
