@@ -12,29 +12,25 @@ import json
 import math
 import multiprocessing
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Never
 
 import cloudpickle
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayesdp import _text, _validate
 from bayesdp._interrupts import (
     dispensable_caches,
-    dispensable_progress,
     end_with_parent,
     helpers_outlive_hangup,
     leave_signals_to_the_main_process,
 )
 from bayesdp._validate import shown
+from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.storage.journal import difference, locked
 
 type Task = Callable[[int], Mapping[str, Any]]
@@ -379,47 +375,12 @@ def _names(value: Any, before: str = "") -> list[str]:
 def followed(
     records: Iterable[dict[str, Any]], *, total: int, done: int, words: str, show: bool
 ) -> Iterator[dict[str, Any]]:
-    """Pass records on, and show how many have come, how many of them failed, and the time left.
-
-    `total` and `done` are the records in all, and those of an earlier run; `words` say what is counted.
-    """
-    if not show:
-        yield from records
-        return
-    if Console().is_jupyter:  # rich's bar needs a package of widgets there, and shows nothing without it
-        yield from _in_a_notebook(records, total, done, words)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[failed]} failed"),
-    )
-    with dispensable_progress(), Progress(*columns) as bar:
-        task, failed = bar.add_task(words, total=total, completed=done, failed=0), 0
-        for record in records:
-            failed += "error" in record
-            bar.update(task, advance=1, failed=failed)
-            yield record
-
-
-def _in_a_notebook(records: Iterable[dict[str, Any]], total: int, done: int, words: str) -> Iterator[dict[str, Any]]:
-    """The same in a line of text that a notebook replaces as records come."""
-    from IPython.display import display
-
-    start, failed = time.monotonic(), 0
-    first = {"text/plain": f"{words} {done}/{total}"}
-    handle = display(first, raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython states no types
-    for come, record in enumerate(records, 1):
+    """Pass records on, and say now and then how many have come, and how many of them failed; `done` came in an earlier run."""
+    lines, failed = ProgressLines(words, "done"), 0
+    for come, record in enumerate(records, done + 1):
         failed += "error" in record
-        passed = time.monotonic() - start
-        left = passed / come * (total - done - come)
-        spans = [timedelta(seconds=round(seconds)) for seconds in (passed, left)]
-        line = f"{words} {done + come}/{total}, {spans[0]} passed, about {spans[1]} left, {failed} failed"
-        handle.update({"text/plain": line}, raw=True)
+        if show:
+            lines(come, total, f", {failed} failed")
         yield record
 
 

@@ -56,8 +56,8 @@ class ProgressLines:
         self._next = _FIRST
         self._first: tuple[float, int] | None = None
 
-    def __call__(self, done: int, total: int) -> None:
-        """Say how much is done, if it is time for a line."""
+    def __call__(self, done: int, total: int, more: str = "") -> None:
+        """Say how much is done, and `more` at the end, if it is time for a line."""
         passed = time.monotonic() - self._start
         if self._first is None:
             self._first = passed, done  # what came before, such as compiling, says nothing of the time that is left
@@ -69,7 +69,7 @@ class ProgressLines:
         if done > already:
             left = (passed - begun) / (done - already) * (total - done)
             line += f", about {timedelta(seconds=round(left))} left"
-        tell(line)
+        tell(line + more)
 
 
 def diagnostics_lines() -> Callable[[str, int, int], None]:
