@@ -20,7 +20,7 @@ from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import Structure, structure_of
-from bayesdp.inference.memory import available_memory
+from bayesdp.inference.memory import in_words, refuse_if_short
 from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query
 from bayesdp.release import Release
@@ -282,18 +282,18 @@ class Budget:
 
     def check(self, plan: Plan) -> None:
         """Refuse a run that does not fit."""
-        # MemoryError says how much is for what, and what to change.
-        free = available_memory()
-        if free is None or self.total <= free:
-            return
-        raise MemoryError(
-            f"fit_hierarchy needs about {_in_words(self.total)} of memory, and {_in_words(free)} are available: "
-            f"{_in_words(self.kernel)} for the tables of {min(plan.cores, plan.chains)} chains that run at the same time (fewer "
-            f"`cores`) and {_in_words(self.start)} for a start, {_in_words(self.cells)} for what {plan.chains} chains keep of the "
-            f"cells (fewer `chains`, `bins`, `batches` or `counts`), {_in_words(self.record)} for the draws of what is recorded "
-            "(fewer `draws`, each after more sweeps with a larger `thin`, or fewer answers in `record`), and "
-            f"{_in_words(self.result)} for the result; not all of these at the same time. A release of a part of the leaves needs "
-            "less of all"
+        running = min(plan.cores, plan.chains)
+        kernel, start, cells, record, result = map(
+            in_words, (self.kernel, self.start, self.cells, self.record, self.result)
+        )
+        refuse_if_short(
+            "fit_hierarchy needs",
+            self.total,
+            f"It takes {kernel} for the tables of {running} chains that run at the same time (fewer `cores`) and {start} for a start, "
+            f"{cells} for what {plan.chains} chains keep of the cells (fewer `chains`, `bins`, `batches` or `counts`), "
+            f"{record} for the draws of what is recorded (fewer `draws`, each after more sweeps with a larger `thin`, or fewer "
+            f"answers in `record`), and {result} for the result; not all of these at the same time. A release of a part of the leaves "
+            "needs less of all",
         )
 
 
@@ -303,40 +303,30 @@ def numbers_a_draw(structure: Structure, prior: CellPrior, queries: dict[str, Qu
     return sum(query.rows for query in queries.values()) + sum(np.size(hyper[own]) for own in prior.names)
 
 
-def _in_words(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
-
-
 def check_worker(need: Budget) -> None:
     """Refuse a part that this process has no room for."""
-    # MemoryError says how much the part needs, and what to change.
-    free = available_memory()
-    if free is not None and need.total > free:
-        raise MemoryError(
-            f"fit_parts: a process that works on this part needs about {_in_words(need.total)} of memory, and {_in_words(free)} are "
-            "available to it. Cut the release into smaller parts, give each worker more memory, or keep less of the cells (fewer "
-            "`chains`, `bins`, `batches` or `counts`) and of draws (`record_parts`, a larger `thin`)"
-        )
+    refuse_if_short(
+        "fit_parts: a process that works on this part needs",
+        need.total,
+        "Cut the release into smaller parts, give each worker more memory, or keep less of the cells (fewer `chains`, `bins`, "
+        "`batches` or `counts`) and of draws (`record_parts`, a larger `thin`)",
+    )
 
 
 def check_driver(parts: Sequence[Budget], above: int, *, cores: int, held: bool) -> None:
-    """Refuse a run whose results this process has no room for."""
-    # `above`: bytes of what is recorded above the parts. `cores`: how many parts this process works on at a time. `held`: whether it
-    # holds the states of all parts. MemoryError says how much is for what, and what to change.
-    free = available_memory()
+    """Refuse a run whose results this process has no room for; it may work on `cores` parts at a time, and hold all states."""
+    # `above`: bytes of what is recorded above the parts.
     result = above + sum(own.summary for own in parts)
     work = sum(own.kernel for own in parts) + cores * max(own.total for own in parts) if cores else 0
     states = sum(own.states for own in parts) if held else 0
-    if free is None or result + work + states <= free:
-        return
-    raise MemoryError(
-        f"fit_parts needs about {_in_words(result + work + states)} of memory in the process that drives it, and {_in_words(free)} "
-        f"are available: {_in_words(result)} for the summaries of the cells of {len(parts)} parts and draws of what is recorded "
-        "(fewer `counts` or `quantiles`, fewer answers in `record` and `record_parts`, fewer `draws` with a larger `thin`)"
-        + (
-            f", {_in_words(work)} for the work on the parts (fewer `cores`, and none where a `client` does that)"
-            if cores
-            else ""
-        )
-        + (f", {_in_words(states)} for the states of all parts (none where a `folder` has them)" if held else "")
+    told = [
+        f"{in_words(result)} for the summaries of the cells of {len(parts)} parts and draws of what is recorded (fewer `counts` or "
+        "`quantiles`, fewer answers in `record` and `record_parts`, fewer `draws` with a larger `thin`)"
+    ]
+    if cores:
+        told.append(f"{in_words(work)} for the work on the parts (fewer `cores`, and none where a `client` does that)")
+    if held:
+        told.append(f"{in_words(states)} for the states of all parts (none where a `folder` has them)")
+    refuse_if_short(
+        "fit_parts, in the process that drives it, needs", result + work + states, f"It takes {', '.join(told)}"
     )

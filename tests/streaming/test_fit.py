@@ -415,7 +415,7 @@ def test_arguments(release, given, error, message):
 
 @pytest.mark.system
 def test_more_than_memory_is_refused_before_sampling(release, monkeypatch):
-    monkeypatch.setattr("bayesdp.streaming.part.available_memory", lambda: 10_000)
+    monkeypatch.setattr("bayesdp.inference.memory.available_memory", lambda: 10_000)
     message = (
         r"needs about .* MB of memory, and 0\.0 MB are available.*fewer `cores`.*fewer `chains`, `bins`.*larger `thin`"
     )
