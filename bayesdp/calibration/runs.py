@@ -30,7 +30,7 @@ from bayesdp._interrupts import (
     leave_signals_to_the_main_process,
 )
 from bayesdp._validate import shown
-from bayesdp.inference.runs.running import ProgressLines
+from bayesdp.inference.runs.running import ProgressLines, dask_executor
 from bayesdp.storage.journal import difference, locked
 
 type Task = Callable[[int], Mapping[str, Any]]
@@ -133,24 +133,12 @@ def _begin_worker() -> None:
 
 
 def on_dask(client: Any) -> Runner:
-    """Run on a Dask cluster."""
-    # `client`: a client, or the address of a scheduler. Workers need this library in the same version; simulations of one worker
-    # process take turns. A few simulations a worker are under way at a time, so that few results are lost with one.
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
+    """Run on a Dask cluster, by its client or the address of its scheduler; workers need this library in the same version."""
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        made_here = isinstance(client, str)
-        used = distributed.Client(client) if made_here else client
-        executor = used.get_executor(pure=False, retries=0)
-        try:
+        with dask_executor(client) as (used, executor):
+            # A few simulations a worker are under way at a time, so that few results are lost with one.
             yield from _over([executor] * (2 * max(sum(used.ncores().values()), 1)), task, numbers, lambda own: own)
-        finally:  # whatever ends this, workers are told to drop what has not begun
-            executor.shutdown(wait=False)
-            if made_here:
-                used.close()
 
     return run
 

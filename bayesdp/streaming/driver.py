@@ -23,6 +23,7 @@ import numpy.typing as npt
 from bayesdp._interrupts import deferred, dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
+from bayesdp.inference.runs.running import dask_executor
 from bayesdp.queries import Query
 from bayesdp.storage import journal as journals
 from bayesdp.streaming.above import SUMS, NoisyAbove, split_noise
@@ -182,17 +183,8 @@ def running(client: Any, specs: Sequence[PartSpec], labels: Sequence[Any], cores
         with closing(Runner(specs, labels, client, cores)) as runner:
             yield runner
         return
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
-    if not isinstance(client, str):
-        if not hasattr(client, "get_executor"):
-            raise TypeError(f"client must be an executor, a Dask client, or the address of a scheduler, got {client!r}")
-        yield Runner(specs, labels, client.get_executor(pure=False, retries=0), cores)
-        return
-    with distributed.Client(client) as made:
-        yield Runner(specs, labels, made.get_executor(pure=False, retries=0), cores)
+    with dask_executor(client) as (_, executor):
+        yield Runner(specs, labels, executor, cores)
 
 
 @dataclass(eq=False)
