@@ -170,35 +170,27 @@ def fit_parts(
         About a table of parts by cells: those whose draws are kept, in a list or by name. They are kept at the end of each phase.
     record_parts : callable, optional
         Gives such queries about a part's table, by its frame: ``lambda frame: bdp.Totals(frame, by="county")``. Each draw is kept.
-    draws, tune, chains, thin, quantiles, counts, bins, batches
-        As in `bdp.fit_hierarchy`. Tuning is rounded up to whole phases.
     phase : int, optional
         Draws that a part makes on its own at a time; `draws` must be a multiple. Few mix the sums of parts better, many need fewer
         messages. By default the largest divisor of `draws` that is at most 10, or at most 100 where nothing couples the parts.
     together : int, optional
         Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more,
-        the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little. It does not
-        depend on the cluster, so that the draws do not.
+        the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little.
     client : concurrent.futures.Executor, distributed.Client or str, optional
         Where the work is done: any executor (such as a ``ProcessPoolExecutor``, or that of MPI or Slurm), a Dask cluster, or the
-        address of its scheduler. By default it is done in threads of this process. The draws are the same.
-    cores : int, optional
-        How many threads that are; as many as processors if left out.
+        address of its scheduler. By default it is done in `cores` threads of this process. The draws are the same.
     folder : path, optional
         Where the states of all parts are, each in a file that is whole at any moment; made if there is none, and else empty or that of
-        the run. The run goes on from them, and workers read and write them there, so that workers on other machines need it under the
-        same name. No other run writes to it meanwhile. Without it states are sent through this process, which holds them all. If there
-        is no room on the disk, the run goes on like that, and a warning says so.
+        the run. Workers read and write them there, those on other machines under the same name. Without it states are sent through
+        this process, which holds them all. If there is no room on the disk, the run goes on like that, and a warning says so.
     resume : bool
         Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
         may be left out). The result is that of a run that was not stopped.
-    random_seed : int, sequence of int, numpy.random.Generator or None
-    progressbar, quiet : bool
-    memory_check : bool
-        Refuse before sampling what needs more memory than there is, here or on a worker.
     leaves : str, optional
         The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
         levels.
+    draws, tune, chains, cores, thin, quantiles, counts, bins, batches, random_seed, progressbar, quiet, memory_check
+        As in `bdp.fit_hierarchy`. Tuning is rounded up to whole phases.
 
     Returns
     -------
@@ -210,20 +202,16 @@ def fit_parts(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts,
-        or the run in `folder` is another one (it says in what). Errors about a part have a note with its label.
-    NotImplementedError
-        If an exact sum of `top` has parts without exact sums of their own, or noise is not normal and independent.
-    FileExistsError
-        If a run is saved in `folder` and `resume` is False, or if `folder` has something else.
-    BlockingIOError
-        If another process has a run in `folder`.
+    TypeError, ValueError, NotImplementedError
+        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts
+        or have parts without exact sums of their own, noise is not normal and independent, or the run in `folder` is another one.
+        Errors about a part have a note with its label.
+    FileExistsError, BlockingIOError
+        If a run is saved in `folder` and `resume` is False, if `folder` has something else, or another process has a run there.
     RuntimeError
         If the same work is lost ten times, since its workers died.
     MemoryError
-        If a part needs more memory than a process that works on it has, or the result more than there is here; it says what for, and
-        what to change.
+        If a part needs more memory than a process that works on it has, or the result more than there is here.
     ImportError
         If `client` is a Dask cluster and distributed (the extra ``cluster``) is not installed.
 
@@ -242,13 +230,10 @@ def fit_parts(
     of phases (``NAME_of_part_ess_bulk``, ``NAME_of_part_rhat``), recorded or not; where they are bad the verdict is *not converged*,
     and the message names the answers. Fit such a release in one.
 
-    Plausible tables are not written; `bdp.fit_hierarchy` does that. Whole tables of one joint draw exist at the ends of phases only,
-    on the driver as states of parts, and no file of them is made yet.
-
-    What there is of a part of a chain (tables, donors, what is kept of the cells, up to 328 bytes for a cell that can move, and draws
-    of `record_parts`) is read and written by the worker that moves it, in each phase; with a `folder` this process holds the sums of
-    parts only. A worker that dies costs what it was working on, and a pool of processes one of which died is replaced by another one
-    like it. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
+    Plausible tables are not written; `bdp.fit_hierarchy` does that. A worker that dies costs what it was working on, and a pool of
+    processes one of which died is replaced by another one like it. What there is of a part of a chain (tables, what is kept of the
+    cells, up to 328 bytes for a cell that can move, and draws of `record_parts`) is with the worker that moves it; with a `folder`
+    this process holds the sums of parts only. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
 
     Examples
     --------
