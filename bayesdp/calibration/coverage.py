@@ -105,15 +105,12 @@ def coverage(
     build_model : callable
         As for `sbc`. What a naive analysis does (noise ignored, exact answers left out) shows when its model is given instead: with
         the same `seed` it gets the same releases.
-    quantities : optional
-        As for `sbc`, without the log-likelihood.
     n : int
         Releases.
-    seed : int
     probability : float
         Of the equal-tailed intervals.
-    client, workers, update, path, progressbar, **sampler
-        As for `sbc`.
+    quantities, seed, client, workers, update, path, progressbar, **sampler
+        As for `sbc`, quantities without the log-likelihood.
 
     Returns
     -------

@@ -236,11 +236,8 @@ def design(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type; candidates or questions are about different tables; a candidate is not private, or its
-        loss at the difference is not known; a prior cannot be drawn from or draws negative counts; the first release of a
-        candidate cannot be analysed; all fits failed, or the folder is of another run.
-    OSError
-        If the folder cannot be written.
+        If an argument is not valid: candidates or questions about different tables, a candidate that is not private or whose loss at
+        the difference is not known, a prior that cannot be drawn from; if all fits failed, or the folder is of another run.
 
     Notes
     -----

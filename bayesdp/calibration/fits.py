@@ -395,17 +395,13 @@ def fit_many(
     Parameters
     ----------
     releases : mapping from name to release
-    build_model : callable
-        From a release to a `pymc.Model`.
     seed : int
         Of all fits: each has its own from it, by its place, wherever it is run.
-    client, workers, update, progressbar
-        As for `sbc`.
     path : path, optional
         A folder for the results, made if need be: a netCDF file for each as it ends, so that a run that was stopped goes on
         where it was. Without it they are kept in memory.
-    **sampler
-        For ``pm.sample``.
+    build_model, client, workers, update, progressbar, **sampler
+        As for `sbc`.
 
     Returns
     -------
@@ -418,8 +414,6 @@ def fit_many(
     ValueError
         If there is no release, the folder is of another run, or a posterior in it is damaged while others are missing; the
         folder is left as it was then.
-    OSError
-        If the folder cannot be written.
     """
     given: Any = releases
     if not isinstance(given, Mapping) or not given:

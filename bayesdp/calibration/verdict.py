@@ -180,22 +180,8 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
 
     Parameters
     ----------
-    n : int
-        Simulations.
-    alternative : {"scale", "shift"}
-    size : float
+    n, alternative, size, false_alarm
         See `Power`.
-    false_alarm : float
-        Level of each test.
-
-    Returns
-    -------
-    Power
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above.
 
     Examples
     --------

@@ -191,8 +191,6 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
 
     Raises
     ------
-    TypeError
-        If `release` is no release, or `level` no string.
     ValueError
         If there is no such group label, an answer is about groups that cross the parts, or nothing is published of a part.
     NotImplementedError
