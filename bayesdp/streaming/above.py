@@ -10,8 +10,6 @@ Given z, the parts of S are independent, each with one more noisy answer of its 
 z_k is ``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given
 z_k as it is, is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the
 plain Gibbs step, in which z_k is y minus the sum of the others.
-
-What couples parts, and by how much it can matter, is told by the linear estimate, whose errors do not depend on the answers.
 """
 
 from __future__ import annotations
@@ -21,9 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
-from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm
 from bayesdp.frames import Frame
@@ -262,60 +258,3 @@ def parts_per_round(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Float
     if not every.size:
         return parts
     return int(np.clip(np.floor(_SLOWED * np.median(every)), 1, parts))
-
-
-def coupling_of(
-    noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Floats]], labels: Sequence[object], hyper: bool
-) -> xr.Dataset:
-    """The statement: for each noisy answer above, and each part that counts in it, standard errors without and with it.
-
-    Linear: a part's own estimate of its sum has variance v_k, the noise above has s^2, and the sums of the other parts are known from
-    their own releases only. With that one answer the variance of the part's sum is ``v_k - v_k^2 / (sum_j v_j + s^2)``, and that of
-    the total of its parts is ``sum_j v_j`` without it and ``1 / (1 / sum_j v_j + 1 / s^2)`` with it.
-    """
-    arrays: dict[str, object] = {}
-    coords: dict[str, object] = {"part": [str(label) for label in labels]}
-    told = []
-    most = 0.0
-    for number, query in enumerate(noisy):
-        shape = (len(labels), len(query.values))
-        own = np.full(shape, np.nan)
-        for k in range(len(labels)):
-            own[k, query.rows[k]] = np.square(errors[k][number])
-        counted = np.zeros(shape, dtype=np.bool_)
-        np.put_along_axis(counted, query.rows, True, axis=1)
-        total = np.where(counted, own, 0.0).sum(axis=0)
-        noise = np.where(query.measured, np.square(query.scale), np.inf)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(own > 0.0, own / (total + noise), np.where(own == 0.0, 0.0, np.nan))
-            of_total = np.where(total > 0.0, total / (total + noise), np.where(total == 0.0, 0.0, np.nan))
-        dim = f"{query.name}_answer"
-        coords[dim] = query.labels
-        arrays[f"{query.name}_sd_without"] = (("part", dim), np.sqrt(own))
-        arrays[f"{query.name}_sd_with"] = (("part", dim), np.sqrt(own * (1.0 - share)))
-        arrays[f"{query.name}_total_sd_without"] = (dim, np.sqrt(total))
-        arrays[f"{query.name}_total_sd_with"] = (dim, np.sqrt(total * (1.0 - of_total)))
-        arrays[f"{query.name}_share"] = (("part", dim), share)
-        arrays[f"{query.name}_total_share"] = (dim, of_total)
-        seen = share[np.isfinite(share)]
-        most = max(most, float(seen.max(initial=0.0)))
-        told.append(query.name)
-    found = xr.Dataset(arrays, coords=coords)
-    found.attrs = {
-        "coupled": [printable(name) for name in told],
-        "left_out": "nothing of what was given"
-        + ("" if noisy else "; no noisy answer above the parts was given, and if there are any they are not used"),
-        "hyperparameters": (
-            "each part has its own, and parts are pooled within themselves only"
-            if hyper
-            else "none: parts are independent a priori"
-        ),
-        "meaning": (
-            "sd_without: standard error of a part's sum by the linear estimate from its own release. sd_with: with this one answer "
-            "above besides. share: by which share of the variance that answer makes it smaller. total_: the same of the sum over the "
-            "parts. NaN where the part's release alone has no linear estimate. Zeros, nonnegativity and the prior are not looked at, "
-            "and several answers together can do more than one"
-        ),
-        "largest_share": most,
-    }
-    return found

@@ -25,7 +25,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
-from bayesdp.streaming.above import above, cell_dims, check_known, coupling_of, parts_axis, parts_per_round
+from bayesdp.streaming.above import above, cell_dims, check_known, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
 from bayesdp.streaming.fitting import chains_of, check_prior, generator_from, planned, said_of_run
@@ -195,9 +195,8 @@ def fit_parts(
     Returns
     -------
     xarray.DataTree
-        ``posterior``: the draws of `record`, joint over the parts, one for each phase. ``coupling``: what couples the parts, what was
-        left out, and standard errors of the sums of the parts with and without it. ``diagnostics``: a verdict over all.
-        ``determined``: which answers of `record` the exact ones leave one value.
+        ``posterior``: the draws of `record`, joint over the parts, one for each phase. ``diagnostics``: a verdict over all.
+        ``determined``: which answers of `record` the exact ones leave one value. Attribute ``coupled``: what couples the parts.
         ``parts/LABEL/``: for each part ``posterior``, ``cells``, ``diagnostics`` and ``release``, as in `bdp.fit_hierarchy`.
 
     Raises
@@ -292,8 +291,7 @@ def fit_parts(
             recorded = 3 * 8 * plan.chains * (plan.draws // size) * answers
             alone = plan.cores if client is None else 0
             check_driver([own.memory for own in infos], recorded, cores=alone, held=folder is None)
-        errors = [own.errors for own in infos]
-        used = parts_per_round(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
+        used = min(asked or parts_per_round(noisy, [own.errors for own in infos], len(labels)), len(labels))
         entropy = int.from_bytes(generator_from(random_seed).bytes(16))
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
@@ -337,12 +335,12 @@ def fit_parts(
             check_known(known, [own.known for own in infos], driver.sums[0], labels)
         driver.run()
         results, determined = driver.results(part_result), driver.determined()
-    coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
     names = [str(label) for label in labels]
     mixing = mixing_of(noisy, driver.tops, [own.fixed for own in infos], names)
-    tree = tree_of_parts(driver.tops, queries, list(ends), names, results, coupling, mixing, determined)
+    tree = tree_of_parts(driver.tops, queries, list(ends), names, results, mixing, determined)
     formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
     sampler = json.dumps({**plan.of_sampler, "phase": size, "together": used})
-    tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler)
+    coupled = json.dumps([query.name for query in noisy])
+    tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler, coupled=coupled)
     compress_draws(tree)
     return tell_verdict(tree, quiet=quiet)

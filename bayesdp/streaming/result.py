@@ -403,11 +403,10 @@ def tree_of_parts(
     ends: Sequence[int],
     labels: Sequence[str],
     results: Sequence[dict[str, xr.Dataset]],
-    coupling: xr.Dataset,
     mixing: Mixing,
     determined: dict[str, npt.NDArray[np.bool_]],
 ) -> xr.DataTree:
-    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
+    """Put together what was recorded above the parts, a verdict, and the parts."""
     # `tops`: what was recorded of each chain above the parts, by the names of `queries`. `ends`: the last draw of each phase, which
     # the joint draws are. `results`: of the parts. `determined`: which answers of `queries` have one possible value.
     chains = len(tops)
@@ -419,7 +418,7 @@ def tree_of_parts(
     posterior = xr.Dataset(arrays, coords=coords)
     posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
     diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
-    groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
+    groups: dict[str, Any] = {"posterior": posterior, "diagnostics": diagnostics}
     if determined:
         one = posterior.isel(chain=0, draw=0, drop=True)
         groups["determined"] = xr.Dataset(

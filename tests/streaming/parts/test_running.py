@@ -230,26 +230,9 @@ def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monke
 
 def test_hyperparameters_are_those_of_each_part(cut):
     tree = _fit(cut, VaryingShares(), draws=20)
-    assert "each part has its own" in tree["coupling"].attrs["hyperparameters"]
     for label in "STU":
         names = VaryingShares().names
         assert set(names) <= set(tree[f"parts/{label}/posterior"].data_vars)
-
-
-def test_the_statement_of_the_coupling(alone, cut):
-    """One answer at a time, by dense least squares."""
-    parts, _ = cut
-    coupling = alone["coupling"].to_dataset()
-    variances = [bdp.gls(own, "county").sd(bdp.Margins(own.frame, ["race"]))[0] ** 2 for own in parts.values()]
-    v = np.diag(variances)
-    row = np.ones((3, 1))
-    after = np.linalg.inv(np.linalg.inv(v) + row @ row.T / 0.8**2)
-    own = coupling.isel(by_race_answer=0)
-    np.testing.assert_allclose(own["by_race_sd_without"], np.sqrt(variances))
-    np.testing.assert_allclose(own["by_race_sd_with"], np.sqrt(np.diag(after)))
-    np.testing.assert_allclose(own["by_race_total_sd_without"], np.sqrt(v.sum()))
-    np.testing.assert_allclose(own["by_race_total_sd_with"], np.sqrt((row.T @ after @ row).item()))
-    assert np.isnan(coupling["by_race_region_share"].sel(part="S", by_race_region_answer="race=a, region=south"))
 
 
 def test_exact_sums_above_follow_from_the_parts_or_are_refused(cut):
