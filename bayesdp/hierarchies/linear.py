@@ -189,12 +189,6 @@ class LinearEstimate:
         """Their standard errors."""
         return self._answers(query)[1]
 
-    def interval(self, query: Query, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Both ends of intervals, by normal errors."""
-        mean, sd = self._answers(query)
-        width = _normal_width(level) * sd
-        return mean - width, mean + width
-
     def covariance(self, query: Query, node: object = None) -> Floats:
         """Covariances of the errors of the answers of a query at one node.
 
@@ -228,7 +222,7 @@ class LinearEstimate:
             Probability of the intervals.
         """
         mean, sd = self._answers(query)
-        width = _normal_width(level) * sd
+        width = ndtri(0.5 + 0.5 * probability(level, "level")) * sd  # by normal errors
         numbers = {"mean": mean, "sd": sd, "lower": mean - width, "upper": mean + width}
         found = xr.Dataset({name: (query.dims, own) for name, own in numbers.items()}, coords=query.coords)
         found.attrs.update(
@@ -246,11 +240,6 @@ class LinearEstimate:
     def _check(self, query: Query) -> None:
         if not query.frame.same_cells(self.frame):
             raise ValueError("query must be about the release's table (same dimensions and labels)")
-
-
-def _normal_width(level: float) -> float:
-    """Half the width of an interval, in standard errors."""
-    return float(ndtri(0.5 + 0.5 * probability(level, "level")))
 
 
 def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
@@ -313,7 +302,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     frame = release.frame
     if leaves is not None and leaves not in frame.dims:
         raise ValueError(f"leaves must be a dimension of the table ({', '.join(frame.dims)}), got {leaves!r}")
-    noisy = [noisy_answers(measured, "gls") for measured in release.measurements]
+    noisy = [noisy_answers(measured) for measured in release.measurements]
     ignored = [f"limits {own!r}" for own in release.exact if own.sign != "="]
     equal = [own for own in release.exact if own.sign == "="]
     used = [own for own in equal if not _says_zero(own)]
