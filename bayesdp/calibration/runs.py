@@ -220,11 +220,14 @@ class Journal:
             raise
 
     def _begin(self, head: Mapping[str, Any]) -> None:
-        if self._restarted(head):
+        text, first = self._opened.read(), _line(head)
+        begun = text.rstrip(b"\0")
+        if len(begun) < len(first) and first.startswith(begun):  # nothing, or a torn part of our own first line
+            self._opened.truncate(0)
             self._append(head)
             return
-        whole = self._read(head)
-        torn = whole < os.fstat(self._opened.fileno()).st_size
+        whole = self._read(text, head)
+        torn = whole < len(text)
         self._check_before_going_on(torn)
         if torn:
             self._opened.truncate(whole)
@@ -237,24 +240,9 @@ class Journal:
     def _check_before_going_on(self, torn: bool) -> None:
         """Refuse here what else belongs to the run, while nothing has been changed; `torn`: the last line is going to be dropped."""
 
-    def _restarted(self, head: Mapping[str, Any]) -> bool:
-        """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""
-        whole, file = _line(head), self._opened
-        begun = file.read(len(whole) + 1).rstrip(b"\0")
-        torn = len(begun) < len(whole) and whole.startswith(begun)
-        if torn:
-            file.seek(len(begun))
-            while torn and (more := file.read(1 << 20)):  # zero bytes, as many as there may be
-                torn = not more.strip(b"\0")
-        if torn:
-            file.truncate(0)
-        return torn
-
-    def _read(self, head: Mapping[str, Any]) -> int:
+    def _read(self, text: bytes, head: Mapping[str, Any]) -> int:
         """Read the records; how many bytes of the file they take, without a torn line."""
-        self._opened.seek(0)
-        lines = self._opened.read().split(b"\n")
-        whole = lines[:-1]
+        whole = text.split(b"\n")[:-1]
         if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
             whole = whole[:-1]
         try:
