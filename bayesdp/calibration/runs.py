@@ -220,16 +220,15 @@ class Journal:
             raise
 
     def _begin(self, head: Mapping[str, Any]) -> None:
-        text, first = self._opened.read(), _line(head)
-        begun = text.rstrip(b"\0")
+        content, first = self._opened.read(), _line(head)
+        begun = content.rstrip(b"\0")
         if len(begun) < len(first) and first.startswith(begun):  # nothing, or a torn part of our own first line
             self._opened.truncate(0)
             self._append(head)
             return
-        whole = self._read(text, head)
-        torn = whole < len(text)
-        self._check_before_going_on(torn)
-        if torn:
+        whole = self._read(content, head)
+        self._check_before_going_on()
+        if whole < len(content):
             self._opened.truncate(whole)
 
     def close(self) -> None:
@@ -237,12 +236,12 @@ class Journal:
         if self.path is not None:
             self._opened.close()
 
-    def _check_before_going_on(self, torn: bool) -> None:
-        """Refuse here what else belongs to the run, while nothing has been changed; `torn`: the last line is going to be dropped."""
+    def _check_before_going_on(self) -> None:
+        """Refuse here what else belongs to the run, while nothing has been changed."""
 
-    def _read(self, text: bytes, head: Mapping[str, Any]) -> int:
+    def _read(self, content: bytes, head: Mapping[str, Any]) -> int:
         """Read the records; how many bytes of the file they take, without a torn line."""
-        whole = text.split(b"\n")[:-1]
+        whole = content.split(b"\n")[:-1]
         if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
             whole = whole[:-1]
         try:
