@@ -112,10 +112,7 @@ class Refit:
 
 
 def described_task(task: Any, first: Any, **more: Any) -> dict[str, Any]:
-    """The fingerprint of a calibration: the fields of its task, and `first`, the release that it begins with, and its model.
-
-    These stand for ``simulate`` and ``build_model``: what they do, and not how they are written.
-    """
+    """The fingerprint of a calibration: its task's fields, and in place of functions the first release and its model."""
     given = {own.name: getattr(task, own.name) for own in fields(task) if own.name not in ("simulate", "build_model")}
     try:
         model = described_model(task.build_model(getattr(first, "release", first)))
@@ -149,11 +146,9 @@ class Refitting:
 
 @dataclass
 class Simulations(Refitting):
-    """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them.
+    """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them."""
 
-    The random numbers of a simulation come from the seed and the number only, so that it does not matter where and after
-    which others it is run. Its fields are arguments of the calibration.
-    """
+    # Random numbers come from the seed and the number only, so that it does not matter where and after which others it is run.
 
     simulate: Simulate
     build_model: Build

@@ -113,11 +113,8 @@ class Study(Simulations):
         return [rv.name for rv in self.refit.template.free_RVs if isinstance(rv.owner.op, RowSpaceNoiseRV)]
 
     def tested(self, available: Iterable[Any]) -> dict[str, Quantity | None]:
-        """The quantities by name; if the user has named none, the error of exact answers is among them.
-
-        Where the likelihood is of the table and of a latent part of the noise together, its value at the truth is unknown:
-        it is left out.
-        """
+        """The quantities by name; if the user has named none, the error of exact answers is among them."""
+        # Where the likelihood is of the table and of a latent part of the noise together, its value at the truth is unknown.
         listed = checked_quantities(self.quantities, map(str, available))
         if self._latent and LOG_LIKELIHOOD in listed and listed[LOG_LIKELIHOOD] is None:
             if self.quantities is not None:
@@ -137,14 +134,7 @@ class Study(Simulations):
         return listed | self.also
 
     def __call__(self, number: int) -> dict[str, Any]:
-        """Run a simulation.
-
-        A chain with too few effective draws of a quantity (a cell that is all but determined) is replaced by one that is four
-        times as long, and that by one of sixteen times the length, before the simulation counts as failed.
-
-        The record has plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of
-        all its squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
-        """
+        """Run a simulation, with a longer chain where one has too few effective draws; its record has the entries of `_RECORD`."""
         settings, (_, ranks, sampler) = SAMPLER | self.sampler, self.streams(number)
         with _LOCK:
             start, truth, seed = time.perf_counter(), self.draw(number), int(sampler.generate_state(1)[0])

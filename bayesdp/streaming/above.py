@@ -51,18 +51,24 @@ class PartTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyAbove:
-    """Noisy sums of one query over parts."""
+class Above:
+    """Sums of one query over parts."""
 
-    name: str
     keep: tuple[str, ...]  # what the sums keep of the cells
     rows: Ints  # the answer that each sum of each part counts in, shape (K, sums)
     row_of_cell: Ints  # the same by cells, shape (K, C)
     sum_of_cell: Ints  # the sum of a part that each cell counts in, shape (C,)
-    values: Floats  # with `scale`: shape (answers,)
-    scale: Floats
-    measured: Mask  # shape (answers,)
     labels: list[str]  # the answers in words
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAbove(Above):
+    """Noisy ones."""
+
+    name: str
+    values: Floats  # with `scale` and `measured`: shape (answers,)
+    scale: Floats
+    measured: Mask
 
     def sums(self, tables: Ints) -> Floats:
         """The answers to tables of parts by cells, shape (K, C)."""
@@ -83,16 +89,11 @@ class NoisyAbove:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownAbove:
-    """Exact sums of one query over parts: see `NoisyAbove`."""
+class KnownAbove(Above):
+    """Exact ones."""
 
-    keep: tuple[str, ...]
-    rows: Ints
-    row_of_cell: Ints
-    sum_of_cell: Ints
     values: Ints
     sign: str
-    labels: list[str]
 
 
 def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
@@ -127,32 +128,23 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
             name = measured.name or ("by_" + "_".join(part.keep) if part.keep else "total")
             if any(name == other.name for other in noisy):
                 name = f"{name}_{number}"
-            noisy.append(
-                NoisyAbove(
-                    name,
-                    *_rows(part, axis),
-                    np.asarray(term.values, dtype=np.float64)[rows],
-                    scale[rows],
-                    term.measured[rows],
-                    part.names,
-                )
-            )
+            values = np.asarray(term.values, dtype=np.float64)[rows]
+            noisy.append(NoisyAbove(*_rows(part, axis), name, values, scale[rows], term.measured[rows]))
     for exact in release.exact:
         for part, (_, rows) in zip(sum_parts([exact.query]), exact.query.placed_parts, strict=True):
-            values = exact.values.reshape(-1)[rows].astype(np.int64)
-            known.append(KnownAbove(*_rows(part, axis), values, exact.sign, part.names))
+            known.append(KnownAbove(*_rows(part, axis), exact.values.reshape(-1)[rows].astype(np.int64), exact.sign))
     return noisy, known
 
 
-def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints]:
-    """The first four fields after the name of `NoisyAbove`."""
+def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, list[str]]:
+    """The fields of `Above`."""
     name = part.levels[axis]
     keep = tuple(own for own in part.keep if own != name)
     rows = np.moveaxis(part.row_of_cell.reshape(part.frame.shape), axis, 0).reshape(part.frame.shape[axis], -1)
     kept = SumPart(part.frame, keep).row_of_cell.reshape(part.frame.shape)
     sum_of_cell = np.asarray(np.take(kept, 0, axis=axis).reshape(-1), dtype=np.int64)
     first = np.unique(sum_of_cell, return_index=True)[1]
-    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell
+    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell, part.names
 
 
 def split_noise(
@@ -196,11 +188,7 @@ def own_errors(release: Release, keeps: Sequence[tuple[str, ...]], structure: St
 
 
 def known_sums(structure: Structure, keep: tuple[str, ...]) -> Mask:
-    """Which sums of cells over all leaves of a part its exact answers determine.
-
-    A sum is known if at one level the exact sums of nodes are cut so that it is made up of whole ones; cells that cannot move count
-    as known.
-    """
+    """Which sums of cells over all leaves of a part are made up of whole exact sums of one level, and cells that cannot move."""
     codes = structure.cell_codes(SumPart(structure.frame, keep))
     free = structure.free.any(axis=0)
     known = np.zeros(int(codes.max()) + 1, dtype=np.bool_)
@@ -217,8 +205,7 @@ def check_known(
 ) -> None:
     """Check exact sums above against parts that each have their exact sums."""
     # `known`: for each part, and each exact query, the sums that its own exact answers determine. `tables`, shape (K, C): sums over
-    # the leaves of each part, of any table with its exact answers. NotImplementedError if an exact sum above has a part whose own
-    # sum is not exact.
+    # the leaves of each part, of any table with its exact answers.
     for number, query in enumerate(exact):
         sums = np.zeros(len(query.values), dtype=np.int64)
         np.add.at(sums, query.row_of_cell, tables)

@@ -242,12 +242,9 @@ class _Spread:
 
 
 def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequence[Chain], found: Pooled) -> xr.Dataset:
-    """Effective sample sizes and R-hat of what was recorded, and a verdict over that and all cells.
-
-    A cell that could move and never did counts as not converged, unless it was 0 in every draw of every chain: of millions of
-    cells that are nearly always 0, many will be. How many is in the attribute ``cells_always_zero``. Answers that never change are
-    left to their cells.
-    """
+    """Effective sample sizes and R-hat of what was recorded, and a verdict over that and all cells."""
+    # A cell that could move and never did counts as not converged, unless it was 0 in every draw of every chain: of millions of
+    # cells that are nearly always 0, many will be. Answers that never change are left to their cells.
     plan, structure = context.spec.plan, context.structure
     number, draws = len(chains), posterior.sizes["draw"]
     shortest = min(chain.draws for chain in chains)
