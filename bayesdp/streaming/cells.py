@@ -278,9 +278,7 @@ def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:
 def _entries(part: MatrixPart, tree: Tree) -> tuple[Ints, Ints, Ints]:
     """The rows of a part with weights, and where their cells are in the table, leaves by cells."""
     matrix = part.matrix
-    place = np.empty(part.frame.size, dtype=np.int64)
-    flat = np.asarray(tree.leaves_by_cells(np.arange(part.frame.size))).reshape(-1)
-    place[flat] = np.arange(part.frame.size)
+    place = np.asarray(tree.in_frame(np.arange(part.frame.size)), dtype=np.int64)
     return matrix.indptr.astype(np.int64), place[matrix.indices], matrix.data.astype(np.int64)
 
 

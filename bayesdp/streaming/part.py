@@ -143,6 +143,12 @@ class PartContext:
         return np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
 
     @cached_property
+    def place(self) -> Ints:
+        """Where they are in the frame, flat."""
+        every = np.asarray(self.structure.leaves_by_cells(np.arange(self.structure.frame.size)), dtype=np.int64)
+        return every.reshape(-1)[self.where]
+
+    @cached_property
     def queries(self) -> dict[str, Query]:
         """Those whose draws are kept."""
         record = () if self.spec.record is None else self.spec.record(self.release.frame)
