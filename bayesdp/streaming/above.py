@@ -35,6 +35,8 @@ SUMS = "sums of parts in "
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
+type Dims = tuple[tuple[str, tuple[object, ...]], ...]
+"""Dimensions with their labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,7 @@ def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
     )
 
 
-def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], ...]:
+def cell_dims(frame: Frame, axis: int) -> Dims:
     """The other dimensions of a frame with their labels."""
     return tuple((dim, own) for i, (dim, own) in enumerate(zip(frame.dims, frame.labels, strict=True)) if i != axis)
 

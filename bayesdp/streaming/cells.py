@@ -190,11 +190,11 @@ type Occupied = tuple[Ints, Ints, Ints]
 
 
 def named_queries(
-    record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame, taken: Iterable[str]
+    record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame | None, taken: Iterable[str]
 ) -> dict[str, Query]:
     """The queries whose draws are kept, by name."""
     # `record`: without names they are called by what they keep: `by_county_race`, `total`, or `answers` for stacks. `frame`: of the
-    # table that they must be about. `taken`: names of hyperparameters.
+    # table that they must be about, by default that of the first. `taken`: names of hyperparameters.
     given: list[tuple[Any, Any]]
     asked: Any = record  # what a caller without types may give
     if isinstance(asked, Query):
@@ -206,10 +206,11 @@ def named_queries(
     else:
         given = [(None, own) for own in asked]
     found: dict[str, Query] = {}
-    used = {*frame.dims, *(name for name, _, _ in frame.groups), *taken, "chain", "draw", CELLS}
+    taken = [*taken, "chain", "draw", CELLS]
     for key, query in given:
         if not isinstance(query, Query):
             raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {query!r}")
+        frame = frame or query.frame
         if not query.frame.same_cells(frame):
             raise ValueError(
                 f"record: {query!r} is about a table with the dimensions {shown(query.frame.dims)}, not about the release's "
@@ -222,7 +223,7 @@ def named_queries(
             raise ValueError(
                 f"record: two queries are called {name!r}; give them names, record={{'first': ..., 'second': ...}}"
             )
-        if name in used:
+        if name in (*frame.dims, *(group for group, _, _ in frame.groups), *taken):
             raise ValueError(
                 f"record: the name {name!r} is that of a dimension, a group label, a hyperparameter or the summaries of cells; choose "
                 "another"

@@ -24,7 +24,7 @@ from bayesdp.inference.memory import in_words, refuse_if_short
 from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.above import PartTerm, cell_dims, known_sums, own_errors
+from bayesdp.streaming.above import Dims, PartTerm, cell_dims, known_sums, own_errors
 from bayesdp.streaming.cells import CellSummary, Recorder, bytes_per_cell, named_queries, new_summary
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls, is_perturbed, perturbed_target
 
@@ -192,7 +192,7 @@ class PartContext:
 class PartInfo:
     """What the driver must know of a part."""
 
-    dims: tuple[tuple[str, tuple[object, ...]], ...]  # the dimensions of its cells with their labels
+    dims: Dims  # of its cells
     # For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     errors: list[Floats]
     # For each exact query above, whether the exact answers of the part determine its sums.

@@ -25,7 +25,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
-from bayesdp.streaming.above import above, cell_dims, check_known, parts_axis, parts_per_round
+from bayesdp.streaming.above import Dims, above, cell_dims, check_known, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
 from bayesdp.streaming.fitting import chains_of, check_prior, generator_from, planned, said_of_run
@@ -76,34 +76,8 @@ def draws_per_round(phase: int | None, draws: int, *, coupled: bool) -> int:
     return phase
 
 
-def recorded_of(record: Any, labels: list[Any]) -> tuple[dict[str, Query], int]:
-    """The queries of parts by cells, and the dimension of the parts."""
-    given = [record] if isinstance(record, Query) else list(record.values() if isinstance(record, Mapping) else record)
-    frames = [own.frame for own in given if isinstance(own, Query)]
-    if not given:
-        return {}, 0
-    if not frames:
-        raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {given[0]!r}")
-    return named_queries(record, frames[0], ()), parts_axis(frames[0], labels, "record")
-
-
-def dims_of_cells(
-    labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
-) -> tuple[str, ...] | None:
-    """The dimensions of the cells, where something above the parts has them."""
-    if top is not None:
-        frame, axis = top.frame, parts_axis(top.frame, labels, "top")
-    elif queries:
-        frame = next(iter(queries.values())).frame
-    else:
-        return None
-    return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
-
-
-def check_dims(
-    infos: list[PartInfo], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
-) -> None:
-    """Check that the tables of all parts, of what is above them and of what is recorded have the same cells."""
+def check_dims(infos: list[PartInfo], labels: list[Any], stated: Mapping[str, Dims]) -> None:
+    """Check that all parts have the same cells, those which the arguments about what is above them state."""
     first = infos[0].dims
     for own, label in zip(infos, labels, strict=True):
         if own.dims != first:
@@ -111,11 +85,8 @@ def check_dims(
                 f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
                 "labels in the same order, other than that of their leaves (which `leaves` can name)"
             )
-    frames = {} if top is None else {"top": top.frame}
-    if queries:
-        frames["record"] = next(iter(queries.values())).frame
-    for name, frame in frames.items():
-        if cell_dims(frame, parts_axis(frame, labels, name)) != first:
+    for name, dims in stated.items():
+        if dims != first:
             raise ValueError(
                 f"{name}: its cells are not those of the parts; it needs the dimensions "
                 f"{shown([dim for dim, _ in first])} with the same labels in the same order"
@@ -254,6 +225,7 @@ def fit_parts(
     ('county',)
     """
     labels, sources, priors = parts_of(parts, prior)
+    names = [str(label) for label in labels]
     plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles, len(labels))
     if top is not None and not isinstance(top, Release):
         raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
@@ -262,8 +234,13 @@ def fit_parts(
     asked = None if together is None else positive_integer(together, "together")
     if record_parts is not None and not callable(record_parts):
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
-    queries, axis = recorded_of(record, labels)
-    cells = dims_of_cells(labels, top, queries, axis)
+    queries, axis = named_queries(record, None, ()), 0
+    stated: dict[str, Dims] = {} if top is None else {"top": cell_dims(top.frame, parts_axis(top.frame, labels, "top"))}
+    if queries:
+        frame = next(iter(queries.values())).frame
+        axis = parts_axis(frame, labels, "record")
+        stated["record"] = cell_dims(frame, axis)
+    cells = next((tuple(dim for dim, _ in own) for own in stated.values()), None)
     sweeps = size * plan.thin  # of a phase of the tuning
     whole = replace(plan, tune=-(-plan.tune // sweeps) * sweeps, cores=1)  # a task is about one chain
     specs = [
@@ -280,7 +257,7 @@ def fit_parts(
     saved = nullcontext() if folder is None else closing(RunJournal(folder, resume=resume))
     with saved as journal, running(client, specs, labels, plan.cores) as runner:
         infos: list[PartInfo] = runner.run([Task(k, info, (memory_check,)) for k in range(len(labels))])
-        check_dims(infos, labels, top, queries, axis)
+        check_dims(infos, labels, stated)
         if told := [
             f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
         ]:
@@ -296,9 +273,9 @@ def fit_parts(
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
         run = fingerprint(
-            parts=[str(label) for label in labels],
-            releases={str(label): own.release for label, own in zip(labels, infos, strict=True)},
-            prior=dict(zip(map(str, labels), priors, strict=True)),
+            parts=names,
+            releases={name: own.release for name, own in zip(names, infos, strict=True)},
+            prior=dict(zip(names, priors, strict=True)),
             top=top,
             record=queries,
             record_parts={
@@ -335,7 +312,6 @@ def fit_parts(
             check_known(known, [own.known for own in infos], driver.sums[0], labels)
         driver.run()
         results, determined = driver.results(part_result), driver.determined()
-    names = [str(label) for label in labels]
     mixing = mixing_of(noisy, driver.tops, [own.fixed for own in infos], names)
     tree = tree_of_parts(driver.tops, queries, list(ends), names, results, mixing, determined)
     formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
