@@ -91,26 +91,11 @@ class Design:
         return str(self.data.attrs["loss"]) + (f" at delta = {delta:g}" if delta > 0.0 else "")
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The table, one row for each candidate, question and probability.
-
-        Returns
-        -------
-        pandas.DataFrame
-        """
+        """The table, one row for each candidate, question and probability."""
         return self.data.to_dataframe(dim_order=["candidate", "question", "probability"]).reset_index()
 
     def plot(self, *, probability: float | None = None, questions: Sequence[str] | None = None) -> Figure:
-        """Draw widths against losses, see `bayesdp.plots.designs`.
-
-        Parameters
-        ----------
-        probability, questions
-            As there.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw widths against losses, with the arguments of `bayesdp.plots.designs`."""
         drawn: Figure = connected("draw a design")(self, probability=probability, questions=questions)
         return drawn
 

@@ -46,11 +46,8 @@ type Floats = npt.NDArray[np.float64]
 
 
 def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the truth among draws, ties and the place within the rank at random.
-
-    With r draws smaller and e equal it is (r + K + U) / (draws + 1), K uniform on 0, ..., e and U on (0, 1): exactly uniform if
-    truth and draws are exchangeable. Ties counted as smaller would spoil every table of counts.
-    """
+    """Rank of the truth among draws, exactly uniform if they are exchangeable: ties and the place within the rank are at random."""
+    # With r draws smaller and e equal it is (r + K + U) / (draws + 1), K uniform on 0, ..., e and U on (0, 1).
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"draws must be a vector of at least one number, got shape {values.shape}")
@@ -62,11 +59,8 @@ def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -
 
 
 def squared_error_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the squared standardised error of the truth among those of draws; NaN if all draws are one number.
-
-    Every second draw gives the mean and the standard deviation of the posterior, the others are ranked: a mean that
-    has seen a draw is nearer to it than to the truth.
-    """
+    """Rank of the squared standardised error of the truth among those of draws; NaN if all draws are one number."""
+    # Every second draw gives mean and deviation, the others are ranked: a mean that has seen a draw is nearer to it than to the truth.
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size < 4:
         raise ValueError(f"draws must be a vector of at least four numbers, got shape {values.shape}")
@@ -210,11 +204,8 @@ def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
 
 
 def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
-    """Rank of the sum of squared standardised errors over the elements of an array.
-
-    An error of scale that is common to many cells shows in their sum long before it shows in any of them. The mean and the
-    standard deviation come from one half of the chain, as in `squared_error_rank`.
-    """
+    """Rank of the sum of squared standardised errors over the elements of an array, by halves as in `squared_error_rank`."""
+    # An error of scale that is common to many cells shows in their sum long before it shows in any of them.
     flat = draws.reshape(-1, draws.shape[-1])
     centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
     free = flat[::2].min(axis=0) < flat[::2].max(axis=0)  # the deviation of equal numbers need not be zero
@@ -271,10 +262,8 @@ def sbc(
     also : mapping from name to function, optional
         Functions of values and release beside `quantities`. What exact answers say of parameters shows in functions of both
         only, such as the distance of a total from what a rate lets expect.
-    client : distributed.Client or str, optional
-        A Dask cluster, by its client or the address of its scheduler.
-    workers : int
-        Local processes; 1 runs here.
+    client, workers : distributed.Client or str, optional; int
+        A Dask cluster, by its client or the address of its scheduler; or so many local processes, of which 1 is this one.
     update : callable, optional
         For releases that are not put into the model by `observe`: new values of its ``pm.Data``.
     path : path, optional
@@ -282,7 +271,7 @@ def sbc(
     false_alarm : float
         Chance that right posteriors are called wrong, over all quantities together.
     progressbar : bool
-        Whether to show how far the run is.
+        A line on standard error now and then.
     identity : str
         Says which model this is, for instance a version or a hash of its file: a run goes on with the same one only.
     **sampler
@@ -417,16 +406,6 @@ def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -
 
 
 def verdict_of(tree: xr.DataTree) -> Verdict:
-    """Judge the ranks of a result again, for instance of one that was read from a file.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        What `sbc` gave.
-
-    Returns
-    -------
-    Verdict
-    """
+    """Judge the ranks of a result of `sbc` again, for instance of one that was read from a file."""
     ranks, squares = (tree[group].to_dataset() for group in ("prior_sbc", "dispersion_sbc"))
     return _judged(ranks, squares, float(tree["verdict"].attrs["false_alarm"]))

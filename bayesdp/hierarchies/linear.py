@@ -213,14 +213,7 @@ class LinearEstimate:
         return self.form.covariance(query, node)
 
     def to_dataset(self, query: Query, level: float = 0.95) -> xr.Dataset:
-        """The answers with their labels: variables ``mean``, ``sd``, ``lower`` and ``upper``.
-
-        Parameters
-        ----------
-        query : Query
-        level : float
-            Probability of the intervals.
-        """
+        """The answers with their labels: ``mean``, ``sd``, and ``lower`` and ``upper`` of normal intervals of this probability."""
         mean, sd = self._answers(query)
         width = ndtri(0.5 + 0.5 * probability(level, "level")) * sd  # by normal errors
         numbers = {"mean": mean, "sd": sd, "lower": mean - width, "upper": mean + width}
@@ -264,8 +257,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     ------
     ValueError
         If noise is not independent or its variance is not known, a cell does not follow from what is published, rounding errors
-        would matter, or a noisy answer is further from what exact ones determine it to be than its law explains (with a
-        chance below 1e-6 for all together); the message says where.
+        would matter, or a noisy answer is too far from what exact ones determine it to be (chance below 1e-6 for all together).
     NotImplementedError
         If a table of more than 2,000 cells is no such hierarchy, its largest noise is 30,000 times its smallest, or answers of one
         query at a node have different variances, or are missing in part, and the nodes times the square of their cells are
