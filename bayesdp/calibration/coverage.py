@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import Quantities, Simulate, as_points, checked_quantities, evaluate, scalars
 from bayesdp.calibration.runs import by_name, numbers
-from bayesdp.calibration.verdict import share_limits
-
-type Floats = npt.NDArray[np.float64]
+from bayesdp.calibration.verdict import Floats, share_limits
 
 
 def row_of(true: float, draws: Floats, probabilities: Sequence[float]) -> Floats:

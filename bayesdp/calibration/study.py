@@ -37,12 +37,10 @@ from bayesdp.calibration.quantities import (
 )
 from bayesdp.calibration.runs import Check, by_name, number, rank, unit
 from bayesdp.calibration.runs import count as whole_number
-from bayesdp.calibration.verdict import Verdict, judge
+from bayesdp.calibration.verdict import Floats, Verdict, judge
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.release import Release
-
-type Floats = npt.NDArray[np.float64]
 
 
 def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:

@@ -18,23 +18,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.linear import gls
 from bayesdp.hierarchies.released import noise_term
-from bayesdp.hierarchies.structure import Structure, sum_parts
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, sum_parts
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 
 SUMS = "sums of parts in "
 """Before the name of a noisy query above the parts: what each part adds to it, among what is recorded above the parts."""
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 type Dims = tuple[tuple[str, tuple[object, ...]], ...]
 """Dimensions with their labels."""
 

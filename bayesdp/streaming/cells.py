@@ -19,12 +19,9 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import Tree
+from bayesdp.hierarchies.structure import Floats, Ints, Tree
 from bayesdp.posterior import CELLS
 from bayesdp.queries import MatrixPart, Query, SumPart
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 @nb.njit(cache=True, nogil=True, inline="always")

@@ -23,16 +23,13 @@ from bayesdp.fibers import Fiber
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, entries_of
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.structure import Structure
+from bayesdp.hierarchies.structure import Floats, Ints, Structure
 from bayesdp.storage import journal as journals
 from bayesdp.storage.journal import Arrays, group, require
 from bayesdp.streaming.cells import CellSummary, batching, occupied, take
 from bayesdp.streaming.part import Kernel, PartContext, Plan
 from bayesdp.streaming.perturbed import LineTree
 from bayesdp.streaming.tables import entries_of_table, table_name
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""

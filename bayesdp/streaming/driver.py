@@ -23,6 +23,7 @@ import numpy.typing as npt
 from bayesdp._interrupts import deferred, dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
+from bayesdp.hierarchies.structure import Ints
 from bayesdp.inference.runs.running import dask_executor
 from bayesdp.queries import Query
 from bayesdp.storage import journal as journals
@@ -31,7 +32,6 @@ from bayesdp.streaming.chains import Chain, Job, Moved, advance, check_like
 from bayesdp.streaming.part import PartContext, PartSpec, Plan, Watch
 from bayesdp.streaming.result import unseen
 
-type Ints = npt.NDArray[np.int64]
 type Records = dict[str, npt.NDArray[Any]]
 type Told = Callable[[int, int], None]
 

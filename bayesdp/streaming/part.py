@@ -19,7 +19,7 @@ from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import Structure, structure_of
+from bayesdp.hierarchies.structure import Floats, Ints, Structure, structure_of
 from bayesdp.inference.memory import in_words, refuse_if_short
 from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query
@@ -28,8 +28,6 @@ from bayesdp.streaming.above import Dims, PartTerm, cell_dims, known_sums, own_e
 from bayesdp.streaming.cells import CellSummary, Recorder, bytes_per_cell, named_queries, new_summary
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls, is_perturbed, perturbed_target
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Kernel = TreeChain | LineTree | WalledTree
 
 

@@ -19,13 +19,10 @@ from bayesdp.fibers.chain import LONGEST_START, Chain, price_at
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
-from bayesdp.hierarchies.structure import Structure, structure_of, sum_parts
+from bayesdp.hierarchies.structure import Floats, Ints, Structure, structure_of, sum_parts
 from bayesdp.inference import observe
 from bayesdp.release import Release
 from bayesdp.steps.reading import kernel_target, read_model
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _OPEN = 2**30
 """Last place of the window of an answer that was not published."""

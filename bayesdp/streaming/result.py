@@ -21,7 +21,7 @@ from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
-from bayesdp.hierarchies.structure import Structure
+from bayesdp.hierarchies.structure import Floats, Ints, Structure
 from bayesdp.inference.diagnostics import (
     Worst,
     cell_limits,
@@ -39,8 +39,6 @@ from bayesdp.streaming.cells import Pooled, batching, pooled
 from bayesdp.streaming.chains import Chain, longest_together
 from bayesdp.streaming.part import PartContext
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Arrays = dict[str, npt.NDArray[Any]]
 
 _MEANING = {

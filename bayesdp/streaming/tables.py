@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.frames import Frame, Label
-from bayesdp.hierarchies.structure import Tree
+from bayesdp.hierarchies.structure import Ints, Tree
 from bayesdp.storage.atomic import check_output, replacing
 from bayesdp.storage.journal import read_arrays, readable, require
-
-type Ints = npt.NDArray[np.int64]
 
 
 def thinned(tables: int, chains: int, draws: int) -> list[Ints]:
