@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
 from bayesdp.streaming.chains import FEWEST
 from bayesdp.streaming.driver import Driver, Runner
-from bayesdp.streaming.part import Budget, PartContext, PartSpec, Plan, numbers_a_draw
+from bayesdp.streaming.part import PartContext, PartSpec, Plan
 from bayesdp.streaming.result import part_result
 from bayesdp.streaming.tables import check_tables, thinned, write_tables
 
@@ -46,10 +46,14 @@ a standard deviation of what they are later on). Large trees and hyperparameters
 
 
 def planned(
-    draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
-    quantiles: Iterable[float], parts: int = 1,
+    priors: Sequence[CellPrior], draws: int, tune: int | None, chains: int | None, cores: int | None, thin: int, counts: int,
+    bins: int, batches: int, quantiles: Iterable[float],
 ) -> Plan:  # fmt: skip
-    """The numbers of a run, checked."""
+    """The numbers of a run, checked, with the priors of its parts."""
+    for prior in priors:
+        check_prior(prior)
+    if chains is None:  # where several modes are possible, two of four chains may find the same one
+        chains = 4 if any(map(several_modes, priors)) else 2
     if positive_integer(draws, "draws") < FEWEST:
         raise ValueError(f"draws must be at least {FEWEST}, below which nothing can be diagnosed, got {draws}")
     for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
@@ -63,20 +67,13 @@ def planned(
         draws=draws,
         tune=max(draws // 5, _TUNE) if tune is None else positive_integer(tune, "tune"),
         chains=positive_integer(chains, "chains"),
-        cores=min(chains * parts, processors or 1) if cores is None else positive_integer(cores, "cores"),
+        cores=min(chains * len(priors), processors or 1) if cores is None else positive_integer(cores, "cores"),
         thin=positive_integer(thin, "thin"),
         counts=positive_integer(counts, "counts"),
         bins=bins,
         batches=batches,
         quantiles=tuple(probability(own, "quantiles") for own in shares),
     )
-
-
-def chains_of(chains: int | None, priors: Iterable[CellPrior]) -> int:
-    """How many chains: by default four where several modes are possible, of which two chains may find the same one, and else two."""
-    if chains is not None:
-        return chains
-    return 4 if any(map(several_modes, priors)) else 2
 
 
 def check_prior(prior: Any) -> None:
@@ -260,10 +257,9 @@ def fit_hierarchy(
     >>> float(tree["cells"]["mean"].sum().round(6))
     15.0
     """
-    check_prior(prior)
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
-    plan = planned(draws, tune, chains_of(chains, [prior]), cores, thin, counts, bins, batches, quantiles)
+    plan = planned([prior], draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     context = PartContext(PartSpec(release, prior, plan, record=lambda _: record, leaves=leaves))
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
@@ -277,10 +273,9 @@ def fit_hierarchy(
         raise NoStructure(
             f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"
         ) from reason
-    queries = context.queries
     warn_of_law(release.law_check)
     if memory_check:
-        Budget.of(structure, plan, numbers_a_draw(structure, prior, queries)).check(plan)
+        context.budget.check(plan)
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)

@@ -152,6 +152,15 @@ class PartContext:
         record = () if self.spec.record is None else self.spec.record(self.release.frame)
         return named_queries(record, self.release.frame, self.spec.prior.names)
 
+    @property
+    def budget(self) -> Budget:
+        """The memory that it takes."""
+        structure, prior = self.structure, self.spec.prior
+        # Numbers of a draw: hyperparameters, and answers of queries.
+        hyper = prior.start(structure, np.zeros(structure.free.shape, dtype=np.int64))
+        numbers = sum(np.size(hyper[own]) for own in prior.names) + sum(own.rows for own in self.queries.values())
+        return Budget.of(structure, self.spec.plan, numbers)
+
     @cached_property
     def recorders(self) -> dict[str, Recorder]:
         """What works out their answers."""
@@ -206,9 +215,8 @@ class PartInfo:
 def info(context: PartContext, memory_check: bool) -> PartInfo:  # tasks have their arguments by place
     """Check a part, and say what the driver must know."""
     structure, spec = context.structure, context.spec
-    memory = Budget.of(structure, spec.plan, numbers_a_draw(structure, spec.prior, context.queries))
     if memory_check:
-        check_worker(memory)
+        check_worker(context.budget)
     if not context.queries and spec.record is not None:
         raise ValueError("record_parts gave no query")
     return PartInfo(
@@ -220,7 +228,7 @@ def info(context: PartContext, memory_check: bool) -> PartInfo:  # tasks have th
         law=context.release.law_check.warning,
         recorded={name: digest(query) for name, query in context.queries.items()},
         formula=spec.prior.formula,
-        memory=memory,
+        memory=context.budget,
     )
 
 
@@ -299,12 +307,6 @@ class Budget:
             f"answers in `record`), and {result} for the result; not all of these at the same time. A release of a part of the leaves "
             "needs less of all",
         )
-
-
-def numbers_a_draw(structure: Structure, prior: CellPrior, queries: dict[str, Query]) -> int:
-    """How many numbers a run records of each draw: answers of queries, and hyperparameters."""
-    hyper = prior.start(structure, np.zeros(structure.free.shape, dtype=np.int64))
-    return sum(query.rows for query in queries.values()) + sum(np.size(hyper[own]) for own in prior.names)
 
 
 def check_worker(need: Budget) -> None:

@@ -28,7 +28,7 @@ from bayesdp.storage.journal import RunJournal
 from bayesdp.streaming.above import Dims, above, cell_dims, check_known, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
-from bayesdp.streaming.fitting import chains_of, check_prior, generator_from, planned, said_of_run
+from bayesdp.streaming.fitting import generator_from, planned, said_of_run
 from bayesdp.streaming.part import PartInfo, PartSpec, check_driver, info
 from bayesdp.streaming.result import mixing_of, part_result, tree_of_parts
 
@@ -61,8 +61,6 @@ def parts_of(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[Cell
         priors = [prior[label] for label in labels]
     else:
         priors = [prior] * len(labels)
-    for own in priors:
-        check_prior(own)
     return labels, list(parts.values()), priors
 
 
@@ -226,7 +224,7 @@ def fit_parts(
     """
     labels, sources, priors = parts_of(parts, prior)
     names = [str(label) for label in labels]
-    plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles, len(labels))
+    plan = planned(priors, draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     if top is not None and not isinstance(top, Release):
         raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
     noisy, known = ([], []) if top is None else above(top, labels)

@@ -228,10 +228,9 @@ _NOTHING = (
 )
 
 
-def is_perturbed(release: Any) -> bool:
-    """Whether an argument is a release of counts some of which are perturbed."""
-    counts = isinstance(release, Release) and release.about == "counts"
-    return counts and any(hasattr(own.law, "transitions") for own in release.measurements)
+def is_perturbed(release: Release) -> bool:
+    """Whether it is of counts some of which are perturbed."""
+    return release.about == "counts" and any(hasattr(own.law, "transitions") for own in release.measurements)
 
 
 def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple[Target, Structure]:
