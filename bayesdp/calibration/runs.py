@@ -297,8 +297,8 @@ class Journal:
         first = next((earlier for earlier in self.records.values() if "error" not in earlier), None)
         if first is None or "error" in record:
             return
-        for key in self.entries:
-            mine, others = _names(record[key]), _names(first[key])
+        for key in (key for key in self.entries if isinstance(record[key], dict)):
+            mine, others = list(record[key]), list(first[key])
             if mine != others:
                 odd = sorted(set(mine) ^ set(others)) or mine
                 self._refuse(at, f"{key} has other names than in simulation {first['number']}: {shown(odd)}")
@@ -338,13 +338,6 @@ def _parsed(line: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not text in UTF-8 ({error.reason} at byte {error.start})") from None
     return _text.loads(written, "the record", constants=True)
-
-
-def _names(value: Any, before: str = "") -> list[str]:
-    """The names in an entry, and those below each, in order."""
-    if not isinstance(value, dict):
-        return []
-    return [name for key, below in value.items() for name in (before + key, *_names(below, f"{before}{key}: "))]
 
 
 def followed(

@@ -106,9 +106,8 @@ class TreeChain(CountChain):
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure = structure
         self.mix = moves_of(structure)
-        self.tying: (
-            int | None
-        ) = -1  # the query of a leaf whose sums tie cells together, None if none does; not chosen yet
+        # The query of a leaf whose sums tie cells together, None if none does; -1: not chosen yet.
+        self.tying: int | None = -1
         self.crossing = Crossing(structure)
         self.families = np.zeros((0, 8), dtype=np.int64)
         self.keeping: Directions | None = None

@@ -211,9 +211,8 @@ class Driver:
         self.states: list[list[Path | Chain | None]] = [[None] * self.parts for _ in self.rngs]
         self.draws = [[0] * self.parts for _ in self.rngs]
         self.sums = np.zeros((len(self.rngs), self.parts, 0), dtype=np.int64)  # over the leaves of each part, by cells
-        self.tops: list[Records] = [
-            {} for _ in self.rngs
-        ]  # what is recorded above the parts: a row for each round of draws
+        # What is recorded above the parts: a row for each round of draws.
+        self.tops: list[Records] = [{} for _ in self.rngs]
 
     def resume(self) -> None:
         """Go on with what is in the folder, all of it checked, if there is anything."""
