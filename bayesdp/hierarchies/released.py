@@ -33,15 +33,7 @@ def target_of(release: Release, family: str) -> Target:
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     if release.about != "counts":
         raise ValueError("release is about statistics, which are real numbers; a hierarchy has counts in its cells")
-    target = Target(release.fiber, tuple(noise_term(measured) for measured in release.measurements), family)
-    if family == "flat":
-        open_ = np.flatnonzero(target.unsupported_cells())
-        if open_.size:
-            raise ValueError(
-                "a flat prior needs noise or exact answers at every cell, and nothing bounds "
-                f"{release.frame.cell_name(int(open_[0]))} from above: the posterior is improper"
-            )
-    return target
+    return Target(release.fiber, tuple(noise_term(measured) for measured in release.measurements), family)
 
 
 def noise_term(measured: Measured) -> NoiseTerm:

@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp
 from bayesdp._interrupts import deferred, handled, tell
-from bayesdp._validate import generator_of, positive_integer, probability, shown
+from bayesdp._validate import choice, generator_of, positive_integer, probability, shown
 from bayesdp.consistency import warn_of_law
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
@@ -86,6 +86,7 @@ def check_prior(prior: Any) -> None:
             "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
             f"got {prior!r}"
         )
+    choice(prior.family, ("poisson", "negbin"), "prior.family")
 
 
 def generator_from(seed: Any) -> np.random.Generator:
@@ -156,7 +157,7 @@ def fit_hierarchy(
         Sweeps before them, in which moves adapt, and which are thrown away; a fifth of `draws`, at least 200, if left out.
     chains : int, optional
         If left out four, and two where the posterior cannot have several modes: under a prior without hyperparameters that is
-        Poisson, flat, or negative binomial with shapes of at least 1.
+        Poisson, or negative binomial with shapes of at least 1.
     cores : int, optional
         Chains that run at the same time, in threads; as many as processors if left out. The draws do not depend on it.
     thin : int
