@@ -72,10 +72,8 @@ def pooled_quantiles(bins: npt.NDArray[np.uint32], grids: Ints, ranks: Floats, q
     """Quantiles of histograms of several chains together."""
     # Bins are intervals `[i 2**s, (i + 1) 2**s)`, so that of two, one holds the other or they have nothing in common. At the ends
     # of the widest bins the distribution function is known; in between, counts are taken to be spread evenly in each bin. So
-    # quantiles are right where the width is 1, and less than the width away elsewhere. `bins`, shape (chains, cells, B). `grids`,
-    # shape (chains, cells, 2): number of the first bin, and s. `ranks`, shape (quantiles,): which quantiles: how many draws are at
-    # or below, at least. `quantiles`, shape (quantiles, cells). `width`, shape (cells,): the width of the widest bin; both are
-    # written.
+    # quantiles are right where the width is 1, and less than the width away elsewhere. `ranks`: how many draws are at or below, at
+    # least. Written are `quantiles`, shape (quantiles, cells), and `width`, shape (cells,), of the widest bin.
     chains, cells, size = bins.shape
     running = np.zeros((chains, size + 1))
     for cell in range(cells):

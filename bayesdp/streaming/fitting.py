@@ -290,7 +290,14 @@ def fit_hierarchy(
         folder = None
         if journal is not None:
             kept = open_.enter_context(closing(RunJournal(journal, resume=resume)))
-            kept.begin(described(context, None if random_seed is None else generator, number))
+            seed = None if random_seed is None else generator
+            dim = frame.dims[structure.axis]
+            kept.begin(
+                fingerprint(
+                    release=release, prior=prior, leaves=dim, record=context.queries, tables=number, seed=seed,
+                    **plan.of_draws,
+                )
+            )  # fmt: skip
             generator = np.random.default_rng(kept.entropy) if random_seed is None else generator
             folder = kept.path.absolute()
         beside = folder
@@ -314,20 +321,6 @@ def fit_hierarchy(
                     target, structure, numbers, beside, {**attributes, "release": repr(release)}, overwrite=overwrite
                 )
         return tell_verdict(tree, quiet=quiet)
-
-
-def described(context: PartContext, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
-    """What makes the draws of a hierarchy what they are, for a journal."""
-    structure, spec = context.structure, context.spec
-    return fingerprint(
-        release=context.release,
-        prior=spec.prior,
-        leaves=structure.frame.dims[structure.axis],
-        record=context.queries,
-        tables=tables,
-        seed=generator,
-        **spec.plan.of_draws,
-    )
 
 
 def _run(driver: Driver) -> bool:

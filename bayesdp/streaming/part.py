@@ -208,7 +208,6 @@ class PartInfo:
     release: str  # a digest of what is published
     law: str | None  # why that is not compatible with the stated law
     recorded: dict[str, str]  # digests of the queries whose draws are kept, by name
-    formula: str  # the prior
     memory: Budget
 
 
@@ -227,7 +226,6 @@ def info(context: PartContext, memory_check: bool) -> PartInfo:  # tasks have th
         release=digest(context.release),
         law=context.release.law_check.warning,
         recorded={name: digest(query) for name, query in context.queries.items()},
-        formula=spec.prior.formula,
         memory=context.budget,
     )
 

@@ -312,7 +312,7 @@ def fit_parts(
         results, determined = driver.results(part_result), driver.determined()
     mixing = mixing_of(noisy, driver.tops, [own.fixed for own in infos], names)
     tree = tree_of_parts(driver.tops, queries, list(ends), names, results, mixing, determined)
-    formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
+    formula = priors[0].formula if len({own.formula for own in priors}) == 1 else "one for each part"
     sampler = json.dumps({**plan.of_sampler, "phase": size, "together": used})
     coupled = json.dumps([query.name for query in noisy])
     tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler, coupled=coupled)

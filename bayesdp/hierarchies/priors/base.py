@@ -352,12 +352,9 @@ def move_centre(
     rng: np.random.Generator,
 ) -> float:
     """Draw a shift of the centre of normal effects, along with which all effects that are not seen move."""
-    # Given the log shapes, or other effects, of cells that are 0 everywhere, which the prior alone places, their centre and spread
-    # hardly move, and the other way round; those of other cells are known too well to be moved along. So the first are moved along,
-    # and the second are not.
-    #
-    # `away`: of a shift s, to the log likelihood of all effects that are not seen, at the effects plus s. `seen`: whether each is.
-    # `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
+    # Effects of cells that are 0 everywhere, which the prior alone places, and their centre and spread hold one another; those of
+    # other cells are known too well to be moved along. `away`: of a shift s, to the log likelihood of all effects that are not seen,
+    # at the effects plus s. `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
     (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
     total = known.sum()
     precision = len(known) / variance + 1.0 / prior_variance
