@@ -18,6 +18,7 @@ best test of scale there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -84,16 +85,13 @@ def crossing_probability(n: int, lower: Ints, upper: Ints, law: Floats) -> float
 @lru_cache(maxsize=64)
 def _level(n: int, false_alarm: float) -> float:
     """Largest pointwise level whose simultaneous band is left with probability at most `false_alarm`."""
-    candidates = np.unique(_tails(n))
-    candidates = candidates[candidates < false_alarm]
-    low, high = -1, len(candidates) - 1  # -1: no count is excluded
-    while low < high:
-        middle = (low + high + 1) // 2
-        if crossing_probability(n, *_limits(n, candidates[middle]), _grid(n)) <= false_alarm:
-            low = middle
-        else:
-            high = middle - 1
-    return float(candidates[low]) if low >= 0 else 0.0
+    tails = np.unique(_tails(n))
+    candidates = tails[tails < false_alarm].tolist()
+    # The higher the level, the narrower the band.
+    small = bisect_right(
+        candidates, false_alarm, key=lambda level: crossing_probability(n, *_limits(n, level), _grid(n))
+    )
+    return float(candidates[small - 1]) if small else 0.0  # 0: no count is excluded
 
 
 def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
