@@ -29,8 +29,6 @@ _OTHERWISE = "put the release into a model with bdp.observe and draw with bdp.sa
 
 def target_of(release: Release, family: str) -> Target:
     """The posterior of a release's table under a prior of independent cells of a family, in the form that chains take."""
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     if release.about != "counts":
         raise ValueError("release is about statistics, which are real numbers; a hierarchy has counts in its cells")
     return Target(release.fiber, tuple(noise_term(measured) for measured in release.measurements), family)

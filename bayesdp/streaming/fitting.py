@@ -266,8 +266,6 @@ def fit_hierarchy(
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
     if reserved:
         raise ValueError(f"release: its table has {shown(reserved)}, which name dimensions of the result; rename them")
-    if leaves is not None and release.about == "counts":
-        frame.labels_of(leaves)
     try:
         structure = context.structure
     except NoStructure as reason:

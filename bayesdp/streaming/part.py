@@ -122,7 +122,7 @@ class PartContext:
     @cached_property
     def structure(self) -> Structure:
         """The same in its hierarchy."""
-        found, leaves, frame = self._alone[1], self.spec.leaves, self.release.frame
+        leaves, frame = self.spec.leaves, self.release.frame
         if leaves is None and self.spec.cells is not None:
             others = [dim for dim in frame.dims if dim not in self.spec.cells]
             if len(others) != 1:
@@ -132,8 +132,8 @@ class PartContext:
                 )
             (leaves,) = others
         if leaves is not None and leaves not in frame.dims:
-            raise ValueError(f"leaves must be a dimension of every part ({shown(frame.dims)}), got {leaves!r}")
-        return found or structure_of(self.target, leaves)
+            raise ValueError(f"leaves must be a dimension of the table ({shown(frame.dims)}), got {leaves!r}")
+        return self._alone[1] or structure_of(self.target, leaves)
 
     @cached_property
     def where(self) -> Ints:

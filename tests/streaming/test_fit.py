@@ -393,7 +393,7 @@ def test_what_cannot_be_fitted(make, prior, error, message):
         ({"batches": 4}, ValueError, "batches must be at least 8"),
         ({"quantiles": (0.5, 1.5)}, ValueError, "quantiles"),
         ({"quantiles": 0.5}, TypeError, "quantiles"),
-        ({"leaves": "block"}, ValueError, "'block' is not a dimension of the table"),
+        ({"leaves": "block"}, ValueError, "leaves must be a dimension of the table .*, got 'block'"),
         ({"random_seed": "one"}, TypeError, "seed"),
         ({"record": "race"}, TypeError, "record must be queries"),
         ({"tables": 0, "tables_path": "t.parquet"}, ValueError, "tables"),

@@ -277,7 +277,7 @@ def test_errors_name_the_part(cut):
         ({"together": 0}, ValueError, "together must be"),
         ({"record_parts": 3}, TypeError, "record_parts must be a function"),
         ({"prior": {"S": PRIOR}}, ValueError, "prior: there is none for the parts 'T', 'U'"),
-        ({"leaves": "tract"}, ValueError, "leaves must be a dimension of every part"),
+        ({"leaves": "tract"}, ValueError, "leaves must be a dimension of the table"),
     ],
 )
 def test_arguments_that_are_not_valid(cut, changed, error, match):
