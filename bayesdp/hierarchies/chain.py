@@ -96,10 +96,8 @@ def moves_of(structure: Structure) -> Ints:
 class TreeChain(CountChain):
     """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then, and with its end they stay."""
 
-    # They are chosen more than once for the starts that a user gives, of which the first table tells little. With all counts of
-    # five tracts of 252 cells in one cell, the squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, against 1.8e5 with
-    # donors chosen at the start. From the linear estimate it makes no difference: 1.04 either way, and the medians of effective
-    # draws are within a tenth.
+    # They are chosen more than once for the starts that a user gives, of which the first table tells little: with all counts of five
+    # tracts of 252 cells in one cell, squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, and 1.8e5 with donors of the start.
 
     state: State
 
