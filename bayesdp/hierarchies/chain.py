@@ -97,7 +97,7 @@ class TreeChain(CountChain):
     """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then, and with its end they stay."""
 
     # They are chosen more than once for the starts that a user gives, of which the first table tells little: with all counts of five
-    # tracts of 252 cells in one cell, squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, and 1.8e5 with donors of the start.
+    # tracts of 252 cells in one cell, squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, 1.8e5 with those of the start.
 
     state: State
 
