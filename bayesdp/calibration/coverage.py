@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
 from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import Quantities, Simulate, as_points, checked_quantities, evaluate, scalars
 from bayesdp.calibration.runs import by_name, numbers
-from bayesdp.calibration.verdict import share_limits
-
-type Floats = npt.NDArray[np.float64]
+from bayesdp.calibration.verdict import Floats, share_limits
 
 
 def row_of(true: float, draws: Floats, probabilities: Sequence[float]) -> Floats:
@@ -105,15 +102,12 @@ def coverage(
     build_model : callable
         As for `sbc`. What a naive analysis does (noise ignored, exact answers left out) shows when its model is given instead: with
         the same `seed` it gets the same releases.
-    quantities : optional
-        As for `sbc`, without the log-likelihood.
     n : int
         Releases.
-    seed : int
     probability : float
         Of the equal-tailed intervals.
-    client, workers, update, path, progressbar, **sampler
-        As for `sbc`.
+    quantities, seed, client, workers, update, path, progressbar, **sampler
+        As for `sbc`, quantities without the log-likelihood.
 
     Returns
     -------

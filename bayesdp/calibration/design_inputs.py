@@ -198,11 +198,7 @@ def checked_questions(questions: Any, frame: Frame) -> dict[str, Question]:
 
 
 def answers(questions: Mapping[str, Question], counts: xr.DataArray) -> dict[str, npt.NDArray[np.float64]]:
-    """Answer all questions on tables with dims ``(chain, draw, *table)``: label to array of shape (chain, draw).
-
-    A question with several answers has a label for each: ``by county[Alpha]``. Where an answer is not a number, such as the share
-    of an empty group, it is NaN or infinite.
-    """
+    """Answer all questions on tables with dims ``(chain, draw, *table)``: arrays (chain, draw) by label, as ``by county[Alpha]``."""
     found: dict[str, npt.NDArray[np.float64]] = {}
     for name, question in questions.items():
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -91,26 +91,11 @@ class Design:
         return str(self.data.attrs["loss"]) + (f" at delta = {delta:g}" if delta > 0.0 else "")
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The table, one row for each candidate, question and probability.
-
-        Returns
-        -------
-        pandas.DataFrame
-        """
+        """The table, one row for each candidate, question and probability."""
         return self.data.to_dataframe(dim_order=["candidate", "question", "probability"]).reset_index()
 
     def plot(self, *, probability: float | None = None, questions: Sequence[str] | None = None) -> Figure:
-        """Draw widths against losses, see `bayesdp.plots.designs`.
-
-        Parameters
-        ----------
-        probability, questions
-            As there.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw widths against losses, with the arguments of `bayesdp.plots.designs`."""
         drawn: Figure = connected("draw a design")(self, probability=probability, questions=questions)
         return drawn
 
@@ -236,11 +221,8 @@ def design(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type; candidates or questions are about different tables; a candidate is not private, or its
-        loss at the difference is not known; a prior cannot be drawn from or draws negative counts; the first release of a
-        candidate cannot be analysed; all fits failed, or the folder is of another run.
-    OSError
-        If the folder cannot be written.
+        If an argument is not valid: candidates or questions about different tables, a candidate that is not private or whose loss at
+        the difference is not known, a prior that cannot be drawn from; if all fits failed, or the folder is of another run.
 
     Notes
     -----

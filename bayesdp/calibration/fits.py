@@ -22,7 +22,7 @@ from pytensor.graph.basic import equal_computations
 from bayesdp import _validate
 from bayesdp._interrupts import handled
 from bayesdp.calibration.quantities import Quantities, Simulate, Simulated, simulated
-from bayesdp.calibration.runs import Check, Journal, run_all, text
+from bayesdp.calibration.runs import Check, Journal, run_all
 from bayesdp.inference.observed import numbers_of, observed_by
 from bayesdp.inference.runs.fingerprint import described_model, fingerprint
 from bayesdp.inference.sampling import annotate
@@ -112,10 +112,7 @@ class Refit:
 
 
 def described_task(task: Any, first: Any, **more: Any) -> dict[str, Any]:
-    """The fingerprint of a calibration: the fields of its task, and `first`, the release that it begins with, and its model.
-
-    These stand for ``simulate`` and ``build_model``: what they do, and not how they are written.
-    """
+    """The fingerprint of a calibration: its task's fields, and in place of functions the first release and its model."""
     given = {own.name: getattr(task, own.name) for own in fields(task) if own.name not in ("simulate", "build_model")}
     try:
         model = described_model(task.build_model(getattr(first, "release", first)))
@@ -149,11 +146,9 @@ class Refitting:
 
 @dataclass
 class Simulations(Refitting):
-    """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them.
+    """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them."""
 
-    The random numbers of a simulation come from the seed and the number only, so that it does not matter where and after
-    which others it is run. Its fields are arguments of the calibration.
-    """
+    # Random numbers come from the seed and the number only, so that it does not matter where and after which others it is run.
 
     simulate: Simulate
     build_model: Build
@@ -395,17 +390,13 @@ def fit_many(
     Parameters
     ----------
     releases : mapping from name to release
-    build_model : callable
-        From a release to a `pymc.Model`.
     seed : int
         Of all fits: each has its own from it, by its place, wherever it is run.
-    client, workers, update, progressbar
-        As for `sbc`.
     path : path, optional
         A folder for the results, made if need be: a netCDF file for each as it ends, so that a run that was stopped goes on
         where it was. Without it they are kept in memory.
-    **sampler
-        For ``pm.sample``.
+    build_model, client, workers, update, progressbar, **sampler
+        As for `sbc`.
 
     Returns
     -------
@@ -418,8 +409,6 @@ def fit_many(
     ValueError
         If there is no release, the folder is of another run, or a posterior in it is damaged while others are missing; the
         folder is left as it was then.
-    OSError
-        If the folder cannot be written.
     """
     given: Any = releases
     if not isinstance(given, Mapping) or not given:
@@ -432,7 +421,7 @@ def fit_many(
     if folder is not None:
         folder.mkdir(exist_ok=True)
     about = described_task(fit, fit.releases[0], what="fits")
-    journal = _Folder(None if folder is None else folder / "journal.jsonl", about, _RECORD, folder)
+    journal = _Folder(None if folder is None else folder / "journal.jsonl", about, folder=folder)
     good, bad = run_all(fit, len(names), journal, client, workers, "fits", progressbar)
     return Fits(
         {record["name"]: record["tree"] for record in good},
@@ -440,61 +429,37 @@ def fit_many(
     )
 
 
-_RECORD: dict[str, Check] = {"name": text, "file": text}
-"""Entries of a record in the journal, beside the number of the fit."""
-
-
 @dataclass
 class _Folder(Journal):
-    """A journal of posteriors, each of which is a file in the same folder."""
+    """A journal that says which run it is of, beside the posteriors, each of which is a file named by its number."""
 
-    # A run that goes on reads each of them once. In a folder where nothing is left to do, each is read when it is asked for.
     folder: Path | None = None
 
-    def _check_before_going_on(self, torn: bool) -> None:
-        assert self.folder is not None
-        for number, record in list(self.records.items()):
-            if "error" in record:  # tried again
-                del self.records[number]
-            else:
-                # The journal names files beside itself: nothing else is opened, whatever it says.
-                if record["file"] != self._file(number) or record["name"] != self._name(number):
-                    raise ValueError(
-                        f"{str(self.path)!r}: fit {number} is said to be {record['name']!r} in {record['file']!r}, here it is "
-                        f"{self._name(number)!r} in {self._file(number)!r}; remove the line, or name another folder"
-                    )
-                if not (self.folder / record["file"]).is_file():
-                    raise ValueError(
-                        f"{str(self.path)!r}: the file {record['file']!r} of fit {number} is missing; put it back, or remove the line"
-                    )
-                record["tree"] = self.folder / record["file"]
-        if torn or len(self.records) < len(self.about["names"]):
-            self._check_posteriors()
-
-    def _check_posteriors(self) -> None:
-        """Read each posterior that is there, before others are added to them: a folder that is refused is left as it was."""
-        for number in sorted(self.records):
-            try:
-                read_draws(self.records[number]["tree"])
-            except ValueError as error:
-                raise ValueError(
-                    f"{error}; remove this file and its line, of number {number}, in {str(self.path)!r}, and it is fitted again"
-                ) from None
-
-    @staticmethod
-    def _file(number: int) -> str:
-        return f"{number:06d}.nc"
-
-    def _name(self, number: int) -> str | None:
+    def _check_before_going_on(self) -> None:
+        """Find the posteriors; where others are to be added, each is read first: a folder that is refused is left as it was."""
         names = self.about["names"]
-        return names[number] if number < len(names) else None
+        files = {number: self._file(number) for number in range(len(names))}
+        self.records = {
+            number: {"number": number, "name": names[number], "tree": file}
+            for number, file in files.items()
+            if file.is_file()
+        }
+        if len(self.records) < len(names):
+            for record in self.records.values():
+                try:
+                    read_draws(record["tree"])
+                except ValueError as error:
+                    raise ValueError(f"{error}; remove this file, and it is fitted again") from None
+
+    def _file(self, number: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{number:06d}.nc"
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Write the posterior to its file, then note that it is there."""
+        """Write the posterior to its file; a failure is noted, and tried again when the run goes on."""
         if self.folder is None or "error" in record:
             super().add(record)
             return
-        name = self._file(record["number"])
-        write_draws(record["tree"], self.folder / name, overwrite=True)
-        super().add({"number": record["number"], "name": record["name"], "file": name})
-        self.records[record["number"]]["tree"] = self.folder / name
+        file = self._file(record["number"])
+        write_draws(record["tree"], file, overwrite=True)
+        self.records[record["number"]] = {**record, "tree": file}

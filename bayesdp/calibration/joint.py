@@ -122,23 +122,16 @@ def joint_distribution_test(
 
     Parameters
     ----------
-    simulate : callable
-        As for `sbc`: a draw from the prior, and a release (which fixes the structure).
     release : callable
         ``release(truth, rng)`` gives a new release of a truth, a mapping by name.
-    build_model : callable
-        From a release to the model.
     quantities : optional
         As for `sbc`, without the log-likelihood; all free variables if left out.
     n : int
         Chains, and draws from the prior that they are compared with.
-    seed : int
     rounds, steps : int
         Rounds, and transitions in each.
-    client, workers, update, path, false_alarm, progressbar
-        As for `sbc`.
-    **sampler
-        For ``pm.sample``, for example ``step=...``. Tuning is off: it would not keep the law.
+    simulate, build_model, seed, client, workers, update, path, false_alarm, progressbar, **sampler
+        As for `sbc`; ``step=...`` chooses steps. Tuning is off: it would not keep the law.
 
     Returns
     -------

@@ -82,10 +82,7 @@ type Quantities = Iterable[str] | Mapping[str, Quantity | None] | None
 
 
 def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict[str, Quantity | None]:
-    """Check the argument `quantities`: names, or names with functions; None for all variables and the log-likelihood.
-
-    A name without a function is that of a variable, one of those `available`, or ``"log-likelihood"``.
-    """
+    """Check the argument `quantities`, names or names with functions: None for all `available` and the log-likelihood."""
     known = [*available, LOG_LIKELIHOOD]
     if quantities is None:
         return dict.fromkeys(known)

@@ -12,29 +12,25 @@ import json
 import math
 import multiprocessing
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Never
 
 import cloudpickle
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayesdp import _text, _validate
 from bayesdp._interrupts import (
     dispensable_caches,
-    dispensable_progress,
     end_with_parent,
     helpers_outlive_hangup,
     leave_signals_to_the_main_process,
 )
 from bayesdp._validate import shown
+from bayesdp.inference.runs.running import ProgressLines, dask_executor
 from bayesdp.storage.journal import difference, locked
 
 type Task = Callable[[int], Mapping[str, Any]]
@@ -137,24 +133,12 @@ def _begin_worker() -> None:
 
 
 def on_dask(client: Any) -> Runner:
-    """Run on a Dask cluster."""
-    # `client`: a client, or the address of a scheduler. Workers need this library in the same version; simulations of one worker
-    # process take turns. A few simulations a worker are under way at a time, so that few results are lost with one.
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
+    """Run on a Dask cluster, by its client or the address of its scheduler; workers need this library in the same version."""
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        made_here = isinstance(client, str)
-        used = distributed.Client(client) if made_here else client
-        executor = used.get_executor(pure=False, retries=0)
-        try:
+        with dask_executor(client) as (used, executor):
+            # A few simulations a worker are under way at a time, so that few results are lost with one.
             yield from _over([executor] * (2 * max(sum(used.ncores().values()), 1)), task, numbers, lambda own: own)
-        finally:  # whatever ends this, workers are told to drop what has not begun
-            executor.shutdown(wait=False)
-            if made_here:
-                used.close()
 
     return run
 
@@ -236,13 +220,15 @@ class Journal:
             raise
 
     def _begin(self, head: Mapping[str, Any]) -> None:
-        if self._restarted(head):
+        content, first = self._opened.read(), _line(head)
+        begun = content.rstrip(b"\0")
+        if len(begun) < len(first) and first.startswith(begun):  # nothing, or a torn part of our own first line
+            self._opened.truncate(0)
             self._append(head)
             return
-        whole = self._read(head)
-        torn = whole < os.fstat(self._opened.fileno()).st_size
-        self._check_before_going_on(torn)
-        if torn:
+        whole = self._read(content, head)
+        self._check_before_going_on()
+        if whole < len(content):
             self._opened.truncate(whole)
 
     def close(self) -> None:
@@ -250,27 +236,12 @@ class Journal:
         if self.path is not None:
             self._opened.close()
 
-    def _check_before_going_on(self, torn: bool) -> None:
-        """Refuse here what else belongs to the run, while nothing has been changed; `torn`: the last line is going to be dropped."""
+    def _check_before_going_on(self) -> None:
+        """Refuse here what else belongs to the run, while nothing has been changed."""
 
-    def _restarted(self, head: Mapping[str, Any]) -> bool:
-        """Whether nothing but (a torn part of) our own first line is in the file, which then is empty."""
-        whole, file = _line(head), self._opened
-        begun = file.read(len(whole) + 1).rstrip(b"\0")
-        torn = len(begun) < len(whole) and whole.startswith(begun)
-        if torn:
-            file.seek(len(begun))
-            while torn and (more := file.read(1 << 20)):  # zero bytes, as many as there may be
-                torn = not more.strip(b"\0")
-        if torn:
-            file.truncate(0)
-        return torn
-
-    def _read(self, head: Mapping[str, Any]) -> int:
+    def _read(self, content: bytes, head: Mapping[str, Any]) -> int:
         """Read the records; how many bytes of the file they take, without a torn line."""
-        self._opened.seek(0)
-        lines = self._opened.read().split(b"\n")
-        whole = lines[:-1]
+        whole = content.split(b"\n")[:-1]
         if len(whole) > 1 and b"\0" in whole[-1]:  # a block of the last line never got to the disk
             whole = whole[:-1]
         try:
@@ -326,8 +297,8 @@ class Journal:
         first = next((earlier for earlier in self.records.values() if "error" not in earlier), None)
         if first is None or "error" in record:
             return
-        for key in self.entries:
-            mine, others = _names(record[key]), _names(first[key])
+        for key in (key for key in self.entries if isinstance(record[key], dict)):
+            mine, others = list(record[key]), list(first[key])
             if mine != others:
                 odd = sorted(set(mine) ^ set(others)) or mine
                 self._refuse(at, f"{key} has other names than in simulation {first['number']}: {shown(odd)}")
@@ -369,57 +340,15 @@ def _parsed(line: bytes) -> Any:
     return _text.loads(written, "the record", constants=True)
 
 
-def _names(value: Any, before: str = "") -> list[str]:
-    """The names in an entry, and those below each, in order."""
-    if not isinstance(value, dict):
-        return []
-    return [name for key, below in value.items() for name in (before + key, *_names(below, f"{before}{key}: "))]
-
-
 def followed(
     records: Iterable[dict[str, Any]], *, total: int, done: int, words: str, show: bool
 ) -> Iterator[dict[str, Any]]:
-    """Pass records on, and show how many have come, how many of them failed, and the time left.
-
-    `total` and `done` are the records in all, and those of an earlier run; `words` say what is counted.
-    """
-    if not show:
-        yield from records
-        return
-    if Console().is_jupyter:  # rich's bar needs a package of widgets there, and shows nothing without it
-        yield from _in_a_notebook(records, total, done, words)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[failed]} failed"),
-    )
-    with dispensable_progress(), Progress(*columns) as bar:
-        task, failed = bar.add_task(words, total=total, completed=done, failed=0), 0
-        for record in records:
-            failed += "error" in record
-            bar.update(task, advance=1, failed=failed)
-            yield record
-
-
-def _in_a_notebook(records: Iterable[dict[str, Any]], total: int, done: int, words: str) -> Iterator[dict[str, Any]]:
-    """The same in a line of text that a notebook replaces as records come."""
-    from IPython.display import display
-
-    start, failed = time.monotonic(), 0
-    first = {"text/plain": f"{words} {done}/{total}"}
-    handle = display(first, raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython states no types
-    for come, record in enumerate(records, 1):
+    """Pass records on, and say now and then how many have come, and how many of them failed; `done` came in an earlier run."""
+    lines, failed = ProgressLines(words, "done"), 0
+    for come, record in enumerate(records, done + 1):
         failed += "error" in record
-        passed = time.monotonic() - start
-        left = passed / come * (total - done - come)
-        spans = [timedelta(seconds=round(seconds)) for seconds in (passed, left)]
-        line = f"{words} {done + come}/{total}, {spans[0]} passed, about {spans[1]} left, {failed} failed"
-        handle.update({"text/plain": line}, raw=True)
+        if show:
+            lines(come, total, f", {failed} failed")
         yield record
 
 

@@ -37,20 +37,15 @@ from bayesdp.calibration.quantities import (
 )
 from bayesdp.calibration.runs import Check, by_name, number, rank, unit
 from bayesdp.calibration.runs import count as whole_number
-from bayesdp.calibration.verdict import Verdict, judge
+from bayesdp.calibration.verdict import Floats, Verdict, judge
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.release import Release
 
-type Floats = npt.NDArray[np.float64]
-
 
 def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the truth among draws, ties and the place within the rank at random.
-
-    With r draws smaller and e equal it is (r + K + U) / (draws + 1), K uniform on 0, ..., e and U on (0, 1): exactly uniform if
-    truth and draws are exchangeable. Ties counted as smaller would spoil every table of counts.
-    """
+    """Rank of the truth among draws, exactly uniform if they are exchangeable: ties and the place within the rank are at random."""
+    # With r draws smaller and e equal it is (r + K + U) / (draws + 1), K uniform on 0, ..., e and U on (0, 1).
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"draws must be a vector of at least one number, got shape {values.shape}")
@@ -62,11 +57,8 @@ def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -
 
 
 def squared_error_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the squared standardised error of the truth among those of draws; NaN if all draws are one number.
-
-    Every second draw gives the mean and the standard deviation of the posterior, the others are ranked: a mean that
-    has seen a draw is nearer to it than to the truth.
-    """
+    """Rank of the squared standardised error of the truth among those of draws; NaN if all draws are one number."""
+    # Every second draw gives mean and deviation, the others are ranked: a mean that has seen a draw is nearer to it than to the truth.
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 1 or values.size < 4:
         raise ValueError(f"draws must be a vector of at least four numbers, got shape {values.shape}")
@@ -113,11 +105,8 @@ class Study(Simulations):
         return [rv.name for rv in self.refit.template.free_RVs if isinstance(rv.owner.op, RowSpaceNoiseRV)]
 
     def tested(self, available: Iterable[Any]) -> dict[str, Quantity | None]:
-        """The quantities by name; if the user has named none, the error of exact answers is among them.
-
-        Where the likelihood is of the table and of a latent part of the noise together, its value at the truth is unknown:
-        it is left out.
-        """
+        """The quantities by name; if the user has named none, the error of exact answers is among them."""
+        # Where the likelihood is of the table and of a latent part of the noise together, its value at the truth is unknown.
         listed = checked_quantities(self.quantities, map(str, available))
         if self._latent and LOG_LIKELIHOOD in listed and listed[LOG_LIKELIHOOD] is None:
             if self.quantities is not None:
@@ -137,14 +126,7 @@ class Study(Simulations):
         return listed | self.also
 
     def __call__(self, number: int) -> dict[str, Any]:
-        """Run a simulation.
-
-        A chain with too few effective draws of a quantity (a cell that is all but determined) is replaced by one that is four
-        times as long, and that by one of sixteen times the length, before the simulation counts as failed.
-
-        The record has plain numbers: ``number``, ``seconds``, ``ranks`` and ``dispersion`` by quantity (of an array also the rank of
-        all its squared errors together), the smallest ``ess``, ``divergences``, and ``longer``, how many times as long the chain is.
-        """
+        """Run a simulation, with a longer chain where one has too few effective draws; its record has the entries of `_RECORD`."""
         settings, (_, ranks, sampler) = SAMPLER | self.sampler, self.streams(number)
         with _LOCK:
             start, truth, seed = time.perf_counter(), self.draw(number), int(sampler.generate_state(1)[0])
@@ -220,11 +202,8 @@ def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
 
 
 def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
-    """Rank of the sum of squared standardised errors over the elements of an array.
-
-    An error of scale that is common to many cells shows in their sum long before it shows in any of them. The mean and the
-    standard deviation come from one half of the chain, as in `squared_error_rank`.
-    """
+    """Rank of the sum of squared standardised errors over the elements of an array, by halves as in `squared_error_rank`."""
+    # An error of scale that is common to many cells shows in their sum long before it shows in any of them.
     flat = draws.reshape(-1, draws.shape[-1])
     centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
     free = flat[::2].min(axis=0) < flat[::2].max(axis=0)  # the deviation of equal numbers need not be zero
@@ -281,10 +260,8 @@ def sbc(
     also : mapping from name to function, optional
         Functions of values and release beside `quantities`. What exact answers say of parameters shows in functions of both
         only, such as the distance of a total from what a rate lets expect.
-    client : distributed.Client or str, optional
-        A Dask cluster, by its client or the address of its scheduler.
-    workers : int
-        Local processes; 1 runs here.
+    client, workers : distributed.Client or str, optional; int
+        A Dask cluster, by its client or the address of its scheduler; or so many local processes, of which 1 is this one.
     update : callable, optional
         For releases that are not put into the model by `observe`: new values of its ``pm.Data``.
     path : path, optional
@@ -292,7 +269,7 @@ def sbc(
     false_alarm : float
         Chance that right posteriors are called wrong, over all quantities together.
     progressbar : bool
-        Whether to show how far the run is.
+        A line on standard error now and then.
     identity : str
         Says which model this is, for instance a version or a hash of its file: a run goes on with the same one only.
     **sampler
@@ -427,16 +404,6 @@ def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -
 
 
 def verdict_of(tree: xr.DataTree) -> Verdict:
-    """Judge the ranks of a result again, for instance of one that was read from a file.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        What `sbc` gave.
-
-    Returns
-    -------
-    Verdict
-    """
+    """Judge the ranks of a result of `sbc` again, for instance of one that was read from a file."""
     ranks, squares = (tree[group].to_dataset() for group in ("prior_sbc", "dispersion_sbc"))
     return _judged(ranks, squares, float(tree["verdict"].attrs["false_alarm"]))

@@ -18,6 +18,7 @@ best test of scale there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -66,11 +67,8 @@ def _limits(n: int, gamma: float) -> tuple[Ints, Ints]:
 
 
 def crossing_probability(n: int, lower: Ints, upper: Ints, law: Floats) -> float:
-    """Probability that the counts of n values leave their limits at some point of the grid.
-
-    `lower`, `upper`: both included; an upper one below the lower one lets nothing in. `law`: probability that one value is at most
-    that point, the points themselves if values are uniform.
-    """
+    """Probability that the counts of n values leave their limits, both included, at some point of the grid."""
+    # `law`: probability that one value is at most that point, the points themselves if values are uniform.
     state, at, reached, left = np.ones(1), np.zeros(1, dtype=np.int64), 0.0, 0.0
     for low, high, probability in zip(lower, upper, law, strict=True):
         counts = np.arange(low, high + 1)
@@ -87,32 +85,23 @@ def crossing_probability(n: int, lower: Ints, upper: Ints, law: Floats) -> float
 @lru_cache(maxsize=64)
 def _level(n: int, false_alarm: float) -> float:
     """Largest pointwise level whose simultaneous band is left with probability at most `false_alarm`."""
-    candidates = np.unique(_tails(n))
-    candidates = candidates[candidates < false_alarm]
-    low, high = -1, len(candidates) - 1  # -1: no count is excluded
-    while low < high:
-        middle = (low + high + 1) // 2
-        if crossing_probability(n, *_limits(n, candidates[middle]), _grid(n)) <= false_alarm:
-            low = middle
-        else:
-            high = middle - 1
-    return float(candidates[low]) if low >= 0 else 0.0
+    tails = np.unique(_tails(n))
+    candidates = tails[tails < false_alarm].tolist()
+    # The higher the level, the narrower the band.
+    small = bisect_right(
+        candidates, false_alarm, key=lambda level: crossing_probability(n, *_limits(n, level), _grid(n))
+    )
+    return float(candidates[small - 1]) if small else 0.0  # 0: no count is excluded
 
 
 def band(n: int, false_alarm: float = 0.05) -> tuple[Floats, Ints, Ints]:
-    """Points, and simultaneous limits (both included) for the number of values up to each.
-
-    Uniform values leave the band at some point with probability at most `false_alarm`, as near as counts allow.
-    """
+    """Points, and limits (both included) of the number of values up to each that uniform ones leave with this probability at most."""
     count = _validate.positive_integer(n, "n")
     return (_grid(count), *_limits(count, _level(count, _validate.probability(false_alarm, "false_alarm"))))
 
 
 def uniformity_pvalue(values: npt.ArrayLike) -> float:
-    """P-value of the hypothesis that values are independent and uniform: exact, from the most extreme point.
-
-    It is the probability that some count is at least as extreme, by its binomial tail, as the most extreme one here.
-    """
+    """P-value of independent uniform values: exact, that some count is as extreme by its binomial tail as the worst one here."""
     given = _ranks(values)
     n = given.size
     counts = np.searchsorted(np.sort(given), _grid(n), side="right")
@@ -128,10 +117,7 @@ def _ranks(values: npt.ArrayLike) -> Floats:
 
 
 def dispersion_ratio(values: npt.ArrayLike) -> float:
-    """Root mean square of errors over what posteriors state, from ranks of squared errors: above 1 if these are too narrow.
-
-    Exact for normal posteriors, a summary for others.
-    """
+    """Root mean square of errors over what posteriors state, from ranks of squared errors; exact for normal posteriors."""
     return float(np.sqrt(np.mean(stats.chi2.ppf(_ranks(values), 1))))
 
 
@@ -180,22 +166,8 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
 
     Parameters
     ----------
-    n : int
-        Simulations.
-    alternative : {"scale", "shift"}
-    size : float
+    n, alternative, size, false_alarm
         See `Power`.
-    false_alarm : float
-        Level of each test.
-
-    Returns
-    -------
-    Power
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not one of those above.
 
     Examples
     --------
@@ -308,11 +280,7 @@ class Verdict:
 def judge(
     ranks: Mapping[str, Sequence[float]], dispersion: Mapping[str, Sequence[float]], false_alarm: float = 0.01
 ) -> Verdict:
-    """Test all quantities together, by the ranks of the truth and of its squared error.
-
-    The latter are NaN where the posterior was one point, and left out where there are none. `false_alarm` is the chance of any
-    rejection if all posteriors are right.
-    """
+    """Test all quantities together, by the ranks of the truth and of its squared error (NaN where the posterior was one point)."""
     if not ranks:
         raise ValueError("ranks must hold at least one quantity, got none")
     found: list[QuantityVerdict] = []

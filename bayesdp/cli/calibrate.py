@@ -68,7 +68,7 @@ def add(commands: Any) -> None:
         "--false-alarm", type=float, default=0.01, help="chance that a right model is called wrong (default: 0.01)"
     )
     command.add_argument("--report", metavar="FILE.html", help="also write a report with pictures")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument("--quiet", action="store_true", help="no lines that say how far it is")
     add_output(command, "the ranks and the verdict, a .nc file")
 
 

@@ -96,19 +96,16 @@ def moves_of(structure: Structure) -> Ints:
 class TreeChain(CountChain):
     """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then, and with its end they stay."""
 
-    # They are chosen more than once for the starts that a user gives, of which the first table tells little. With all counts of
-    # five tracts of 252 cells in one cell, the squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, against 1.8e5 with
-    # donors chosen at the start. From the linear estimate it makes no difference: 1.04 either way, and the medians of effective
-    # draws are within a tenth.
+    # They are chosen more than once for the starts that a user gives, of which the first table tells little: with all counts of five
+    # tracts of 252 cells in one cell, squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, 1.8e5 with those of the start.
 
     state: State
 
     def __init__(self, target: Target, structure: Structure, rng: np.random.Generator) -> None:
         self.structure = structure
         self.mix = moves_of(structure)
-        self.tying: (
-            int | None
-        ) = -1  # the query of a leaf whose sums tie cells together, None if none does; not chosen yet
+        # The query of a leaf whose sums tie cells together, None if none does; -1: not chosen yet.
+        self.tying: int | None = -1
         self.crossing = Crossing(structure)
         self.families = np.zeros((0, 8), dtype=np.int64)
         self.keeping: Directions | None = None
@@ -347,20 +344,8 @@ class TreeChain(CountChain):
         return np.asarray(self.structure.in_frame(self.state.counts), dtype=np.int64)
 
     def sweep(self, sweeps: int = 1) -> int:
-        """Sweep; how many moves changed the table."""
+        """Sweep; how many moves changed the table. Moves that few tables need are compiled only where they are needed."""
         self.renew()
-        return self._swept(sweeps, np.empty((0, *self.state.counts.shape), dtype=np.int64))
-
-    def draw(self, draws: int, sweeps: int = 1) -> Ints:
-        """Draw tables, leaves by cells in the order of the tree, `sweeps` sweeps apart: shape (draws, T, C)."""
-        kept = np.empty((draws, *self.state.counts.shape), dtype=np.int64)
-        if draws:
-            self.renew()
-            self._swept(sweeps, kept)
-        return kept
-
-    def _swept(self, sweeps: int, kept: Ints) -> int:
-        """Sweep, and keep tables; moves that few tables need are compiled, and taken, only where they are needed."""
         keeping, free, percent = self.keeping, len(self.state.free_cell), int(self.mix[KEEPING])
         times = max(free * percent // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
         more: list[Callable[[int], int]] = []  # of 1, or of 0 to have them compiled
@@ -370,18 +355,13 @@ class TreeChain(CountChain):
             more.append(lambda once: cross(self.state, self.families, int(once * self.mix[CROSSING]), self._labels))
         if keeping is not None and percent:
             more.append(lambda once: keep(self.state, keeping, once * times, EXCHANGES))
-        if not more:
-            return int(sweep(self.state, self.mix, sweeps, kept))
-        changed, nothing = 0, kept[:0]
-        if not sweeps:  # asked for to have all that is needed compiled
-            sweep(self.state, self.mix, 0, nothing)
+        if not more or not sweeps:  # none are asked for to have all that is needed compiled
             for move in more:
                 move(0)
-        for draw in range(max(len(kept), 1)):
-            for _ in range(sweeps):
-                changed += int(sweep(self.state, self.mix, 1, nothing)) + sum(int(move(1)) for move in more)
-            if len(kept):
-                kept[draw] = self.state.counts
+            return int(sweep(self.state, self.mix, sweeps))
+        changed = 0
+        for _ in range(sweeps):
+            changed += int(sweep(self.state, self.mix, 1)) + sum(int(move(1)) for move in more)
         return changed
 
 

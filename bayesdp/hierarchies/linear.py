@@ -189,12 +189,6 @@ class LinearEstimate:
         """Their standard errors."""
         return self._answers(query)[1]
 
-    def interval(self, query: Query, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Both ends of intervals, by normal errors."""
-        mean, sd = self._answers(query)
-        width = _normal_width(level) * sd
-        return mean - width, mean + width
-
     def covariance(self, query: Query, node: object = None) -> Floats:
         """Covariances of the errors of the answers of a query at one node.
 
@@ -219,16 +213,9 @@ class LinearEstimate:
         return self.form.covariance(query, node)
 
     def to_dataset(self, query: Query, level: float = 0.95) -> xr.Dataset:
-        """The answers with their labels: variables ``mean``, ``sd``, ``lower`` and ``upper``.
-
-        Parameters
-        ----------
-        query : Query
-        level : float
-            Probability of the intervals.
-        """
+        """The answers with their labels: ``mean``, ``sd``, and ``lower`` and ``upper`` of normal intervals of this probability."""
         mean, sd = self._answers(query)
-        width = _normal_width(level) * sd
+        width = ndtri(0.5 + 0.5 * probability(level, "level")) * sd  # by normal errors
         numbers = {"mean": mean, "sd": sd, "lower": mean - width, "upper": mean + width}
         found = xr.Dataset({name: (query.dims, own) for name, own in numbers.items()}, coords=query.coords)
         found.attrs.update(
@@ -246,11 +233,6 @@ class LinearEstimate:
     def _check(self, query: Query) -> None:
         if not query.frame.same_cells(self.frame):
             raise ValueError("query must be about the release's table (same dimensions and labels)")
-
-
-def _normal_width(level: float) -> float:
-    """Half the width of an interval, in standard errors."""
-    return float(ndtri(0.5 + 0.5 * probability(level, "level")))
 
 
 def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
@@ -275,8 +257,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     ------
     ValueError
         If noise is not independent or its variance is not known, a cell does not follow from what is published, rounding errors
-        would matter, or a noisy answer is further from what exact ones determine it to be than its law explains (with a
-        chance below 1e-6 for all together); the message says where.
+        would matter, or a noisy answer is too far from what exact ones determine it to be (chance below 1e-6 for all together).
     NotImplementedError
         If a table of more than 2,000 cells is no such hierarchy, its largest noise is 30,000 times its smallest, or answers of one
         query at a node have different variances, or are missing in part, and the nodes times the square of their cells are
@@ -313,7 +294,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     frame = release.frame
     if leaves is not None and leaves not in frame.dims:
         raise ValueError(f"leaves must be a dimension of the table ({', '.join(frame.dims)}), got {leaves!r}")
-    noisy = [noisy_answers(measured, "gls") for measured in release.measurements]
+    noisy = [noisy_answers(measured) for measured in release.measurements]
     ignored = [f"limits {own!r}" for own in release.exact if own.sign != "="]
     equal = [own for own in release.exact if own.sign == "="]
     used = [own for own in equal if not _says_zero(own)]

@@ -29,19 +29,9 @@ _OTHERWISE = "put the release into a model with bdp.observe and draw with bdp.sa
 
 def target_of(release: Release, family: str) -> Target:
     """The posterior of a release's table under a prior of independent cells of a family, in the form that chains take."""
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
     if release.about != "counts":
         raise ValueError("release is about statistics, which are real numbers; a hierarchy has counts in its cells")
-    target = Target(release.fiber, tuple(noise_term(measured) for measured in release.measurements), family)
-    if family == "flat":
-        open_ = np.flatnonzero(target.unsupported_cells())
-        if open_.size:
-            raise ValueError(
-                "a flat prior needs noise or exact answers at every cell, and nothing bounds "
-                f"{release.frame.cell_name(int(open_[0]))} from above: the posterior is improper"
-            )
-    return target
+    return Target(release.fiber, tuple(noise_term(measured) for measured in release.measurements), family)
 
 
 def noise_term(measured: Measured) -> NoiseTerm:
@@ -80,21 +70,21 @@ class Sums:
         return [cls(part, *(own[rows] for own in numbers)) for part, rows in query.placed_parts]  # type: ignore[arg-type]
 
 
-def noisy_answers(measured: Measured, estimate: str) -> tuple[Query, Floats, Floats]:
-    """The answers of a measurement and the inverse variances of their noise, flat; errors name the `estimate` that wants them."""
+def noisy_answers(measured: Measured) -> tuple[Query, Floats, Floats]:
+    """The answers of a measurement and the inverse variances of their noise, flat."""
     law, name = measured.law, measured.name or repr(measured)
     if law.keeps_invariants or not (law.additive and law.independent):
-        raise ValueError(f"{estimate} needs independent noise that is added, and {law.name!r} of {name} is none")
+        raise ValueError(f"gls needs independent noise that is added, and {law.name!r} of {name} is none")
     found = law.variance(measured.query.shape)
     if found is None:
-        raise ValueError(f"{estimate} needs the variance of the noise, and that of {law.name!r} of {name} is not known")
+        raise ValueError(f"gls needs the variance of the noise, and that of {law.name!r} of {name} is not known")
     variance = np.broadcast_to(np.asarray(found, dtype=np.float64), measured.query.shape).reshape(-1)
     hidden = measured.unmeasured.reshape(-1)
     wrong = np.flatnonzero(~hidden & ~((variance > 0.0) & np.isfinite(variance)))
     if wrong.size:
         answer = measured.query.answer_name(int(wrong[0]))
         raise ValueError(
-            f"{estimate} needs noise of positive, finite variance, and that of {name} at {answer} is {variance[wrong[0]]:g}; state "
+            f"gls needs noise of positive, finite variance, and that of {name} at {answer} is {variance[wrong[0]]:g}; state "
             "answers without noise as Exact"
         )
     values = np.where(hidden, 0.0, np.asarray(measured.values, dtype=np.float64).reshape(-1))
@@ -191,8 +181,6 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
 
     Raises
     ------
-    TypeError
-        If `release` is no release, or `level` no string.
     ValueError
         If there is no such group label, an answer is about groups that cross the parts, or nothing is published of a part.
     NotImplementedError

@@ -125,12 +125,9 @@ def start_table(
     opposite: bool = False,
 ) -> Ints:
     """A table near the linear estimate that has all exact answers, zeros and limits: shape (T, C), in the order of the tree."""
-    # `scatter`: random errors that are added: this many times those of the estimate, with their covariances, as noise of the same law
-    # is added to the answers before they are estimated from. `scales`, `values`: standard deviations and noisy answers of each term,
-    # where they are not those of the target. `opposite`: whether the errors have the other sign: from generators in the same state,
-    # two tables on opposite sides of the estimate. Exact sums and limits that nest (totals of nodes, and classes of cells that become
-    # finer on the way down) are met by dividing each sum among its parts. Others, such as margins that cross, are left to
-    # `Fiber.find_point`, which takes long for large tables.
+    # `scatter` times the errors of the estimate are added, as noise of the same law is to the answers before, with the other sign
+    # where it is `opposite`. `scales`, `values`: of each term, where they are not the target's. Exact sums and limits that nest are
+    # met by dividing each sum among its parts; others, such as margins that cross, by `Fiber.find_point`, which takes long.
     scales = [term.scale for term in target.terms] if scales is None else scales
     values = [term.values for term in target.terms] if values is None else values
     every = zip(target.terms, scales, values, strict=True)

@@ -55,20 +55,22 @@ def _sizes(model: pm.Model) -> dict[str, int]:
 def check_memory(model: pm.Model, given: Mapping[str, Any], remedy: str = _REMEDY) -> None:
     """Refuse a run whose draws do not fit."""
     # `given`: arguments of `pm.sample`. Draws that go to a `trace` of the user's own, which may be on disk, are not counted.
-    # `remedy`: what to do instead: the end of the message. Where it is not known how much there is, nothing is said.
-    free = available_memory()
-    if free is None or given.get("trace") is not None:
-        return
-    needed = memory_needed(model, given)
-    if needed > free:
+    # `remedy`: what to do instead: the end of the message.
+    if given.get("trace") is None:
         chains, draws, tune = planned(given)
-        raise MemoryError(
-            f"{chains} chains of {draws:,} draws (and {tune:,} before them) need about {_in_words(needed)} of memory, and "
-            f"{_in_words(free)} are available. {remedy}"
-        )
+        who = f"{chains} chains of {draws:,} draws (and {tune:,} before them) need"
+        refuse_if_short(who, memory_needed(model, given), remedy)
 
 
-def _in_words(size: int) -> str:
+def refuse_if_short(who: str, size: int, remedy: str) -> None:
+    """MemoryError unless so many bytes are available, as far as that is known; `who` says what needs them, with its verb."""
+    free = available_memory()
+    if free is not None and size > free:
+        raise MemoryError(f"{who} about {in_words(size)} of memory, and {in_words(free)} are available. {remedy}")
+
+
+def in_words(size: int) -> str:
+    """A number of bytes in a message."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
 

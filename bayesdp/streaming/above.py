@@ -10,8 +10,6 @@ Given z, the parts of S are independent, each with one more noisy answer of its 
 z_k is ``u_k + e_k + (y - sum_k u_k - sum_S e_k) / m``. Drawing z, and then moving each part of S by moves that leave its law given
 z_k as it is, is a Gibbs step: exact for every S that is chosen without looking at the tables. With one part at a time it is the
 plain Gibbs step, in which z_k is y minus the sum of the others.
-
-What couples parts, and by how much it can matter, is told by the linear estimate, whose errors do not depend on the answers.
 """
 
 from __future__ import annotations
@@ -20,25 +18,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import xarray as xr
 
-from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.linear import gls
 from bayesdp.hierarchies.released import noise_term
-from bayesdp.hierarchies.structure import Structure, sum_parts
+from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, sum_parts
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 
 SUMS = "sums of parts in "
 """Before the name of a noisy query above the parts: what each part adds to it, among what is recorded above the parts."""
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
+type Dims = tuple[tuple[str, tuple[object, ...]], ...]
+"""Dimensions with their labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +49,24 @@ class PartTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyAbove:
-    """Noisy sums of one query over parts."""
+class Above:
+    """Sums of one query over parts."""
 
-    name: str
     keep: tuple[str, ...]  # what the sums keep of the cells
     rows: Ints  # the answer that each sum of each part counts in, shape (K, sums)
     row_of_cell: Ints  # the same by cells, shape (K, C)
     sum_of_cell: Ints  # the sum of a part that each cell counts in, shape (C,)
-    values: Floats  # with `scale`: shape (answers,)
-    scale: Floats
-    measured: Mask  # shape (answers,)
     labels: list[str]  # the answers in words
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAbove(Above):
+    """Noisy ones."""
+
+    name: str
+    values: Floats  # with `scale` and `measured`: shape (answers,)
+    scale: Floats
+    measured: Mask
 
     def sums(self, tables: Ints) -> Floats:
         """The answers to tables of parts by cells, shape (K, C)."""
@@ -87,16 +87,11 @@ class NoisyAbove:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownAbove:
-    """Exact sums of one query over parts: see `NoisyAbove`."""
+class KnownAbove(Above):
+    """Exact ones."""
 
-    keep: tuple[str, ...]
-    rows: Ints
-    row_of_cell: Ints
-    sum_of_cell: Ints
     values: Ints
     sign: str
-    labels: list[str]
 
 
 def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
@@ -110,7 +105,7 @@ def parts_axis(frame: Frame, labels: Sequence[object], argument: str) -> int:
     )
 
 
-def cell_dims(frame: Frame, axis: int) -> tuple[tuple[str, tuple[object, ...]], ...]:
+def cell_dims(frame: Frame, axis: int) -> Dims:
     """The other dimensions of a frame with their labels."""
     return tuple((dim, own) for i, (dim, own) in enumerate(zip(frame.dims, frame.labels, strict=True)) if i != axis)
 
@@ -131,32 +126,23 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
             name = measured.name or ("by_" + "_".join(part.keep) if part.keep else "total")
             if any(name == other.name for other in noisy):
                 name = f"{name}_{number}"
-            noisy.append(
-                NoisyAbove(
-                    name,
-                    *_rows(part, axis),
-                    np.asarray(term.values, dtype=np.float64)[rows],
-                    scale[rows],
-                    term.measured[rows],
-                    part.names,
-                )
-            )
+            values = np.asarray(term.values, dtype=np.float64)[rows]
+            noisy.append(NoisyAbove(*_rows(part, axis), name, values, scale[rows], term.measured[rows]))
     for exact in release.exact:
         for part, (_, rows) in zip(sum_parts([exact.query]), exact.query.placed_parts, strict=True):
-            values = exact.values.reshape(-1)[rows].astype(np.int64)
-            known.append(KnownAbove(*_rows(part, axis), values, exact.sign, part.names))
+            known.append(KnownAbove(*_rows(part, axis), exact.values.reshape(-1)[rows].astype(np.int64), exact.sign))
     return noisy, known
 
 
-def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints]:
-    """The first four fields after the name of `NoisyAbove`."""
+def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, list[str]]:
+    """The fields of `Above`."""
     name = part.levels[axis]
     keep = tuple(own for own in part.keep if own != name)
     rows = np.moveaxis(part.row_of_cell.reshape(part.frame.shape), axis, 0).reshape(part.frame.shape[axis], -1)
     kept = SumPart(part.frame, keep).row_of_cell.reshape(part.frame.shape)
     sum_of_cell = np.asarray(np.take(kept, 0, axis=axis).reshape(-1), dtype=np.int64)
     first = np.unique(sum_of_cell, return_index=True)[1]
-    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell
+    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell, part.names
 
 
 def split_noise(
@@ -200,11 +186,7 @@ def own_errors(release: Release, keeps: Sequence[tuple[str, ...]], structure: St
 
 
 def known_sums(structure: Structure, keep: tuple[str, ...]) -> Mask:
-    """Which sums of cells over all leaves of a part its exact answers determine.
-
-    A sum is known if at one level the exact sums of nodes are cut so that it is made up of whole ones; cells that cannot move count
-    as known.
-    """
+    """Which sums of cells over all leaves of a part are made up of whole exact sums of one level, and cells that cannot move."""
     codes = structure.cell_codes(SumPart(structure.frame, keep))
     free = structure.free.any(axis=0)
     known = np.zeros(int(codes.max()) + 1, dtype=np.bool_)
@@ -221,8 +203,7 @@ def check_known(
 ) -> None:
     """Check exact sums above against parts that each have their exact sums."""
     # `known`: for each part, and each exact query, the sums that its own exact answers determine. `tables`, shape (K, C): sums over
-    # the leaves of each part, of any table with its exact answers. NotImplementedError if an exact sum above has a part whose own
-    # sum is not exact.
+    # the leaves of each part, of any table with its exact answers.
     for number, query in enumerate(exact):
         sums = np.zeros(len(query.values), dtype=np.int64)
         np.add.at(sums, query.row_of_cell, tables)
@@ -262,60 +243,3 @@ def parts_per_round(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Float
     if not every.size:
         return parts
     return int(np.clip(np.floor(_SLOWED * np.median(every)), 1, parts))
-
-
-def coupling_of(
-    noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Floats]], labels: Sequence[object], hyper: bool
-) -> xr.Dataset:
-    """The statement: for each noisy answer above, and each part that counts in it, standard errors without and with it.
-
-    Linear: a part's own estimate of its sum has variance v_k, the noise above has s^2, and the sums of the other parts are known from
-    their own releases only. With that one answer the variance of the part's sum is ``v_k - v_k^2 / (sum_j v_j + s^2)``, and that of
-    the total of its parts is ``sum_j v_j`` without it and ``1 / (1 / sum_j v_j + 1 / s^2)`` with it.
-    """
-    arrays: dict[str, object] = {}
-    coords: dict[str, object] = {"part": [str(label) for label in labels]}
-    told = []
-    most = 0.0
-    for number, query in enumerate(noisy):
-        shape = (len(labels), len(query.values))
-        own = np.full(shape, np.nan)
-        for k in range(len(labels)):
-            own[k, query.rows[k]] = np.square(errors[k][number])
-        counted = np.zeros(shape, dtype=np.bool_)
-        np.put_along_axis(counted, query.rows, True, axis=1)
-        total = np.where(counted, own, 0.0).sum(axis=0)
-        noise = np.where(query.measured, np.square(query.scale), np.inf)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(own > 0.0, own / (total + noise), np.where(own == 0.0, 0.0, np.nan))
-            of_total = np.where(total > 0.0, total / (total + noise), np.where(total == 0.0, 0.0, np.nan))
-        dim = f"{query.name}_answer"
-        coords[dim] = query.labels
-        arrays[f"{query.name}_sd_without"] = (("part", dim), np.sqrt(own))
-        arrays[f"{query.name}_sd_with"] = (("part", dim), np.sqrt(own * (1.0 - share)))
-        arrays[f"{query.name}_total_sd_without"] = (dim, np.sqrt(total))
-        arrays[f"{query.name}_total_sd_with"] = (dim, np.sqrt(total * (1.0 - of_total)))
-        arrays[f"{query.name}_share"] = (("part", dim), share)
-        arrays[f"{query.name}_total_share"] = (dim, of_total)
-        seen = share[np.isfinite(share)]
-        most = max(most, float(seen.max(initial=0.0)))
-        told.append(query.name)
-    found = xr.Dataset(arrays, coords=coords)
-    found.attrs = {
-        "coupled": [printable(name) for name in told],
-        "left_out": "nothing of what was given"
-        + ("" if noisy else "; no noisy answer above the parts was given, and if there are any they are not used"),
-        "hyperparameters": (
-            "each part has its own, and parts are pooled within themselves only"
-            if hyper
-            else "none: parts are independent a priori"
-        ),
-        "meaning": (
-            "sd_without: standard error of a part's sum by the linear estimate from its own release. sd_with: with this one answer "
-            "above besides. share: by which share of the variance that answer makes it smaller. total_: the same of the sum over the "
-            "parts. NaN where the part's release alone has no linear estimate. Zeros, nonnegativity and the prior are not looked at, "
-            "and several answers together can do more than one"
-        ),
-        "largest_share": most,
-    }
-    return found

@@ -19,12 +19,9 @@ import numpy.typing as npt
 from bayesdp._numba import nb
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import Tree
+from bayesdp.hierarchies.structure import Floats, Ints, Tree
 from bayesdp.posterior import CELLS
 from bayesdp.queries import MatrixPart, Query, SumPart
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
@@ -75,10 +72,8 @@ def pooled_quantiles(bins: npt.NDArray[np.uint32], grids: Ints, ranks: Floats, q
     """Quantiles of histograms of several chains together."""
     # Bins are intervals `[i 2**s, (i + 1) 2**s)`, so that of two, one holds the other or they have nothing in common. At the ends
     # of the widest bins the distribution function is known; in between, counts are taken to be spread evenly in each bin. So
-    # quantiles are right where the width is 1, and less than the width away elsewhere. `bins`, shape (chains, cells, B). `grids`,
-    # shape (chains, cells, 2): number of the first bin, and s. `ranks`, shape (quantiles,): which quantiles: how many draws are at
-    # or below, at least. `quantiles`, shape (quantiles, cells). `width`, shape (cells,): the width of the widest bin; both are
-    # written.
+    # quantiles are right where the width is 1, and less than the width away elsewhere. `ranks`: how many draws are at or below, at
+    # least. Written are `quantiles`, shape (quantiles, cells), and `width`, shape (cells,), of the widest bin.
     chains, cells, size = bins.shape
     running = np.zeros((chains, size + 1))
     for cell in range(cells):
@@ -190,11 +185,11 @@ type Occupied = tuple[Ints, Ints, Ints]
 
 
 def named_queries(
-    record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame, taken: Iterable[str]
+    record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame | None, taken: Iterable[str]
 ) -> dict[str, Query]:
     """The queries whose draws are kept, by name."""
     # `record`: without names they are called by what they keep: `by_county_race`, `total`, or `answers` for stacks. `frame`: of the
-    # table that they must be about. `taken`: names of hyperparameters.
+    # table that they must be about, by default that of the first. `taken`: names of hyperparameters.
     given: list[tuple[Any, Any]]
     asked: Any = record  # what a caller without types may give
     if isinstance(asked, Query):
@@ -206,10 +201,11 @@ def named_queries(
     else:
         given = [(None, own) for own in asked]
     found: dict[str, Query] = {}
-    used = {*frame.dims, *(name for name, _, _ in frame.groups), *taken, "chain", "draw", CELLS}
+    taken = [*taken, "chain", "draw", CELLS]
     for key, query in given:
         if not isinstance(query, Query):
             raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {query!r}")
+        frame = frame or query.frame
         if not query.frame.same_cells(frame):
             raise ValueError(
                 f"record: {query!r} is about a table with the dimensions {shown(query.frame.dims)}, not about the release's "
@@ -222,7 +218,7 @@ def named_queries(
             raise ValueError(
                 f"record: two queries are called {name!r}; give them names, record={{'first': ..., 'second': ...}}"
             )
-        if name in used:
+        if name in (*frame.dims, *(group for group, _, _ in frame.groups), *taken):
             raise ValueError(
                 f"record: the name {name!r} is that of a dimension, a group label, a hyperparameter or the summaries of cells; choose "
                 "another"
@@ -278,9 +274,7 @@ def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:
 def _entries(part: MatrixPart, tree: Tree) -> tuple[Ints, Ints, Ints]:
     """The rows of a part with weights, and where their cells are in the table, leaves by cells."""
     matrix = part.matrix
-    place = np.empty(part.frame.size, dtype=np.int64)
-    flat = np.asarray(tree.leaves_by_cells(np.arange(part.frame.size))).reshape(-1)
-    place[flat] = np.arange(part.frame.size)
+    place = np.asarray(tree.in_frame(np.arange(part.frame.size)), dtype=np.int64)
     return matrix.indptr.astype(np.int64), place[matrix.indices], matrix.data.astype(np.int64)
 
 

@@ -23,16 +23,13 @@ from bayesdp.fibers import Fiber
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, entries_of
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.structure import Structure
+from bayesdp.hierarchies.structure import Floats, Ints, Structure
 from bayesdp.storage import journal as journals
 from bayesdp.storage.journal import Arrays, group, require
 from bayesdp.streaming.cells import CellSummary, batching, occupied, take
 from bayesdp.streaming.part import Kernel, PartContext, Plan
 from bayesdp.streaming.perturbed import LineTree
 from bayesdp.streaming.tables import entries_of_table, table_name
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _STARTING = threading.Lock()
 """Chains start one after another: a start needs more memory than a chain that runs."""
@@ -246,11 +243,9 @@ def _ready(context: PartContext, job: Job, source: Path | Chain | None) -> tuple
 
 
 def _begun(context: PartContext, job: Job) -> tuple[Chain, Kernel]:
-    """A chain at its start: random, near the part's own linear estimate, opposite to the other chain of its pair.
-
-    With sums above it sweeps by itself for a while. The ends of groups put its sums far from where they belong; given its share of
-    the noise above, a part stays near the sums that it had, and would come back by a small step a phase only.
-    """
+    """A chain at its start: random, near the part's own linear estimate, opposite to the other chain of its pair."""
+    # With sums above it sweeps by itself for a while: the ends of groups put its sums far from where they belong, and given its share
+    # of the noise above a part would come back by a small step a phase only.
     structure, prior = context.structure, context.spec.prior
     kernel = context.new_kernel(job.rng)
     if not isinstance(kernel, TreeChain):

@@ -23,6 +23,8 @@ import numpy.typing as npt
 from bayesdp._interrupts import deferred, dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
+from bayesdp.hierarchies.structure import Ints
+from bayesdp.inference.runs.running import dask_executor
 from bayesdp.queries import Query
 from bayesdp.storage import journal as journals
 from bayesdp.streaming.above import SUMS, NoisyAbove, split_noise
@@ -30,7 +32,6 @@ from bayesdp.streaming.chains import Chain, Job, Moved, advance, check_like
 from bayesdp.streaming.part import PartContext, PartSpec, Plan, Watch
 from bayesdp.streaming.result import unseen
 
-type Ints = npt.NDArray[np.int64]
 type Records = dict[str, npt.NDArray[Any]]
 type Told = Callable[[int, int], None]
 
@@ -182,17 +183,8 @@ def running(client: Any, specs: Sequence[PartSpec], labels: Sequence[Any], cores
         with closing(Runner(specs, labels, client, cores)) as runner:
             yield runner
         return
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
-    if not isinstance(client, str):
-        if not hasattr(client, "get_executor"):
-            raise TypeError(f"client must be an executor, a Dask client, or the address of a scheduler, got {client!r}")
-        yield Runner(specs, labels, client.get_executor(pure=False, retries=0), cores)
-        return
-    with distributed.Client(client) as made:
-        yield Runner(specs, labels, made.get_executor(pure=False, retries=0), cores)
+    with dask_executor(client) as (_, executor):
+        yield Runner(specs, labels, executor, cores)
 
 
 @dataclass(eq=False)
@@ -219,9 +211,8 @@ class Driver:
         self.states: list[list[Path | Chain | None]] = [[None] * self.parts for _ in self.rngs]
         self.draws = [[0] * self.parts for _ in self.rngs]
         self.sums = np.zeros((len(self.rngs), self.parts, 0), dtype=np.int64)  # over the leaves of each part, by cells
-        self.tops: list[Records] = [
-            {} for _ in self.rngs
-        ]  # what is recorded above the parts: a row for each round of draws
+        # What is recorded above the parts: a row for each round of draws.
+        self.tops: list[Records] = [{} for _ in self.rngs]
 
     def resume(self) -> None:
         """Go on with what is in the folder, all of it checked, if there is anything."""

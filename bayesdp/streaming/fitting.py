@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp
 from bayesdp._interrupts import deferred, handled, tell
-from bayesdp._validate import generator_of, positive_integer, probability, shown
+from bayesdp._validate import choice, generator_of, positive_integer, probability, shown
 from bayesdp.consistency import warn_of_law
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
@@ -32,7 +32,7 @@ from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
 from bayesdp.streaming.chains import FEWEST
 from bayesdp.streaming.driver import Driver, Runner
-from bayesdp.streaming.part import Budget, PartContext, PartSpec, Plan, numbers_a_draw
+from bayesdp.streaming.part import PartContext, PartSpec, Plan
 from bayesdp.streaming.result import part_result
 from bayesdp.streaming.tables import check_tables, thinned, write_tables
 
@@ -46,10 +46,14 @@ a standard deviation of what they are later on). Large trees and hyperparameters
 
 
 def planned(
-    draws: int, tune: int | None, chains: int, cores: int | None, thin: int, counts: int, bins: int, batches: int,
-    quantiles: Iterable[float], parts: int = 1,
+    priors: Sequence[CellPrior], draws: int, tune: int | None, chains: int | None, cores: int | None, thin: int, counts: int,
+    bins: int, batches: int, quantiles: Iterable[float],
 ) -> Plan:  # fmt: skip
-    """The numbers of a run, checked."""
+    """The numbers of a run, checked, with the priors of its parts."""
+    for prior in priors:
+        check_prior(prior)
+    if chains is None:  # where several modes are possible, two of four chains may find the same one
+        chains = 4 if any(map(several_modes, priors)) else 2
     if positive_integer(draws, "draws") < FEWEST:
         raise ValueError(f"draws must be at least {FEWEST}, below which nothing can be diagnosed, got {draws}")
     for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
@@ -63,20 +67,13 @@ def planned(
         draws=draws,
         tune=max(draws // 5, _TUNE) if tune is None else positive_integer(tune, "tune"),
         chains=positive_integer(chains, "chains"),
-        cores=min(chains * parts, processors or 1) if cores is None else positive_integer(cores, "cores"),
+        cores=min(chains * len(priors), processors or 1) if cores is None else positive_integer(cores, "cores"),
         thin=positive_integer(thin, "thin"),
         counts=positive_integer(counts, "counts"),
         bins=bins,
         batches=batches,
         quantiles=tuple(probability(own, "quantiles") for own in shares),
     )
-
-
-def chains_of(chains: int | None, priors: Iterable[CellPrior]) -> int:
-    """How many chains: by default four where several modes are possible, of which two chains may find the same one, and else two."""
-    if chains is not None:
-        return chains
-    return 4 if any(map(several_modes, priors)) else 2
 
 
 def check_prior(prior: Any) -> None:
@@ -89,6 +86,7 @@ def check_prior(prior: Any) -> None:
             "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
             f"got {prior!r}"
         )
+    choice(prior.family, ("poisson", "negbin"), "prior.family")
 
 
 def generator_from(seed: Any) -> np.random.Generator:
@@ -152,28 +150,23 @@ def fit_hierarchy(
     prior : CellPrior
         Such as `bayesdp.hierarchies.priors.FixedNegativeBinomial`. Its hyperparameters are sampled too, and kept.
     record : Query, mapping or iterable of Query
-        Queries of the release's table whose draws are kept, by name. Without names they are called by what they keep:
-        ``by_county_race``, ``total``, and stacks ``answers``.
+        Queries of the release's table whose draws are kept, by name; without names ``by_county_race``, ``total`` or ``answers``.
     draws : int
         Draws to keep, a chain; at least 4.
     tune : int, optional
         Sweeps before them, in which moves adapt, and which are thrown away; a fifth of `draws`, at least 200, if left out.
     chains : int, optional
-        At least two tell whether they agree. If left out four, and two where the posterior cannot have several modes: under a prior
-        without hyperparameters that is Poisson, flat, or negative binomial with shapes of at least 1.
+        If left out four, and two where the posterior cannot have several modes: under a prior without hyperparameters that is
+        Poisson, or negative binomial with shapes of at least 1.
     cores : int, optional
         Chains that run at the same time, in threads; as many as processors if left out. The draws do not depend on it.
     thin : int
         Sweeps from one draw to the next.
-    tables : int
-        Plausible tables that are written, evenly spaced over the draws of all chains; at most as many as draws.
-    tables_path : path, optional
-        A parquet file for them; none is written if left out. See the Notes.
-    overwrite : bool
-        Whether it may replace a file.
+    tables, tables_path, overwrite
+        A parquet file for so many plausible tables, evenly spaced over the draws of all chains, see Notes; none is written without
+        a path.
     journal : path, optional
-        A folder in which the state of every chain is kept, with what it has kept of the cells, once a minute or so; made if there is
-        none. Remove it when the result is saved.
+        A folder, made if there is none, for the state of every chain once a minute or so. Remove it when the result is saved.
     resume : bool
         Go on from the states in `journal`, if there are any, with the same arguments: the result is that of a run that was never
         stopped. `cores`, `quantiles`, the name of `tables_path` and what is told may be others.
@@ -187,7 +180,6 @@ def fit_hierarchy(
         Batches of draws of a chain for the diagnostics of cells, at least 8. Their effective sample sizes have a relative standard
         error of ``sqrt(2 / (chains * batches - 1))``: 18% with 2 chains of 32.
     random_seed : int, sequence of int or numpy.random.Generator, optional
-        Makes a run repeatable.
     progressbar : bool
         A line on standard error now and then.
     quiet : bool
@@ -195,8 +187,8 @@ def fit_hierarchy(
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
     leaves : str, optional
-        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries
-        keep, and of several the one with the most levels.
+        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries keep, and of several the one with
+        the most levels.
 
     Returns
     -------
@@ -222,40 +214,29 @@ def fit_hierarchy(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not valid, or the release is about statistics or is no hierarchy (the message says why); if `journal` is
-        of another run (both sides are named).
-    NotImplementedError
-        If noise is not normal and independent; it names the law, and what to use instead.
+    TypeError, ValueError, NotImplementedError
+        If an argument is not valid, the release is no hierarchy, noise is not normal and independent, or `journal` is of another run.
     MemoryError
         If the run needs more memory than there is; it says how much for what, and what to change.
-    ImportError
-        If `tables_path` is given and pyarrow (the extra ``census``) is not installed.
-    FileExistsError
-        If `tables_path` exists, and `overwrite` is False; or if `journal` has the states of a run, and `resume` is False.
-    BlockingIOError
-        If another process is writing to `journal`.
-    OSError
-        If tables cannot be written. The draws are in the attribute ``draws`` of the error.
+    FileExistsError, BlockingIOError
+        If there are tables or states of a run already, and `overwrite` or `resume` is False; if another process writes to `journal`.
+    OSError, ImportError
+        If tables cannot be written (the draws are in the attribute ``draws`` of the error), or pyarrow is not installed.
 
     Notes
     -----
     The parquet file has a row for every cell of a table that is not 0, with the columns ``table`` (numbered from 0), ``chain``,
-    ``draw``, the labels of the cell, group labels (such as the county of a tract) and ``count``; cells without a row are 0. In R:
+    ``draw``, the labels of the cell, group labels (such as the county of a tract) and ``count``. In R:
     ``arrow::open_dataset(path) |> dplyr::filter(table == 0)``, and ``tidyr::pivot_wider`` with ``values_fill = 0`` for a column
     a cell. The key-value metadata has the seed, versions, the release and the prior.
 
     Where precise answers cut the cells of a leaf across each other (all margins by two of its three axes, say), some moves keep all
     of them: they change differences along two or three axes at once (`bayesdp.hierarchies.chain`). The verdict names precise
-    answers that no move keeps at once. Margins with variance 1 beside cells with variance 1,000, three cells in four of which are 0,
-    mix with them: R-hat 1.03 in place of 5.8. They do not help enough where most cells are 0 and margins are all but exact:
-    with variance 0.09, and one cell of 8 x 8 x 8 in thirteen not 0, chains from different starts did not agree, which the check says.
+    answers that no move keeps at once. Where most cells are 0 and margins are all but exact these moves do not help enough: with
+    variance 0.09, and one cell of 8 x 8 x 8 in thirteen not 0, chains from different starts did not agree, which the check says.
 
     Perturbed tables whose cells were all published, by laws that end and share no keys, move by differences along every set of axes,
     in one leaf or between two (`bayesdp.hierarchies.kernel.walls`). What they reach is not proved; the result's ``fiber`` says so.
-
-    What is kept of a cell that can move takes at most 328 bytes a chain with the defaults (and fewer than 65,536 draws), and the
-    table and the residuals of a chain that runs take some 60 to 200 besides.
 
     Examples
     --------
@@ -277,27 +258,23 @@ def fit_hierarchy(
     >>> float(tree["cells"]["mean"].sum().round(6))
     15.0
     """
-    check_prior(prior)
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
-    plan = planned(draws, tune, chains_of(chains, [prior]), cores, thin, counts, bins, batches, quantiles)
+    plan = planned([prior], draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     context = PartContext(PartSpec(release, prior, plan, record=lambda _: record, leaves=leaves))
     frame = release.frame
     reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
     if reserved:
         raise ValueError(f"release: its table has {shown(reserved)}, which name dimensions of the result; rename them")
-    if leaves is not None and release.about == "counts":
-        frame.labels_of(leaves)
     try:
         structure = context.structure
     except NoStructure as reason:
         raise NoStructure(
             f"release is no hierarchy: {reason}. For tables in general use bdp.observe and bdp.sample"
         ) from reason
-    queries = context.queries
     warn_of_law(release.law_check)
     if memory_check:
-        Budget.of(structure, plan, numbers_a_draw(structure, prior, queries)).check(plan)
+        context.budget.check(plan)
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)
@@ -311,7 +288,14 @@ def fit_hierarchy(
         folder = None
         if journal is not None:
             kept = open_.enter_context(closing(RunJournal(journal, resume=resume)))
-            kept.begin(described(context, None if random_seed is None else generator, number))
+            seed = None if random_seed is None else generator
+            dim = frame.dims[structure.axis]
+            kept.begin(
+                fingerprint(
+                    release=release, prior=prior, leaves=dim, record=context.queries, tables=number, seed=seed,
+                    **plan.of_draws,
+                )
+            )  # fmt: skip
             generator = np.random.default_rng(kept.entropy) if random_seed is None else generator
             folder = kept.path.absolute()
         beside = folder
@@ -335,20 +319,6 @@ def fit_hierarchy(
                     target, structure, numbers, beside, {**attributes, "release": repr(release)}, overwrite=overwrite
                 )
         return tell_verdict(tree, quiet=quiet)
-
-
-def described(context: PartContext, generator: np.random.Generator | None, tables: int) -> dict[str, Any]:
-    """What makes the draws of a hierarchy what they are, for a journal."""
-    structure, spec = context.structure, context.spec
-    return fingerprint(
-        release=context.release,
-        prior=spec.prior,
-        leaves=structure.frame.dims[structure.axis],
-        record=context.queries,
-        tables=tables,
-        seed=generator,
-        **spec.plan.of_draws,
-    )
 
 
 def _run(driver: Driver) -> bool:

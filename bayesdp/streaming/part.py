@@ -19,17 +19,15 @@ from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import Structure, structure_of
-from bayesdp.inference.memory import available_memory
+from bayesdp.hierarchies.structure import Floats, Ints, Structure, structure_of
+from bayesdp.inference.memory import in_words, refuse_if_short
 from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.streaming.above import PartTerm, cell_dims, known_sums, own_errors
+from bayesdp.streaming.above import Dims, PartTerm, cell_dims, known_sums, own_errors
 from bayesdp.streaming.cells import CellSummary, Recorder, bytes_per_cell, named_queries, new_summary
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls, is_perturbed, perturbed_target
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Kernel = TreeChain | LineTree | WalledTree
 
 
@@ -124,7 +122,7 @@ class PartContext:
     @cached_property
     def structure(self) -> Structure:
         """The same in its hierarchy."""
-        found, leaves, frame = self._alone[1], self.spec.leaves, self.release.frame
+        leaves, frame = self.spec.leaves, self.release.frame
         if leaves is None and self.spec.cells is not None:
             others = [dim for dim in frame.dims if dim not in self.spec.cells]
             if len(others) != 1:
@@ -134,8 +132,8 @@ class PartContext:
                 )
             (leaves,) = others
         if leaves is not None and leaves not in frame.dims:
-            raise ValueError(f"leaves must be a dimension of every part ({shown(frame.dims)}), got {leaves!r}")
-        return found or structure_of(self.target, leaves)
+            raise ValueError(f"leaves must be a dimension of the table ({shown(frame.dims)}), got {leaves!r}")
+        return self._alone[1] or structure_of(self.target, leaves)
 
     @cached_property
     def where(self) -> Ints:
@@ -143,10 +141,25 @@ class PartContext:
         return np.flatnonzero(self.structure.free.reshape(-1)).astype(np.int64)
 
     @cached_property
+    def place(self) -> Ints:
+        """Where they are in the frame, flat."""
+        every = np.asarray(self.structure.leaves_by_cells(np.arange(self.structure.frame.size)), dtype=np.int64)
+        return every.reshape(-1)[self.where]
+
+    @cached_property
     def queries(self) -> dict[str, Query]:
         """Those whose draws are kept."""
         record = () if self.spec.record is None else self.spec.record(self.release.frame)
         return named_queries(record, self.release.frame, self.spec.prior.names)
+
+    @property
+    def budget(self) -> Budget:
+        """The memory that it takes."""
+        structure, prior = self.structure, self.spec.prior
+        # Numbers of a draw: hyperparameters, and answers of queries.
+        hyper = prior.start(structure, np.zeros(structure.free.shape, dtype=np.int64))
+        numbers = sum(np.size(hyper[own]) for own in prior.names) + sum(own.rows for own in self.queries.values())
+        return Budget.of(structure, self.spec.plan, numbers)
 
     @cached_property
     def recorders(self) -> dict[str, Recorder]:
@@ -186,7 +199,7 @@ class PartContext:
 class PartInfo:
     """What the driver must know of a part."""
 
-    dims: tuple[tuple[str, tuple[object, ...]], ...]  # the dimensions of its cells with their labels
+    dims: Dims  # of its cells
     # For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     errors: list[Floats]
     # For each exact query above, whether the exact answers of the part determine its sums.
@@ -195,16 +208,14 @@ class PartInfo:
     release: str  # a digest of what is published
     law: str | None  # why that is not compatible with the stated law
     recorded: dict[str, str]  # digests of the queries whose draws are kept, by name
-    formula: str  # the prior
     memory: Budget
 
 
 def info(context: PartContext, memory_check: bool) -> PartInfo:  # tasks have their arguments by place
     """Check a part, and say what the driver must know."""
     structure, spec = context.structure, context.spec
-    memory = Budget.of(structure, spec.plan, numbers_a_draw(structure, spec.prior, context.queries))
     if memory_check:
-        check_worker(memory)
+        check_worker(context.budget)
     if not context.queries and spec.record is not None:
         raise ValueError("record_parts gave no query")
     return PartInfo(
@@ -215,8 +226,7 @@ def info(context: PartContext, memory_check: bool) -> PartInfo:  # tasks have th
         release=digest(context.release),
         law=context.release.law_check.warning,
         recorded={name: digest(query) for name, query in context.queries.items()},
-        formula=spec.prior.formula,
-        memory=memory,
+        memory=context.budget,
     )
 
 
@@ -282,61 +292,45 @@ class Budget:
 
     def check(self, plan: Plan) -> None:
         """Refuse a run that does not fit."""
-        # MemoryError says how much is for what, and what to change.
-        free = available_memory()
-        if free is None or self.total <= free:
-            return
-        raise MemoryError(
-            f"fit_hierarchy needs about {_in_words(self.total)} of memory, and {_in_words(free)} are available: "
-            f"{_in_words(self.kernel)} for the tables of {min(plan.cores, plan.chains)} chains that run at the same time (fewer "
-            f"`cores`) and {_in_words(self.start)} for a start, {_in_words(self.cells)} for what {plan.chains} chains keep of the "
-            f"cells (fewer `chains`, `bins`, `batches` or `counts`), {_in_words(self.record)} for the draws of what is recorded "
-            "(fewer `draws`, each after more sweeps with a larger `thin`, or fewer answers in `record`), and "
-            f"{_in_words(self.result)} for the result; not all of these at the same time. A release of a part of the leaves needs "
-            "less of all"
+        running = min(plan.cores, plan.chains)
+        kernel, start, cells, record, result = map(
+            in_words, (self.kernel, self.start, self.cells, self.record, self.result)
         )
-
-
-def numbers_a_draw(structure: Structure, prior: CellPrior, queries: dict[str, Query]) -> int:
-    """How many numbers a run records of each draw: answers of queries, and hyperparameters."""
-    hyper = prior.start(structure, np.zeros(structure.free.shape, dtype=np.int64))
-    return sum(query.rows for query in queries.values()) + sum(np.size(hyper[own]) for own in prior.names)
-
-
-def _in_words(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+        refuse_if_short(
+            "fit_hierarchy needs",
+            self.total,
+            f"It takes {kernel} for the tables of {running} chains that run at the same time (fewer `cores`) and {start} for a start, "
+            f"{cells} for what {plan.chains} chains keep of the cells (fewer `chains`, `bins`, `batches` or `counts`), "
+            f"{record} for the draws of what is recorded (fewer `draws`, each after more sweeps with a larger `thin`, or fewer "
+            f"answers in `record`), and {result} for the result; not all of these at the same time. A release of a part of the leaves "
+            "needs less of all",
+        )
 
 
 def check_worker(need: Budget) -> None:
     """Refuse a part that this process has no room for."""
-    # MemoryError says how much the part needs, and what to change.
-    free = available_memory()
-    if free is not None and need.total > free:
-        raise MemoryError(
-            f"fit_parts: a process that works on this part needs about {_in_words(need.total)} of memory, and {_in_words(free)} are "
-            "available to it. Cut the release into smaller parts, give each worker more memory, or keep less of the cells (fewer "
-            "`chains`, `bins`, `batches` or `counts`) and of draws (`record_parts`, a larger `thin`)"
-        )
+    refuse_if_short(
+        "fit_parts: a process that works on this part needs",
+        need.total,
+        "Cut the release into smaller parts, give each worker more memory, or keep less of the cells (fewer `chains`, `bins`, "
+        "`batches` or `counts`) and of draws (`record_parts`, a larger `thin`)",
+    )
 
 
 def check_driver(parts: Sequence[Budget], above: int, *, cores: int, held: bool) -> None:
-    """Refuse a run whose results this process has no room for."""
-    # `above`: bytes of what is recorded above the parts. `cores`: how many parts this process works on at a time. `held`: whether it
-    # holds the states of all parts. MemoryError says how much is for what, and what to change.
-    free = available_memory()
+    """Refuse a run whose results this process has no room for; it may work on `cores` parts at a time, and hold all states."""
+    # `above`: bytes of what is recorded above the parts.
     result = above + sum(own.summary for own in parts)
     work = sum(own.kernel for own in parts) + cores * max(own.total for own in parts) if cores else 0
     states = sum(own.states for own in parts) if held else 0
-    if free is None or result + work + states <= free:
-        return
-    raise MemoryError(
-        f"fit_parts needs about {_in_words(result + work + states)} of memory in the process that drives it, and {_in_words(free)} "
-        f"are available: {_in_words(result)} for the summaries of the cells of {len(parts)} parts and draws of what is recorded "
-        "(fewer `counts` or `quantiles`, fewer answers in `record` and `record_parts`, fewer `draws` with a larger `thin`)"
-        + (
-            f", {_in_words(work)} for the work on the parts (fewer `cores`, and none where a `client` does that)"
-            if cores
-            else ""
-        )
-        + (f", {_in_words(states)} for the states of all parts (none where a `folder` has them)" if held else "")
+    told = [
+        f"{in_words(result)} for the summaries of the cells of {len(parts)} parts and draws of what is recorded (fewer `counts` or "
+        "`quantiles`, fewer answers in `record` and `record_parts`, fewer `draws` with a larger `thin`)"
+    ]
+    if cores:
+        told.append(f"{in_words(work)} for the work on the parts (fewer `cores`, and none where a `client` does that)")
+    if held:
+        told.append(f"{in_words(states)} for the states of all parts (none where a `folder` has them)")
+    refuse_if_short(
+        "fit_parts, in the process that drives it, needs", result + work + states, f"It takes {', '.join(told)}"
     )

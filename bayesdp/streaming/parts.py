@@ -25,10 +25,10 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
-from bayesdp.streaming.above import above, cell_dims, check_known, coupling_of, parts_axis, parts_per_round
+from bayesdp.streaming.above import Dims, above, cell_dims, check_known, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
-from bayesdp.streaming.fitting import chains_of, check_prior, generator_from, planned, said_of_run
+from bayesdp.streaming.fitting import generator_from, planned, said_of_run
 from bayesdp.streaming.part import PartInfo, PartSpec, check_driver, info
 from bayesdp.streaming.result import mixing_of, part_result, tree_of_parts
 
@@ -61,8 +61,6 @@ def parts_of(parts: Any, prior: Any) -> tuple[list[Any], list[Source], list[Cell
         priors = [prior[label] for label in labels]
     else:
         priors = [prior] * len(labels)
-    for own in priors:
-        check_prior(own)
     return labels, list(parts.values()), priors
 
 
@@ -76,34 +74,8 @@ def draws_per_round(phase: int | None, draws: int, *, coupled: bool) -> int:
     return phase
 
 
-def recorded_of(record: Any, labels: list[Any]) -> tuple[dict[str, Query], int]:
-    """The queries of parts by cells, and the dimension of the parts."""
-    given = [record] if isinstance(record, Query) else list(record.values() if isinstance(record, Mapping) else record)
-    frames = [own.frame for own in given if isinstance(own, Query)]
-    if not given:
-        return {}, 0
-    if not frames:
-        raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {given[0]!r}")
-    return named_queries(record, frames[0], ()), parts_axis(frames[0], labels, "record")
-
-
-def dims_of_cells(
-    labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
-) -> tuple[str, ...] | None:
-    """The dimensions of the cells, where something above the parts has them."""
-    if top is not None:
-        frame, axis = top.frame, parts_axis(top.frame, labels, "top")
-    elif queries:
-        frame = next(iter(queries.values())).frame
-    else:
-        return None
-    return tuple(dim for i, dim in enumerate(frame.dims) if i != axis)
-
-
-def check_dims(
-    infos: list[PartInfo], labels: list[Any], top: Release | None, queries: dict[str, Query], axis: int
-) -> None:
-    """Check that the tables of all parts, of what is above them and of what is recorded have the same cells."""
+def check_dims(infos: list[PartInfo], labels: list[Any], stated: Mapping[str, Dims]) -> None:
+    """Check that all parts have the same cells, those which the arguments about what is above them state."""
     first = infos[0].dims
     for own, label in zip(infos, labels, strict=True):
         if own.dims != first:
@@ -111,11 +83,8 @@ def check_dims(
                 f"parts: the cells of {label!r} are not those of {labels[0]!r}; all parts need the same dimensions with the same "
                 "labels in the same order, other than that of their leaves (which `leaves` can name)"
             )
-    frames = {} if top is None else {"top": top.frame}
-    if queries:
-        frames["record"] = next(iter(queries.values())).frame
-    for name, frame in frames.items():
-        if cell_dims(frame, parts_axis(frame, labels, name)) != first:
+    for name, dims in stated.items():
+        if dims != first:
             raise ValueError(
                 f"{name}: its cells are not those of the parts; it needs the dimensions "
                 f"{shown([dim for dim, _ in first])} with the same labels in the same order"
@@ -170,60 +139,47 @@ def fit_parts(
         About a table of parts by cells: those whose draws are kept, in a list or by name. They are kept at the end of each phase.
     record_parts : callable, optional
         Gives such queries about a part's table, by its frame: ``lambda frame: bdp.Totals(frame, by="county")``. Each draw is kept.
-    draws, tune, chains, thin, quantiles, counts, bins, batches
-        As in `bdp.fit_hierarchy`. Tuning is rounded up to whole phases.
     phase : int, optional
         Draws that a part makes on its own at a time; `draws` must be a multiple. Few mix the sums of parts better, many need fewer
         messages. By default the largest divisor of `draws` that is at most 10, or at most 100 where nothing couples the parts.
     together : int, optional
         Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more,
-        the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little. It does not
-        depend on the cluster, so that the draws do not.
+        the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little.
     client : concurrent.futures.Executor, distributed.Client or str, optional
         Where the work is done: any executor (such as a ``ProcessPoolExecutor``, or that of MPI or Slurm), a Dask cluster, or the
-        address of its scheduler. By default it is done in threads of this process. The draws are the same.
-    cores : int, optional
-        How many threads that are; as many as processors if left out.
+        address of its scheduler. By default it is done in `cores` threads of this process. The draws are the same.
     folder : path, optional
         Where the states of all parts are, each in a file that is whole at any moment; made if there is none, and else empty or that of
-        the run. The run goes on from them, and workers read and write them there, so that workers on other machines need it under the
-        same name. No other run writes to it meanwhile. Without it states are sent through this process, which holds them all. If there
-        is no room on the disk, the run goes on like that, and a warning says so.
+        the run. Workers read and write them there, those on other machines under the same name. Without it states are sent through
+        this process, which holds them all. If there is no room on the disk, the run goes on like that, and a warning says so.
     resume : bool
         Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
         may be left out). The result is that of a run that was not stopped.
-    random_seed : int, sequence of int, numpy.random.Generator or None
-    progressbar, quiet : bool
-    memory_check : bool
-        Refuse before sampling what needs more memory than there is, here or on a worker.
     leaves : str, optional
         The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
         levels.
+    draws, tune, chains, cores, thin, quantiles, counts, bins, batches, random_seed, progressbar, quiet, memory_check
+        As in `bdp.fit_hierarchy`. Tuning is rounded up to whole phases.
 
     Returns
     -------
     xarray.DataTree
-        ``posterior``: the draws of `record`, joint over the parts, one for each phase. ``coupling``: what couples the parts, what was
-        left out, and standard errors of the sums of the parts with and without it. ``diagnostics``: a verdict over all.
-        ``determined``: which answers of `record` the exact ones leave one value.
+        ``posterior``: the draws of `record`, joint over the parts, one for each phase. ``diagnostics``: a verdict over all.
+        ``determined``: which answers of `record` the exact ones leave one value. Attribute ``coupled``: what couples the parts.
         ``parts/LABEL/``: for each part ``posterior``, ``cells``, ``diagnostics`` and ``release``, as in `bdp.fit_hierarchy`.
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts,
-        or the run in `folder` is another one (it says in what). Errors about a part have a note with its label.
-    NotImplementedError
-        If an exact sum of `top` has parts without exact sums of their own, or noise is not normal and independent.
-    FileExistsError
-        If a run is saved in `folder` and `resume` is False, or if `folder` has something else.
-    BlockingIOError
-        If another process has a run in `folder`.
+    TypeError, ValueError, NotImplementedError
+        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts
+        or have parts without exact sums of their own, noise is not normal and independent, or the run in `folder` is another one.
+        Errors about a part have a note with its label.
+    FileExistsError, BlockingIOError
+        If a run is saved in `folder` and `resume` is False, if `folder` has something else, or another process has a run there.
     RuntimeError
         If the same work is lost ten times, since its workers died.
     MemoryError
-        If a part needs more memory than a process that works on it has, or the result more than there is here; it says what for, and
-        what to change.
+        If a part needs more memory than a process that works on it has, or the result more than there is here.
     ImportError
         If `client` is a Dask cluster and distributed (the extra ``cluster``) is not installed.
 
@@ -242,13 +198,10 @@ def fit_parts(
     of phases (``NAME_of_part_ess_bulk``, ``NAME_of_part_rhat``), recorded or not; where they are bad the verdict is *not converged*,
     and the message names the answers. Fit such a release in one.
 
-    Plausible tables are not written; `bdp.fit_hierarchy` does that. Whole tables of one joint draw exist at the ends of phases only,
-    on the driver as states of parts, and no file of them is made yet.
-
-    What there is of a part of a chain (tables, donors, what is kept of the cells, up to 328 bytes for a cell that can move, and draws
-    of `record_parts`) is read and written by the worker that moves it, in each phase; with a `folder` this process holds the sums of
-    parts only. A worker that dies costs what it was working on, and a pool of processes one of which died is replaced by another one
-    like it. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
+    Plausible tables are not written; `bdp.fit_hierarchy` does that. A worker that dies costs what it was working on, and a pool of
+    processes one of which died is replaced by another one like it. What there is of a part of a chain (tables, what is kept of the
+    cells, up to 328 bytes for a cell that can move, and draws of `record_parts`) is with the worker that moves it; with a `folder`
+    this process holds the sums of parts only. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
 
     Examples
     --------
@@ -270,7 +223,8 @@ def fit_parts(
     ('county',)
     """
     labels, sources, priors = parts_of(parts, prior)
-    plan = planned(draws, tune, chains_of(chains, priors), cores, thin, counts, bins, batches, quantiles, len(labels))
+    names = [str(label) for label in labels]
+    plan = planned(priors, draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     if top is not None and not isinstance(top, Release):
         raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
     noisy, known = ([], []) if top is None else above(top, labels)
@@ -278,8 +232,13 @@ def fit_parts(
     asked = None if together is None else positive_integer(together, "together")
     if record_parts is not None and not callable(record_parts):
         raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
-    queries, axis = recorded_of(record, labels)
-    cells = dims_of_cells(labels, top, queries, axis)
+    queries, axis = named_queries(record, None, ()), 0
+    stated: dict[str, Dims] = {} if top is None else {"top": cell_dims(top.frame, parts_axis(top.frame, labels, "top"))}
+    if queries:
+        frame = next(iter(queries.values())).frame
+        axis = parts_axis(frame, labels, "record")
+        stated["record"] = cell_dims(frame, axis)
+    cells = next((tuple(dim for dim, _ in own) for own in stated.values()), None)
     sweeps = size * plan.thin  # of a phase of the tuning
     whole = replace(plan, tune=-(-plan.tune // sweeps) * sweeps, cores=1)  # a task is about one chain
     specs = [
@@ -296,7 +255,7 @@ def fit_parts(
     saved = nullcontext() if folder is None else closing(RunJournal(folder, resume=resume))
     with saved as journal, running(client, specs, labels, plan.cores) as runner:
         infos: list[PartInfo] = runner.run([Task(k, info, (memory_check,)) for k in range(len(labels))])
-        check_dims(infos, labels, top, queries, axis)
+        check_dims(infos, labels, stated)
         if told := [
             f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
         ]:
@@ -307,15 +266,14 @@ def fit_parts(
             recorded = 3 * 8 * plan.chains * (plan.draws // size) * answers
             alone = plan.cores if client is None else 0
             check_driver([own.memory for own in infos], recorded, cores=alone, held=folder is None)
-        errors = [own.errors for own in infos]
-        used = parts_per_round(noisy, errors, len(labels)) if asked is None else min(asked, len(labels))
+        used = min(asked or parts_per_round(noisy, [own.errors for own in infos], len(labels)), len(labels))
         entropy = int.from_bytes(generator_from(random_seed).bytes(16))
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
         run = fingerprint(
-            parts=[str(label) for label in labels],
-            releases={str(label): own.release for label, own in zip(labels, infos, strict=True)},
-            prior=dict(zip(map(str, labels), priors, strict=True)),
+            parts=names,
+            releases={name: own.release for name, own in zip(names, infos, strict=True)},
+            prior=dict(zip(names, priors, strict=True)),
             top=top,
             record=queries,
             record_parts={
@@ -352,12 +310,11 @@ def fit_parts(
             check_known(known, [own.known for own in infos], driver.sums[0], labels)
         driver.run()
         results, determined = driver.results(part_result), driver.determined()
-    coupling = coupling_of(noisy, errors, labels, any(own.names for own in priors))
-    names = [str(label) for label in labels]
     mixing = mixing_of(noisy, driver.tops, [own.fixed for own in infos], names)
-    tree = tree_of_parts(driver.tops, queries, list(ends), names, results, coupling, mixing, determined)
-    formula = infos[0].formula if len({own.formula for own in infos}) == 1 else "one for each part"
+    tree = tree_of_parts(driver.tops, queries, list(ends), names, results, mixing, determined)
+    formula = priors[0].formula if len({own.formula for own in priors}) == 1 else "one for each part"
     sampler = json.dumps({**plan.of_sampler, "phase": size, "together": used})
-    tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler)
+    coupled = json.dumps([query.name for query in noisy])
+    tree.attrs.update(said_of_run(random_seed, formula), sampler=sampler, coupled=coupled)
     compress_draws(tree)
     return tell_verdict(tree, quiet=quiet)

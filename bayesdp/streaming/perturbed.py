@@ -19,13 +19,10 @@ from bayesdp.fibers.chain import LONGEST_START, Chain, price_at
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
-from bayesdp.hierarchies.structure import Structure, structure_of, sum_parts
+from bayesdp.hierarchies.structure import Floats, Ints, Structure, structure_of, sum_parts
 from bayesdp.inference import observe
 from bayesdp.release import Release
 from bayesdp.steps.reading import kernel_target, read_model
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _OPEN = 2**30
 """Last place of the window of an answer that was not published."""
@@ -231,10 +228,9 @@ _NOTHING = (
 )
 
 
-def is_perturbed(release: Any) -> bool:
-    """Whether an argument is a release of counts some of which are perturbed."""
-    counts = isinstance(release, Release) and release.about == "counts"
-    return counts and any(hasattr(own.law, "transitions") for own in release.measurements)
+def is_perturbed(release: Release) -> bool:
+    """Whether it is of counts some of which are perturbed."""
+    return release.about == "counts" and any(hasattr(own.law, "transitions") for own in release.measurements)
 
 
 def perturbed_target(release: Release, family: str, leaves: str | None) -> tuple[Target, Structure]:

@@ -21,7 +21,7 @@ from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
-from bayesdp.hierarchies.structure import Structure
+from bayesdp.hierarchies.structure import Floats, Ints, Structure
 from bayesdp.inference.diagnostics import (
     Worst,
     cell_limits,
@@ -39,12 +39,7 @@ from bayesdp.streaming.cells import Pooled, batching, pooled
 from bayesdp.streaming.chains import Chain, longest_together
 from bayesdp.streaming.part import PartContext
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Arrays = dict[str, npt.NDArray[Any]]
-
-_NAMED = 5
-"""Queries that a message names at most."""
 
 _MEANING = {
     "mean": "mean of the draws of all chains",
@@ -177,7 +172,13 @@ def _cells(context: PartContext, chains: Sequence[Chain]) -> tuple[xr.Dataset, P
         chain.kept = None  # most of the memory of a run, and not needed any more
     give_back()
     fixed = np.asarray(context.target.fiber.system.lower)  # of cells that cannot move, the counts
-    spread = _Spread(context.structure, context.where)
+
+    def spread(values: npt.NDArray[Any], other: Any) -> npt.NDArray[Any]:
+        """Values of the cells that can move as tables of the frame, with others elsewhere."""
+        table = np.array(np.broadcast_to(other, (*values.shape[:-1], frame.size)), dtype=values.dtype, order="C")
+        table[..., context.place] = values
+        return table.reshape(*values.shape[:-1], *frame.shape)
+
     known: dict[str, tuple[npt.NDArray[Any], Any]] = {
         "mean": (found.mean, fixed),
         "sd": (found.sd, 0.0),
@@ -222,32 +223,10 @@ def _short(values: Ints, *others: Ints) -> npt.NDArray[np.integer]:
     return values.astype(np.int32) if largest < 2**31 else values
 
 
-class _Spread:
-    """Values of the cells that can move as tables of the frame."""
-
-    def __init__(self, structure: Structure, where: Ints) -> None:
-        self._structure = structure
-        flat = np.asarray(structure.leaves_by_cells(np.arange(structure.frame.size))).reshape(-1)
-        self.place = flat[where]
-        fixed = np.ones(structure.frame.size, dtype=np.bool_)
-        fixed[self.place] = False
-        self._fixed = fixed
-
-    def __call__(self, values: npt.NDArray[Any], other: Any) -> npt.NDArray[Any]:
-        table = np.empty((*values.shape[:-1], self._structure.frame.size), dtype=values.dtype)
-        table[..., self.place] = values
-        rest = np.asarray(other)
-        table[..., self._fixed] = rest[..., self._fixed] if rest.ndim else rest
-        return table.reshape(*values.shape[:-1], *self._structure.frame.shape)
-
-
 def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequence[Chain], found: Pooled) -> xr.Dataset:
-    """Effective sample sizes and R-hat of what was recorded, and a verdict over that and all cells.
-
-    A cell that could move and never did counts as not converged, unless it was 0 in every draw of every chain: of millions of
-    cells that are nearly always 0, many will be. How many is in the attribute ``cells_always_zero``. Answers that never change are
-    left to their cells.
-    """
+    """Effective sample sizes and R-hat of what was recorded, and a verdict over that and all cells."""
+    # A cell that could move and never did counts as not converged, unless it was 0 in every draw of every chain: of millions of
+    # cells that are nearly always 0, many will be. Answers that never change are left to their cells.
     plan, structure = context.spec.plan, context.structure
     number, draws = len(chains), posterior.sizes["draw"]
     shortest = min(chain.draws for chain in chains)
@@ -260,7 +239,7 @@ def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequenc
         determined = structure.leaves_by_cells(context.target.fiber.determined().reshape(-1)).reshape(-1)
         still &= ~np.asarray(determined, dtype=np.bool_)[context.where]
     known = np.flatnonzero(np.isfinite(found.ess))
-    place, frame = _Spread(structure, context.where).place[known], structure.frame
+    place, frame = context.place[known], structure.frame
     length = batching(plan.draws, plan.batches)[0]
     limits = cell_limits(found.rhat[known], found.times[known], number, shortest, length, groups)
     stuck = bool(still.any() or np.isinf(found.rhat).any())
@@ -277,7 +256,10 @@ def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequenc
         attributes["verdict_counts"] = "not judged"
     told = with_modes(attributes, {"cells": _modes(context, chains, found)})
     if context.missed:
-        told["message"] += f" {_missed(context.missed)}"
+        told["message"] += (
+            f" The noisy answers of {_listed(list(map(printable, context.missed)))} are far more precise than others, and no move of "
+            "the sampler keeps all of them: what depends on how they divide among cells may mix slowly, and modes may be missed."
+        )
     return xr.Dataset(arrays, attrs=told)
 
 
@@ -303,12 +285,10 @@ def _diagnosed(
     return arrays, seen
 
 
-def _missed(queries: Sequence[str]) -> str:
-    more = f" and {len(queries) - _NAMED} more" if len(queries) > _NAMED else ""
-    return (
-        f"The noisy answers of {', '.join(map(printable, queries[:_NAMED]))}{more} are far more precise than others, and no move of "
-        "the sampler keeps all of them: what depends on how they divide among cells may mix slowly, and modes may be missed."
-    )
+def _listed(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """Names for a message, and how many there are besides."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def _modes(context: PartContext, chains: Sequence[Chain], found: Pooled) -> MissedModes:
@@ -372,11 +352,10 @@ def mixing_of(
             full = np.full((len(labels), len(query.values)), np.nan)
             np.put_along_axis(full, query.rows, own, axis=1)
             arrays[f"{query.name}_of_part_{name}"] = xr.DataArray(full, dims=dims, coords=coords)
-    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
     message = ""
     if told:
         message = (
-            f"Sums of parts moved too little from phase to phase, held by the noisy answers above: {'; '.join(told[:_NAMED])}{more}. "
+            f"Sums of parts moved too little from phase to phase, held by the noisy answers above: {_listed(told, between='; ')}. "
             "What depends on how these answers are divided among the parts is not to be trusted. Draw more, in shorter phases and "
             "with together=1; where an answer above is far more precise than the parts, fit all in one with bdp.fit_hierarchy"
         )
@@ -393,21 +372,16 @@ def _slow(query: NoisyAbove, number: int, sizes: npt.NDArray[np.float64], ratios
     )
 
 
-_SAID = 10
-"""Parts that the message names at most."""
-
-
 def tree_of_parts(
     tops: Sequence[Arrays],
     queries: dict[str, Query],
     ends: Sequence[int],
     labels: Sequence[str],
     results: Sequence[dict[str, xr.Dataset]],
-    coupling: xr.Dataset,
     mixing: Mixing,
     determined: dict[str, npt.NDArray[np.bool_]],
 ) -> xr.DataTree:
-    """Put together what was recorded above the parts, the statement of the coupling, a verdict, and the parts."""
+    """Put together what was recorded above the parts, a verdict, and the parts."""
     # `tops`: what was recorded of each chain above the parts, by the names of `queries`. `ends`: the last draw of each phase, which
     # the joint draws are. `results`: of the parts. `determined`: which answers of `queries` have one possible value.
     chains = len(tops)
@@ -419,7 +393,7 @@ def tree_of_parts(
     posterior = xr.Dataset(arrays, coords=coords)
     posterior.attrs["meaning"] = "joint draws of all parts: the tables at the end of each phase"
     diagnostics = _diagnostics(posterior, chains, labels, results, mixing)
-    groups: dict[str, Any] = {"posterior": posterior, "coupling": coupling, "diagnostics": diagnostics}
+    groups: dict[str, Any] = {"posterior": posterior, "diagnostics": diagnostics}
     if determined:
         one = posterior.isel(chain=0, draw=0, drop=True)
         groups["determined"] = xr.Dataset(
@@ -453,9 +427,8 @@ def _diagnostics(
     for kind in ("not converged", "not judged"):
         bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
         if bad:
-            more = f" and {len(bad) - _SAID} more" if len(bad) > _SAID else ""
             words = "bad, too" if seen and kind == own_verdict["verdict"] else kind  # the verdict is said once
-            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {', '.join(bad[:_SAID])}{more}.")
+            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {_listed(bad, 10)}.")
     attributes = {name: own for name, own in own_verdict.items() if name not in ("verdict", "message", "converged")}
     message = " ".join(told) or f"All {len(labels)} parts converged."
     part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})

@@ -15,21 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp.frames import Frame, Label
-from bayesdp.hierarchies.structure import Tree
+from bayesdp.hierarchies.structure import Ints, Tree
 from bayesdp.storage.atomic import check_output, replacing
 from bayesdp.storage.journal import read_arrays, readable, require
 
-type Ints = npt.NDArray[np.int64]
-
 
 def thinned(tables: int, chains: int, draws: int) -> list[Ints]:
-    """Which draws of each chain are written: evenly spaced, the last one among them, as many in each chain as can be.
-
-    Examples
-    --------
-    >>> [own.tolist() for own in thinned(5, 2, 10)]
-    [[2, 5, 9], [4, 9]]
-    """
+    """Which draws of each chain are written: evenly spaced, the last one among them, as many in each chain as can be."""
     share = [tables // chains + (chain < tables % chains) for chain in range(chains)]
     return [(np.arange(1, own + 1) * draws) // max(own, 1) - 1 for own in share]
 

@@ -16,7 +16,7 @@ from scipy import linalg, stats
 import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.consistency import differences, law_check
-from bayesdp.streaming import fitting
+from bayesdp.streaming.part import PartContext
 from benchmarks.calibration.law_checks import COLUMNS, UNIFORM, false_alarms, published
 from benchmarks.calibration.law_checks import LAWS as ALL_LAWS
 from benchmarks.calibration.law_checks import TABLE as AREAS
@@ -289,7 +289,7 @@ def test_a_wrong_sigma_is_said_by_fit_hierarchy(monkeypatch):
     def stop(*_):
         raise Stopped
 
-    monkeypatch.setattr(fitting, "numbers_a_draw", stop)  # it is said before anything is compiled
+    monkeypatch.setattr(PartContext, "budget", property(stop))  # it is said before anything is compiled
     prior = bdp.hierarchies.priors.FixedNegativeBinomial(mean=60.0, shape=5.0)
     with pytest.warns(bdp.PostProcessedWarning, match="not compatible with the stated law"), pytest.raises(Stopped):
         bdp.fit_hierarchy(noisy_release(N.DiscreteGaussian(1.5)), prior)

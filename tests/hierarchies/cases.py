@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +106,13 @@ class Case:
         chain = TreeChain(self.target, structure_of(self.target, "tract"), np.random.default_rng(seed))
         chain.set_prior(*self.parameters)
         return chain
+
+
+def drawn(chain: TreeChain, draws: int) -> Iterator[npt.NDArray[np.int64]]:
+    """The tables of a chain, leaves by cells, after each of so many sweeps."""
+    for _ in range(draws):
+        chain.sweep()
+        yield chain.table.copy()
 
 
 def after_one_sweep(

@@ -13,7 +13,7 @@ from bayesdp.hierarchies import structure as structures
 from bayesdp.hierarchies.chain import moves_of
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, SINGLE, SQUARES, SUMS
 from bayesdp.hierarchies.structure import NoStructure, structure_of
-from tests.hierarchies.cases import Case
+from tests.hierarchies.cases import Case, drawn
 
 NOISE = ((("tract", "age", "race"), 2.0), (("county",), 1.0), ((), 1.0))
 
@@ -147,5 +147,5 @@ def test_limits_of_sums_of_one_cell_are_limits_of_the_cell():
     number = {table.tobytes(): i for i, table in enumerate(tables)}
     chain = own.chain(1)
     chain.load(tables[0])
-    seen = {number[np.asarray(structure.in_frame(table)).tobytes()] for table in chain.draw(2000)}
+    seen = {number[np.asarray(structure.in_frame(table)).tobytes()] for table in drawn(chain, 2000)}
     assert len(seen) == len(tables)

@@ -14,7 +14,7 @@ from bayesdp.hierarchies.kernel.sweeps import CROSSING
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
 from tests.comparison.variation import assert_close_in_variation
-from tests.hierarchies.cases import CASES, Case, after_one_sweep
+from tests.hierarchies.cases import CASES, Case, after_one_sweep, drawn
 
 RATE = 1e-5
 """False alarms of each comparison."""
@@ -94,7 +94,8 @@ def test_they_lead_from_an_unlikely_table_to_all_and_keep_their_sums(name):
         chain = _chain(name, 3_000)
         chain.load(tables[probability.argmin()])
         chain.sweep(20)
-        index.append([number[np.asarray(chain.structure.in_frame(own)).tobytes()] for own in chain.draw(3_000)])
+        index.append([number[np.asarray(chain.structure.in_frame(own)).tobytes()] for own in drawn(chain, 3_000)])
+    chain.sweep(3_000)
     residuals, sums = chain.state.answers.copy(), chain.state.sums.copy()
     chain.renew()
     np.testing.assert_allclose(residuals[..., RESIDUAL], chain.state.answers[..., RESIDUAL], atol=1e-9)

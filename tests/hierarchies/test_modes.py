@@ -23,7 +23,7 @@ from bayesdp.hierarchies.modes import (
 )
 from bayesdp.hierarchies.structure import structure_of
 from bayesdp.inference.diagnostics import diagnose, with_modes
-from tests.hierarchies.cases import CASES, Case
+from tests.hierarchies.cases import CASES, Case, drawn
 
 RATE = 1e-5
 """False alarms of each statistical comparison."""
@@ -62,7 +62,7 @@ def _run(case, mix=None, numbers=(0, 1), draws=600, tune=50, seed=0, shape=0.3, 
             for move, times in mix.items():
                 chain.mix[move] = times
         chain.sweep(tune)
-        kept.append([chain.structure.in_frame(table) for table in chain.draw(draws)])
+        kept.append([chain.structure.in_frame(table) for table in drawn(chain, draws)])
     state = chain.state
     differ = (np.array(starts) != starts[0]).any(axis=0)
     return np.array(kept), TiedGroups(chain.structure, (state.group_start, state.group_cell), differ)

@@ -199,20 +199,13 @@ def _cells(state: State, t: int, mix: Ints) -> int:
 
 
 @compiled
-def sweep(state: State, mix: Ints, sweeps: int, kept: Ints) -> int:
-    """Sweep, and keep a table after each `sweeps` sweeps while there is room; the number of moves that changed the table."""
-    # `mix`, shape (12,): see `MIX`. `sweeps`: from one kept table to the next. `kept`, shape (draws, T, C): the tables are written
-    # into it.
+def sweep(state: State, mix: Ints, sweeps: int) -> int:
+    """Sweep by these moves (`MIX`); the number of moves that changed the table."""
     changed = 0
-    for draw in range(max(len(kept), 1)):
-        for _ in range(sweeps):
-            for t in range(len(state.counts)):
-                changed += _groups(state, t, mix)
-                changed += _cells(state, t, mix)
-        if len(kept) > 0:
-            for t in range(kept.shape[1]):
-                for cell in range(kept.shape[2]):
-                    kept[draw, t, cell] = state.counts[t, cell]
+    for _ in range(sweeps):
+        for t in range(len(state.counts)):
+            changed += _groups(state, t, mix)
+            changed += _cells(state, t, mix)
     return changed
 
 

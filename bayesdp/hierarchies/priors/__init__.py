@@ -5,7 +5,6 @@ waiting for rates that move a little at a time. What is left are hyperparameters
 drawn given the table.
 
 ========================  ==========================================================================
-`Flat`                    every table alike; only where exact answers bound every cell
 `FixedPoisson`            means that are known
 `FixedNegativeBinomial`   means and shapes that are known
 `AreaAndCell`             the mean of a cell is the product of an area and a cell effect
@@ -15,7 +14,7 @@ drawn given the table.
 
 from __future__ import annotations
 
-from bayesdp.hierarchies.priors.base import CellPrior, FixedNegativeBinomial, FixedPoisson, Flat, simulate_counts
+from bayesdp.hierarchies.priors.base import CellPrior, FixedNegativeBinomial, FixedPoisson, simulate_counts
 from bayesdp.hierarchies.priors.pooled import AreaAndCell, VaryingShares
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "CellPrior",
     "FixedNegativeBinomial",
     "FixedPoisson",
-    "Flat",
     "VaryingShares",
     "simulate_counts",
 ]

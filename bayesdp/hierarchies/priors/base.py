@@ -32,7 +32,7 @@ class CellPrior(Protocol):
 
     @property
     def family(self) -> str:
-        """``"flat"``, ``"poisson"`` or ``"negbin"``."""
+        """``"poisson"`` or ``"negbin"``."""
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
@@ -87,7 +87,6 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
     Parameters
     ----------
     prior : CellPrior
-        Of family ``"poisson"`` or ``"negbin"``; a flat prior has no draws.
     tree : Tree
     hyper : mapping of arrays
     rng : numpy.random.Generator
@@ -106,12 +105,7 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
     """
     free = free_cells(tree)
     theta, alpha = (np.broadcast_to(own, free.shape) for own in prior.weights(tree, hyper))
-    if prior.family == "poisson":
-        rate = np.exp(theta)
-    elif prior.family == "negbin":
-        rate = rng.standard_gamma(alpha) / np.expm1(-theta)
-    else:
-        raise ValueError(f"a {prior.family} prior has infinite mass: it cannot be drawn from")
+    rate = np.exp(theta) if prior.family == "poisson" else rng.standard_gamma(alpha) / np.expm1(-theta)
     rate = np.where(free, rate, 0.0)
     if rate.max(initial=0.0) >= 2.0**53:
         raise ValueError("the hyperparameters give a count of 2**53 or more, which no table has: narrow their prior")
@@ -160,24 +154,6 @@ def _by_cell(value: Numbers, tree: Tree, name: str) -> Floats:
 def _stated(value: Numbers) -> str:
     own = np.asarray(value)
     return f"{float(own):.6g}" if own.shape == () else f"given for {own.size} cells"
-
-
-@dataclass(frozen=True)
-class Flat(_Fixed):
-    """Every table alike. It has finite mass only where exact answers bound every cell from above.
-
-    Examples
-    --------
-    >>> Flat().formula
-    'x[t, c] flat on 0, 1, 2, ...'
-    """
-
-    family: ClassVar[str] = "flat"
-    formula: ClassVar[str] = "x[t, c] flat on 0, 1, 2, ..."
-
-    def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
-        """No weights: shapes of 1."""
-        return np.zeros((1, tree.cells)), np.ones((1, tree.cells))
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,12 +352,9 @@ def move_centre(
     rng: np.random.Generator,
 ) -> float:
     """Draw a shift of the centre of normal effects, along with which all effects that are not seen move."""
-    # Given the log shapes, or other effects, of cells that are 0 everywhere, which the prior alone places, their centre and spread
-    # hardly move, and the other way round; those of other cells are known too well to be moved along. So the first are moved along,
-    # and the second are not.
-    #
-    # `away`: of a shift s, to the log likelihood of all effects that are not seen, at the effects plus s. `seen`: whether each is.
-    # `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
+    # Effects of cells that are 0 everywhere, which the prior alone places, and their centre and spread hold one another; those of
+    # other cells are known too well to be moved along. `away`: of a shift s, to the log likelihood of all effects that are not seen,
+    # at the effects plus s. `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
     (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
     total = known.sum()
     precision = len(known) / variance + 1.0 / prior_variance

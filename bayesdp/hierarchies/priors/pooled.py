@@ -127,13 +127,8 @@ class AreaAndCell:
 
     Notes
     -----
-    An update draws each area effect, each cell effect and each log shape by slice sampling of its density given the table and
-    the others, and the rest exactly; then it moves the level from the areas to the cells, which the counts do not notice. What cells
-    that are 0 everywhere share with the others (the level, the spread of the cell effects, centre and spread of the log shapes)
-    moves once more, together with theirs. Only free cells count: see `CellPrior`.
-
     Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 18 draws.
+    redistricting file, the slowest of them had one effective draw for each 18 draws. Only free cells count: see `CellPrior`.
 
     Hyperparameters: ``area`` of each leaf, ``cell`` of each cell, ``area_mean`` (mu), ``area_variance``, ``cell_variance``,
     ``log_shape`` of each cell, ``shape_centre`` and ``shape_variance``.
@@ -370,10 +365,7 @@ class VaryingShares:
 
     Notes
     -----
-    An update draws the scales from their beta law given the table and the shapes, exactly; each log shape, and log m and log q, by
-    slice sampling of its density; the normal centres and variances exactly; and a factor by which all shapes grow and all scales
-    shrink, again by slice sampling. Only free cells count, for sizes and sums of
-    shapes too: see `CellPrior`. With a level each cell's centre also moves together with its log shapes in all nodes.
+    Only free cells count, for sizes and sums of shapes too: see `CellPrior`.
 
     Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
     redistricting file, the slowest of them had one effective draw for each 13 draws, one for each 23 with two tracts as the `level`,

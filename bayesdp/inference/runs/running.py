@@ -11,7 +11,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Executor
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
@@ -57,8 +58,8 @@ class ProgressLines:
         self._next = _FIRST
         self._first: tuple[float, int] | None = None
 
-    def __call__(self, done: int, total: int) -> None:
-        """Say how much is done, if it is time for a line."""
+    def __call__(self, done: int, total: int, more: str = "") -> None:
+        """Say how much is done, and `more` at the end, if it is time for a line."""
         passed = time.monotonic() - self._start
         if self._first is None:
             self._first = passed, done  # what came before, such as compiling, says nothing of the time that is left
@@ -70,7 +71,7 @@ class ProgressLines:
         if done > already:
             left = (passed - begun) / (done - already) * (total - done)
             line += f", about {timedelta(seconds=round(left))} left"
-        tell(line)
+        tell(line + more)
 
 
 def diagnostics_lines() -> Callable[[str, int, int], None]:
@@ -88,6 +89,23 @@ def diagnostics_lines() -> Callable[[str, int, int], None]:
 SAME_BITS = {"numba__fastmath": False}
 """Flags of PyTensor under which a seed says what the draws are. Fast math has sums in any order, and code that was compiled anew had
 another one than the same from a file: of four chains of two processes at a time, the first two had other draws the first time."""
+
+
+@contextmanager
+def dask_executor(client: Any) -> Iterator[tuple[Any, Executor]]:
+    """A Dask client, which is made here if `client` is the address of a scheduler, and an executor of its cluster."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("a Dask cluster needs the package distributed: pip install 'bayesdp[cluster]'") from error
+    if not isinstance(client, str) and not hasattr(client, "get_executor"):
+        raise TypeError(f"client must be an executor, a Dask client, or the address of a scheduler, got {client!r}")
+    with distributed.Client(client) if isinstance(client, str) else nullcontext(client) as used:
+        executor = used.get_executor(pure=False, retries=0)
+        try:
+            yield used, executor
+        finally:  # whatever ends this, workers are told to drop what has not begun
+            executor.shutdown(wait=False)
 
 
 class _Context:

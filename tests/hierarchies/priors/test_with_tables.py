@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln, xlog1py, xlogy
 
-from bayesdp.hierarchies.priors import AreaAndCell, FixedNegativeBinomial, FixedPoisson, Flat, VaryingShares
+from bayesdp.hierarchies.priors import AreaAndCell, FixedNegativeBinomial, FixedPoisson, VaryingShares
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.hierarchies.cases import Case
@@ -92,7 +92,6 @@ def test_fixed_priors():
     tree = case().chain(1).structure
     counts, hyper, rng = np.zeros((2, 4), dtype=np.int64), {}, np.random.default_rng(1)
     for prior, family in (
-        (Flat(), "flat"),
         (FixedPoisson(2.0), "poisson"),
         (FixedNegativeBinomial(2.0, 0.5), "negbin"),
     ):
