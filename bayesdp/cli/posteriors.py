@@ -98,7 +98,7 @@ def summarise(args: argparse.Namespace) -> int:
         "simulated": release.simulated,
     }
     if table is not None and release.about == "counts":
-        heading["counts"] = "whole numbers" if table.relaxation is None else "continuous relaxation"
+        heading["counts"] = "continuous relaxation" if table.relaxed else "whole numbers"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     others = [other for other in model.names if other not in (name, f"{name}_coordinates")]
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""

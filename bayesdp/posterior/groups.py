@@ -16,7 +16,7 @@ from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.release import Release
-from bayesdp.storage.draws import counts_name, relaxation_of
+from bayesdp.storage.draws import counts_name, is_relaxed
 
 _STATING = ("fiber", "statistics")
 """Groups that say which variable a release is about: a table of counts, or statistics."""
@@ -258,7 +258,7 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
             raise ValueError(
                 f"{name} has the labels {shown(theirs or range(draws.sizes[dim]))} of {dim!r}, but its release has {shown(labels)}"
             )
-    rounding = 0.0 if relaxation_of(tree, name) is None else _ROUNDING
+    rounding = _ROUNDING if is_relaxed(tree, name) else 0.0
     if rounding and draws.dtype.kind != "f":
         raise ValueError(f"{name} is said to be a continuous relaxation, but it holds {draws.dtype}")
     fiber = Fiber.of(tuple(dict.fromkeys(part for release in releases for part in release.exact)), frame)

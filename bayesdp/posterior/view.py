@@ -30,7 +30,7 @@ from bayesdp.posterior.groups import (
 )
 from bayesdp.queries import Identity, Query, rows_of
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.storage.draws import relaxation_of, without_rounding_errors
+from bayesdp.storage.draws import is_relaxed, without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -157,9 +157,9 @@ class Posterior:
         return draws_of(self.tree, self.name, self.release)
 
     @cached_property
-    def relaxation(self) -> xr.Dataset | None:
-        """What the posterior says of its error, where real numbers stand for whole ones; None for whole numbers."""
-        return relaxation_of(self.tree, self.name)
+    def relaxed(self) -> bool:
+        """Whether real numbers stand for whole ones, as in files of version 0.1."""
+        return is_relaxed(self.tree, self.name)
 
     @property
     def chains(self) -> int:
@@ -223,7 +223,7 @@ class Posterior:
     def flattened(self, chains: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Chains after one another, without the rounding errors of a relaxation in answers that are exact."""
         found = chains.reshape(-1, chains.shape[2])
-        return found if self.relaxation is None else without_rounding_errors(found)
+        return without_rounding_errors(found) if self.relaxed else found
 
     def summary(self, query: Query, prob: float) -> Summary:
         """Posterior summary of a query's answers."""
@@ -493,12 +493,6 @@ class PosteriorModel:
         """Variables and their laws, of the lines of the model with that relation, ``"~"`` or ``"="``."""
         found = (_LINE.fullmatch(line) for line in self.described[1].splitlines())
         return [(line["name"], line["law"]) for line in found if line and line["relation"] == relation]
-
-    @property
-    def remarks(self) -> list[str]:
-        """Lines of the model that name no variable with a law: what tables of real numbers (of version 0.1) say of their base."""
-        lines = (line.strip() for line in self.described[1].splitlines())
-        return [line for line in lines if line and _LINE.fullmatch(line) is None]
 
     @cached_property
     def _observed(self) -> dict[str, npt.NDArray[Any]]:

@@ -249,14 +249,12 @@ _ROUNDING = 1e-9
 """Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
 
 
-def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
-    """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group."""
+def is_relaxed(tree: xr.DataTree, name: str) -> bool:
+    """Whether a group declares a variable of a posterior a continuous relaxation of whole numbers."""
     # Version 0.1 wrote one group for each table of real numbers in the place of counts: `relaxation`, or `relaxation_{name}` where it
-    # is not the first table. `name`: the variable.
-    for group, node in tree.children.items():
-        if group.startswith("relaxation") and node.attrs.get("variable") == name:
-            return node.to_dataset()
-    return None
+    # is not the first table.
+    groups = (node for group, node in tree.children.items() if group.startswith("relaxation"))
+    return any(node.attrs.get("variable") == name for node in groups)
 
 
 def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
@@ -268,7 +266,7 @@ def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = No
         for name, array in tree["posterior"].data_vars.items()
         if set(array.dims) == {"chain", "draw", *dims}
     }
-    found = [name for name, kind in shaped.items() if kind in "iu" or relaxation_of(tree, name) is not None]
+    found = [name for name, kind in shaped.items() if kind in "iu" or is_relaxed(tree, name)]
     if asked is None:
         stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
         for name in (stated, "x"):
