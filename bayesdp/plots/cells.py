@@ -229,58 +229,21 @@ def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: np
         )
 
 
-_CLOSEST = 1.0 / 10.0
-"""Ticks are this share of the axis apart at least: a number with commas fits in between."""
-_LEAST_REACH = 10.0
-"""With less than this between the linear piece and the end there is nothing logarithmic about an axis."""
-
-
 def log_axis(axes: Axes, lowest: float, highest: float) -> None:
-    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece around zero.
+    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece that holds the negative ones.
 
     Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
     """
-    # The linear piece holds the negative values.
     linear = max(10.0, -2.0 * lowest)
-    end = 2.0 * highest
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    if end < _LEAST_REACH * linear:
-        return
-    start = min(1.3 * lowest, 0.0)
-    axes.set_xscale("symlog", linthresh=linear)
-    axes.set_xlim(start, end)
-    shown = ticks(start, end, linear)
-    axes.set_xticks(shown, [f"{tick:,.0f}" for tick in shown])
-    axes.set_xticks([], minor=True)
+    if 2.0 * highest < _LEAST_REACH * linear:
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    else:
+        axes.set_xscale("symlog", linthresh=linear)
+        axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
 
 
-def ticks(start: float, end: float, linear: float) -> list[float]:
-    """Places of the ticks: zero and powers of ten, with 2 and 5 times these or 3 times these as far as there is room.
-
-    The axis is linear up to `linear`. There are four ticks at least where its end is ten times that or more.
-
-    Examples
-    --------
-    >>> ticks(0.0, 600.0, 10.0)
-    [0.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
-    >>> ticks(0.0, 4e7, 10.0)
-    [0.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0]
-    """
-
-    def place(value: float) -> float:
-        """On the scale of the axis, as Matplotlib has it (a decade is as long as the linear piece from 0)."""
-        return float(np.sign(value) * (1 + np.log10(abs(value) / linear))) if abs(value) > linear else value / linear
-
-    decades = np.arange(np.floor(np.log10(linear)), np.ceil(np.log10(end)) + 1)
-    room = _CLOSEST * (place(end) - place(start))
-    for factors, step in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), step) for step in range(1, len(decades) + 1))):
-        values = [factor * 10.0**power for power in decades[::step].tolist() for factor in factors]
-        shown = [value for value in values if linear <= value <= end]
-        if np.diff([place(value) for value in shown]).min(initial=np.inf) >= room:
-            break
-    return [0.0, *(value for value in shown if place(value) >= room)]
-
-
+_LEAST_REACH = 10.0
+"""With less than this between the linear piece and the end there is nothing logarithmic about an axis."""
 _LINEAR_UP_TO = 200.0
 """Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
 
