@@ -106,26 +106,7 @@ class _Image(io.RawIOBase):
 
 
 def netcdf_image(data: xr.Dataset | xr.DataTree, encoding: Mapping[str, Any] | None = None) -> list[memoryview]:
-    r"""The bytes of a netCDF-4 file, in pieces.
-
-    Parameters
-    ----------
-    data : xarray.Dataset or xarray.DataTree
-    encoding : mapping, optional
-        As xarray takes it.
-
-    Returns
-    -------
-    list of memoryview
-        They take as much memory as the file will take on the disk: the numbers of `data` are compressed bit by bit.
-
-
-    Examples
-    --------
-    >>> pieces = netcdf_image(xr.Dataset({"x": ("cell", [1, 2])}))
-    >>> bytes(pieces[0][:4])
-    b'\x89HDF'
-    """
+    """The bytes of a netCDF-4 file, in pieces, which take as much memory as the file on the disk; `encoding` as xarray takes it."""
     image = _Image()
     try:
         # In a thread of its own, because Python raises KeyboardInterrupt in the main thread only: within a call of HDF5 it
@@ -145,35 +126,11 @@ _LEAST = 1024
 
 
 def compress_draws(tree: xr.DataTree) -> xr.DataTree:
-    """Have xarray compress the draws of a tree when it writes them to a netCDF-4 file.
-
-    Deflate after HDF5's *shuffle*, which puts the bytes of equal weight side by side: the upper bytes of small integers are
-    all zero, and vanish. So a file is as small as one of the smallest integer type that holds the draws, within a few per
-    cent, and every reader still gets int64. (A file of int16 would be int16 in memory for whoever reads it, and
-    the square of 200 is -25536 in int16, without an error.)
-
-    How the variables were stored in a file that they come from is forgotten: as small integers with a scale and an offset, they
-    would be rounded again, without an error, although they are no longer the same numbers; and what some files state as the
-    value for "missing" can be read, but not written.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        Changed in place: only how its variables are to be written.
-
-    Returns
-    -------
-    xarray.DataTree
-        The same tree. Whatever writes it, `write_draws` or ``tree.to_netcdf(path, engine="h5netcdf")``, compresses from here on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> draws = xr.DataArray(np.zeros((2, 600, 3), dtype=np.int64), dims=("chain", "draw", "county"))
-    >>> tree = compress_draws(xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws})}))
-    >>> tree["posterior"]["x"].encoding["zlib"]
-    True
-    """
+    """Have xarray compress the draws of a tree, which is changed in place and returned, when it writes them to a netCDF-4 file."""
+    # Deflate after HDF5's *shuffle*, which puts the bytes of equal weight side by side: the upper bytes of small integers are all
+    # zero, and vanish. So a file is as small as one of the smallest integer type, within a few per cent, and every reader still gets
+    # int64. (Of int16 the square of 200 would be -25536, without an error.) How variables were stored in a file that they come from is
+    # forgotten: as small integers with a scale they would be rounded again, and what files state for "missing" cannot be written.
     for node in tree.subtree:
         for variable in node.variables.values():
             variable.encoding.clear()
@@ -184,17 +141,10 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
 
 
 def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a tree to a netCDF-4 file, with its draws compressed; the file is there in full, or as it was.
+    """Write a tree to a netCDF-4 file, with its draws compressed (`compress_draws`); the file is there in full, or as it was.
 
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        It is in memory afterwards, whatever happens; see `compress_draws` for what is changed in it. For the time of writing it
-        takes as much memory again as the file takes on the disk. (``tree.to_netcdf`` takes less, and ends the process with a
-        segmentation fault when the disk is full.)
-    path : path
-    overwrite : bool
-        Whether an existing file may be replaced.
+    The tree is in memory afterwards, and for the time of writing it takes as much memory again as the file takes on the disk.
+    (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
     """
     check_output(path, overwrite=overwrite)
     write_bytes(path, _readable_image(tree), overwrite=overwrite)
