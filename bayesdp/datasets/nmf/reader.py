@@ -31,7 +31,7 @@ class MeasurementFile:
     unused : tuple of Unused
         What the files, or the levels that were asked for, say that the release does not use, with the reason.
     codes : Codes
-        Cross-walk of geocodes and ordinary codes, both ways.
+        The ordinary codes of geocodes.
     product : str
     levels : tuple of str
         Those that were read, from the leaves up.
@@ -175,7 +175,7 @@ def read_nmf(
     except ValueError as wrong:
         raise ValueError(f"{folder.path}, geography {geography}: {wrong}") from wrong
     codes = Codes({level: spine.nodes[level] for level in spine.levels})
-    return MeasurementFile(release, ledger.lines, codes, described.name, spine.levels, folder.path)
+    return MeasurementFile(release, tuple(ledger), codes, described.name, spine.levels, folder.path)
 
 
 def _note_levels(

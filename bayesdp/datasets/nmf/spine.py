@@ -66,8 +66,8 @@ class Codes:
     Examples
     --------
     >>> codes = Codes({"State": ("050", "150"), "County": ("05010007",)})
-    >>> codes.ordinary("05010007"), codes.spine("50")
-    ('50007', ('050', '150'))
+    >>> codes.ordinary("05010007")
+    '50007'
     """
 
     geounits: Mapping[str, tuple[str, ...]]
@@ -77,14 +77,6 @@ class Codes:
         if geocode not in self._ordinary:
             raise ValueError(f"{geocode!r} was not read; geounits that were are {shown(self._ordinary)}")
         return self._ordinary[geocode]
-
-    def spine(self, code: str) -> tuple[str, ...]:
-        """The geounits whose ordinary code this is; ValueError where there is none."""
-        found = tuple(geocode for geocode, own in self._ordinary.items() if own == code)
-        if not found:
-            known = sorted({own for own in self._ordinary.values() if own is not None})
-            raise ValueError(f"no geounit that was read has the code {code!r}; codes are {shown(known)}")
-        return found
 
     @cached_property
     def _ordinary(self) -> dict[str, str | None]:
