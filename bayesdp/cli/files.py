@@ -34,10 +34,8 @@ def check_release_path(path: str, *, force: bool) -> None:
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:
-    """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json.
-
-    An interrupt meanwhile comes too late, and is no error: to run the command again would make a second release, with other noise.
-    """
+    """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json."""
+    # An interrupt meanwhile comes too late, and is no error: to run the command again would make a second release, with other noise.
     check_release_path(path, force=force)
     write = release.to_netcdf if Path(path).suffix.lower() == ".nc" else release.to_csv
     noted: list[int] = []

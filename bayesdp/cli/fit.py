@@ -294,10 +294,8 @@ def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
 
 @contextmanager
 def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Arguments of `bayesdp.sample` that have draws written as they come.
-
-    Where draws are left when something ends the run, that is said; a folder that has none is removed.
-    """
+    """Arguments of `bayesdp.sample` that have draws written as they come."""
+    # Where draws are left when something ends the run, that is said; a folder that has none is removed.
     from bayesdp.inference import remove_journal, tells_of_draws
 
     own = partial(args)

@@ -88,10 +88,8 @@ class WikimediaTerms:
 
 
 def _gaussian(rho: float) -> DiscreteGaussian:
-    """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10).
-
-    With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
-    """
+    """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10)."""
+    # With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
     return DiscreteGaussian(sigma=math.sqrt(10.0 / (2.0 * rho)))
 
 

@@ -230,10 +230,8 @@ def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: np
 
 
 def log_axis(axes: Axes, lowest: float, highest: float) -> None:
-    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece that holds the negative ones.
-
-    Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
-    """
+    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece that holds the negative ones."""
+    # Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
     linear = max(10.0, -2.0 * lowest)
     if 2.0 * highest < _LEAST_REACH * linear:
         axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -40,10 +40,9 @@ def _stated(tree: xr.DataTree) -> list[tuple[str, str]]:
 
 
 def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Release, ...]]]:
-    """The name of each table in the posterior with its releases, in the order of the model.
-
-    The groups ``release``, ``release_2``, ... are of the first table, and ``release_{name}``, ``release_{name}_2``, ... of the others.
-    """
+    """The name of each table in the posterior with its releases, in the order of the model."""
+    # The groups ``release``, ``release_2``, ... are of the first table, and ``release_{name}``, ``release_{name}_2``, ... of the
+    # others.
     tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in _stated(tree)] or [("", None)]
     endings = {ending for ending, _ in tables}
     found = []
@@ -61,11 +60,9 @@ def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Releas
 
 
 def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
-    """The variables of a posterior that hold counts or statistics of which something was published, with the releases of each.
-
-    In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
-    with the same dimensions, such as a function of the counts, is not what the release is about.
-    """
+    """The variables of a posterior that hold counts or statistics of which something was published, with the releases of each."""
+    # In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
+    # with the same dimensions, such as a function of the counts, is not what the release is about.
     recorded = tree["posterior"].data_vars
     several = len(_stated(tree)) > 1
     return {
@@ -94,10 +91,8 @@ def _statistics_name(tree: xr.DataTree, stated: str | None, release: Release) ->
 
 
 def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
-    """Draws of a table or of statistics, with the dimensions chain, draw and those of its release, in this order.
-
-    A single statistic may be a number in the model, and the dimension of several may have another name there.
-    """
+    """Draws of a table or of statistics, with the dimensions chain, draw and those of its release, in this order."""
+    # A single statistic may be a number in the model, and the dimension of several may have another name there.
     draws = tree["posterior"].to_dataset()[name]
     if release.about == "counts":
         return draws.transpose("chain", "draw", *release.dims)
@@ -196,11 +191,9 @@ _ROUNDING = 1e-6
 
 
 def check_posterior(tree: xr.DataTree) -> None:
-    """Check that a posterior holds draws, that they agree with its releases, and that its attributes are what they should be.
-
-    Every draw of every table is compared with the exact answers of its releases; 600 tables of 15,000 cells take a tenth of a
-    second. Of tables that were not recorded (`var_names`), nothing can be said.
-    """
+    """Check that a posterior holds draws, that they agree with its releases, and that its attributes are what they should be."""
+    # Every draw of every table is compared with the exact answers of its releases; 600 tables of 15,000 cells take a tenth of a
+    # second. Of tables that were not recorded (`var_names`), nothing can be said.
     sizes = tree["posterior"].to_dataset().sizes
     for dim in ("chain", "draw"):
         if dim not in sizes:

@@ -501,10 +501,8 @@ class PosteriorModel:
 
     @cached_property
     def matched(self) -> dict[str, list[tuple[Measured | Exact, str | None]]]:
-        """The observed variable that holds each part of a release, by table: of the name that `observe` gives, with its numbers.
-
-        Of trees without observed data: the names in a model that has nothing else.
-        """
+        """The observed variable that holds each part of a release, by table: of the name that `observe` gives, with its numbers."""
+        # Of trees without observed data: the names in a model that has nothing else.
         taken: set[str] = set()
         found = {}
         for table in self.tables:

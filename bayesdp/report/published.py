@@ -245,11 +245,9 @@ def noise_and_sampling(context: Context) -> Html:
 
 
 def noise_sizes(context: Context, measured: Measured, scale: NoiseScale) -> Floats:
-    """The size of the noise of each answer, shape ``(answers,)``; NaN where it is not known.
-
-    That of perturbed counts depends on the true ones: it is averaged over their posterior, or taken at the posterior mean of sums
-    whose draws were not kept.
-    """
+    """The size of the noise of each answer, shape ``(answers,)``; NaN where it is not known."""
+    # That of perturbed counts depends on the true ones: it is averaged over their posterior, or taken at the posterior mean of sums
+    # whose draws were not kept.
     law, query, fit = measured.law, measured.query, context.fit
     if not isinstance(law, PerturbedLaw):
         return scale.sd

@@ -121,11 +121,9 @@ class CsvFile:
         return {name: place for place, name in enumerate(self.header)}
 
     def label_text(self, text: str) -> str:
-        """A label or the name of a column, for messages.
-
-        Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
-        taken for labels, has counts in these places.
-        """
+        """A label or the name of a column, for messages."""
+        # Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
+        # taken for labels, has counts in these places.
         return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else printable(text)
 
     def listed(self, texts: Iterable[str], limit: int = 5) -> str:
@@ -157,11 +155,9 @@ def read_csv(
     delimiter: str = ",",
     **form: Any,
 ) -> CsvFile:
-    """Read a CSV file: a header, and as many fields in each line; by default comma-separated and in UTF-8.
-
-    Columns in `ignore` are left out, whatever they hold; of one of `several` files, they may be another one's. `strip`, `delimiter`
-    and `form` are those of `bayesdp.tables.read_office_csv`. With `sums` a line without any text is kept: it is the grand total.
-    """
+    """Read a CSV file: a header, and as many fields in each line; by default comma-separated and in UTF-8."""
+    # Columns in `ignore` are left out, whatever they hold; of one of `several` files, they may be another one's. `strip`, `delimiter`
+    # and `form` are those of `bayesdp.tables.read_office_csv`. With `sums` a line without any text is kept: it is the grand total.
     target = Path(path)
     boolean(strip, "strip")
     rows = _rows(target, delimiter, confidential=confidential, **form)

@@ -141,11 +141,9 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
 
 
 def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a tree to a netCDF-4 file, with its draws compressed (`compress_draws`); the file is there in full, or as it was.
-
-    The tree is in memory afterwards, and for the time of writing it takes as much memory again as the file takes on the disk.
-    (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
-    """
+    """Write a tree to a netCDF-4 file, with its draws compressed (`compress_draws`); the file is there in full, or as it was."""
+    # The tree is in memory afterwards, and for the time of writing it takes as much memory again as the file takes on the disk.
+    # (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
     check_output(path, overwrite=overwrite)
     write_bytes(path, _readable_image(tree), overwrite=overwrite)
 
@@ -168,10 +166,8 @@ _BELIEVED = 0.95
 
 
 def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """The same as `write_draws` for a process that ends afterwards: draws that cannot be written to `path` go elsewhere.
-
-    Elsewhere is a file of a new name, ``NAME-xxxx.nc``, in the folder for temporary files (``TMPDIR``), that nobody else may read.
-    """
+    """The same as `write_draws` for a process that ends afterwards: draws that cannot be written to `path` go elsewhere."""
+    # Elsewhere is a file of a new name, ``NAME-xxxx.nc``, in the folder for temporary files (``TMPDIR``), that nobody else may read.
     image = _readable_image(tree)
     try:
         write_bytes(path, image, overwrite=overwrite)

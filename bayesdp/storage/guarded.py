@@ -250,10 +250,8 @@ def _limit(limits: Limits) -> None:
 
 
 def read_plain[T](read: Callable[[], T], path: str | os.PathLike[str]) -> T:
-    """What a function reads from a text file, CSV or JSON: in a child where it has more than a MB.
-
-    Text does not expand, and work that goes with its length is done at once for less.
-    """
+    """What a function reads from a text file, CSV or JSON: in a child where it has more than a MB."""
+    # Text does not expand, and work that goes with its length is done at once for less.
     size = os.stat(path).st_size
     if size <= _MB:
         return read()

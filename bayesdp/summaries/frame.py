@@ -98,10 +98,8 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
 def _diagnosed(
     chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: npt.NDArray[np.bool_]
 ) -> Summary:
-    """Summary with the diagnostics of what is not determined.
-
-    `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
-    """
+    """Summary with the diagnostics of what is not determined."""
+    # `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
     found, free = summarise_draws(draws, prob), np.flatnonzero(~determined)
     of_chains = chain_statistics(chains[..., free])
     for name in ("ess_bulk", "ess_tail", "rhat"):
