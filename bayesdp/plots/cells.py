@@ -115,7 +115,7 @@ def _height(rows: npt.NDArray[np.int64]) -> float:
 def _titled(drawn: Figure, title: str, columns: int) -> None:
     """The title above all, and the key below."""
     drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
-    drawn.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=9.5)
+    drawn.legend(loc="outside lower left", ncols=columns)
 
 
 def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:

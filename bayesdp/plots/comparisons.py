@@ -259,7 +259,7 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
             Line2D([], [], linestyle="", label=plain(name, longest), **_marker(k)) for k, name in enumerate(drawable)
         ]
         if handles:
-            drawn.legend(handles=handles, loc="outside lower center", ncols=in_a_row, fontsize=9, frameon=False)
+            drawn.legend(handles=handles, loc="outside lower center", ncols=in_a_row, fontsize=9)
     return drawn
 
 
@@ -319,9 +319,7 @@ def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
         drawn.suptitle(
             f"{percent(result.prob)} equal-tailed intervals by noise law\n{left_out}grey holds those of all laws; none is weighed"
         )
-        drawn.legend(
-            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9.5
-        )
+        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return drawn
 
 
@@ -346,5 +344,5 @@ def draw_law_check(check: LawCheck, most: int) -> Figure:
             axes.set_title(fill(f"{plain(group.words, 150)} (p = {group.pvalue:.2g})", 76), fontsize=9.5)
             axes.set_xlabel("difference (standard deviations by the law)" if standard else "difference (count)")
             axes.set_ylabel("differences")
-        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
+        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=2)
     return drawn

@@ -234,7 +234,7 @@ def _drawn(chosen: list[tuple[str, Floats]], level: float) -> Figure:
             axes.set_xlim(0.0, 1.0)
             axes.set_xticks([0.0, 0.5, 1.0], ["0", "½", "1"])
             if leaves.any():
-                axes.legend(frameon=False, fontsize=8)
+                axes.legend(fontsize=8)
         drawn.supxlabel(f"rank among all draws (band: simultaneous {percent(1 - LEVEL)})", fontsize=10)
         drawn.supylabel("share of draws below, less expected", fontsize=10)
     return drawn
