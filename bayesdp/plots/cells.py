@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesdp._text import printable
-from bayesdp._validate import choice, positive_integer
+from bayesdp._validate import positive_integer
 from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style, together
 from bayesdp.posterior import Posterior, Summary, flat, summarise_draws
 from bayesdp.queries import Margins, answer_labels
@@ -32,10 +32,11 @@ def intervals(
     truth: Any = None,
     limit: int = 40,
     page: int | None = None,
-    scale: str = "auto",
     var: str | None = None,
 ) -> Figure:
     """Draw the posterior interval of each cell beside what was published.
+
+    Where intervals around counts would be too short to see, the axis has the counts minus the published value, the first of several.
 
     Parameters
     ----------
@@ -50,9 +51,6 @@ def intervals(
     page : int, optional
         Which `limit` cells of the table, in its order, from 1. Without it a larger table shows the cells with the widest
         intervals; the title says which are shown.
-    scale : {"auto", "count", "difference"}
-        Counts, or counts minus the published value. ``auto`` takes the difference where intervals around the counts
-        would be too short to see. Where several noisy values of the cells were published: minus the first.
     var : str, optional
         The table, by its name in the model; the first one by default.
 
@@ -63,14 +61,9 @@ def intervals(
     """
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
-    choice(scale, ("auto", "count", "difference"), "scale")
     summary, true = fit.summary(fit.cells, prob), fit.truth(truth)
     cells, which = _chosen(summary, limit, page)
-    shift = np.zeros(len(summary.mean))
-    if scale == "difference" or (scale == "auto" and _too_short(summary, fit, cells)):
-        if not np.isfinite(fit.published[cells]).all():
-            raise ValueError("scale='difference' needs a published value of every cell shown; use scale='count'")
-        shift = fit.published
+    shift = fit.published if _too_short(summary, fit, cells) else np.zeros(len(summary.mean))
     rows = np.arange(len(cells))
     fixed = fit.determined[cells]
     free = ~fixed
