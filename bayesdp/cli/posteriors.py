@@ -14,7 +14,7 @@ from bayesdp.cli.arguments import (
     add_command,
     add_output,
     add_table_options,
-    check_suffix,
+    check_output_file,
     parse_query,
     table_options,
 )
@@ -231,12 +231,10 @@ def write_report(args: argparse.Namespace) -> int:
     from bayesdp.cli.files import read_posterior
     from bayesdp.posterior import PosteriorModel
     from bayesdp.report import report
-    from bayesdp.storage import check_output
     from bayesdp.tables import read_table
 
     probability(args.prob, "--prob")
-    check_suffix(args.output, (".html", ".htm"), "a report is written to an .html file")
-    check_output(args.output, overwrite=args.force)
+    check_output_file(args.output, (".html", ".htm"), "a report is written to an .html file", force=args.force)
     posterior, release = read_posterior(args.posterior)
     model = PosteriorModel(posterior)
     headline: Query | str | None = args.headline

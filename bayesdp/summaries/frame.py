@@ -418,20 +418,17 @@ def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, pro
     frames = [releases[0].frame for _, releases in releases_of_tables(posterior)]
     if not frames:
         raise ValueError("posterior lacks the group 'release', so that its cells are not known")
-    query, why = None, ""
+    reasons = []
     for frame in frames:
         try:
             query = code_query(frame, *names, by=by)
         except ValueError as reason:
-            why = why or str(reason)
-        else:
-            break
-    if query is None:
-        raise ValueError(why)
-    table = summary(posterior, query=query, prob=prob)
-    part = table.index.get_level_values(0)[0]  # of several tables with the same cells, the first
-    own: pd.DataFrame = table.loc[table.index.get_level_values(0) == part].droplevel(0)
-    return own
+            reasons.append(reason)
+            continue
+        table = summary(posterior, query=query, prob=prob)
+        first: pd.DataFrame = table.loc[[table.index[0][0]]].droplevel(0)  # of several tables with the same cells
+        return first
+    raise reasons[0]
 
 
 def _answers_of(draws: xr.DataArray) -> str | None:
