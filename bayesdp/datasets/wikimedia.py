@@ -433,21 +433,18 @@ def _listed(items: Any, argument: str) -> tuple[Any, ...]:
     return listed
 
 
-def _day(path: str | os.PathLike[str], date: dt.date | str | None) -> dt.date:
-    name = Path(path).name if date is None else date
-    if isinstance(name, dt.date):
-        return name.date() if isinstance(name, dt.datetime) else name
-    if not isinstance(name, str):
+def _day(path: str | os.PathLike[str], date: Any) -> dt.date:
+    """The day that was stated, else the one with which the name of the file begins."""
+    if isinstance(date, dt.date):
+        return date.date() if isinstance(date, dt.datetime) else date
+    if date is not None and not isinstance(date, str):
         raise TypeError(f"date must be a datetime.date or a text such as '2023-02-06', got {date!r}")
-    match = _DAY.match(name) if date is None else _DAY.fullmatch(name)
+    match = _DAY.match(Path(path).name) if date is None else _DAY.fullmatch(date)
     with suppress(ValueError):
         if match is not None:
-            return dt.date(*(int(number) for number in match.groups()))
-    if date is None:
-        raise ValueError(
-            f"date must be stated, as the name of the file does not begin with it (2023-02-06.tsv): {printable(name)}"
-        )
-    raise ValueError(f"date must be a day such as '2023-02-06', got {name!r}")
+            return dt.date(*map(int, match.groups()))
+    named = f", as the name of the file does not begin with it: {printable(Path(path).name)}"
+    raise ValueError(f"date must be {'stated' + named if date is None else f'a day such as 2023-02-06, got {date!r}'}")
 
 
 def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[str]) -> dict[str, WikimediaTerms]:

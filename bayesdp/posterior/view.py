@@ -96,18 +96,13 @@ class Posterior:
 
     @classmethod
     def of(cls, posterior: Any, var: str | None = None) -> Posterior:
-        """The table of that name in the model, the first one by default; ValueError if there is none, and as for `all`."""
+        """The table of that name in the model, the first by default; TypeError or ValueError if there is none, or a check fails."""
         if isinstance(posterior, Posterior):
             return posterior
-        tables = {table.name: table for table in cls.all(posterior)}
+        tables = {table.name: table for table in PosteriorModel.checked(posterior).published_tables()}
         if var is not None and var not in tables:
             raise ValueError(f"var must be a table of the posterior, {', '.join(tables)}; got {var!r}")
         return tables[next(iter(tables)) if var is None else var]
-
-    @classmethod
-    def all(cls, posterior: Any) -> list[Posterior]:
-        """Every table that has a release and was recorded; TypeError or ValueError if there is none, or a check fails."""
-        return PosteriorModel.checked(posterior).published_tables()
 
     @property
     def release(self) -> Release:

@@ -149,9 +149,8 @@ class Table:
             parts.append(element("p", note, class_="note"))
             heading = f"Rows {SHOWN + 1} to {len(rows):,}"
             parts.append(element("details", element("summary", heading), self._frame(rows[SHOWN:])))
-        link = element(
-            "a", f"{plural(len(self), 'row')} as CSV", href=self._data(), download=self.file_name, class_="screen"
-        )
+        data = "data:text/csv;charset=utf-8;base64," + base64.b64encode(self.to_csv().encode()).decode("ascii")
+        link = element("a", f"{plural(len(self), 'row')} as CSV", href=data, download=self.file_name, class_="screen")
         return joined([*parts, element("p", link, class_="note screen")])
 
     def __len__(self) -> int:
@@ -162,11 +161,7 @@ class Table:
             element("th", column.heading, scope="col", class_="label" if column.kind != "number" else None)
             for column in self.columns
         ]
-        table = element(
-            "table",
-            element("thead", element("tr", *head)),
-            element("tbody", *rows),
-        )
+        table = element("table", element("thead", element("tr", *head)), element("tbody", *rows))
         return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=self.caption)
 
     def _row(self, i: int) -> Html:
@@ -192,9 +187,6 @@ class Table:
             for row in zip(*(values for _, values in columns), strict=True)
         )
         return text.getvalue()
-
-    def _data(self) -> str:
-        return "data:text/csv;charset=utf-8;base64," + base64.b64encode(self.to_csv().encode()).decode("ascii")
 
 
 def facts(rows: Sequence[tuple[str, Any]]) -> Html:
