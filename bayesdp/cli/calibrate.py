@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import nonnegative_integer, positive_integer, probability
     from bayesdp.cli.files import function_of, load_file
     from bayesdp.report import calibration_report
+    from bayesdp.storage import netcdf_image, write_bytes
 
     check_output_file(args.output, (".nc",), "the result is written to a .nc file", force=args.force)
     if args.report is not None:
@@ -102,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
         result = _calibrated(args, module, partial)
         with deferred():
             with _or_told(f"the simulations are in {partial}, and the same command goes on from there"):
-                _save(result, args)
+                result.attrs["command"] = shlex.join(["bayesdp", *args.argv])
+                write_bytes(args.output, netcdf_image(result), overwrite=args.force)
             saved = True
             if args.report is not None:
                 title = f"Calibration of {Path(args.model).name}"
@@ -161,10 +163,3 @@ def _calibrated(args: argparse.Namespace, module: Any, partial: Path) -> xr.Data
         tune=args.tune,
         **sampler,
     )
-
-
-def _save(result: xr.DataTree, args: argparse.Namespace) -> None:
-    from bayesdp.storage import netcdf_image, write_bytes
-
-    result.attrs["command"] = shlex.join(["bayesdp", *args.argv])
-    write_bytes(args.output, netcdf_image(result), overwrite=args.force)

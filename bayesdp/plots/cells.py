@@ -181,7 +181,8 @@ def heatmaps(
     rows, columns = maps[0].shape
     labels = [[plain(label) for label in fit.release.frame.labels_of(name)] for name in names]
     with style():
-        turned_by = _rotation(labels[1])
+        # Labels of columns lie flat where they have room side by side, and stand otherwise.
+        turned_by = 0 if columns * (max(map(len, labels[1])) + 2) <= _MOST_CHARACTERS else 90
         below = 0.075 * max(map(len, labels[1])) if turned_by else 0.0
         drawn = figure(2 * (1.15 + min(0.36 * rows, 6.0) + below))
         top, bottom = drawn.subplots(2, 1)
@@ -199,11 +200,6 @@ def heatmaps(
                 _annotate(axes, image, values, fixed)
         bottom.set_xlabel(plain(names[1]))
     return drawn
-
-
-def _rotation(labels: list[str]) -> int:
-    """Labels of columns lie flat where they have room side by side, and stand otherwise."""
-    return 0 if len(labels) * (max(map(len, labels)) + 2) <= _MOST_CHARACTERS else 90
 
 
 def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_]) -> None:

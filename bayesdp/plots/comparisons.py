@@ -18,18 +18,12 @@ from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp.calibration.designs import Design
 from bayesdp.calibration.study import verdict_of
-from bayesdp.calibration.verdict import QuantityVerdict, Verdict, band
+from bayesdp.calibration.verdict import Verdict, band
 from bayesdp.consistency import LawCheck
 from bayesdp.plots.style import COLOURS, MARKERS, PALETTE, figure, panels, percent, plain, rows_of, style
 from bayesdp.summaries.law_comparison import LawComparison
 
 _MARKED = COLOURS["release"]
-
-
-def _worst_first(verdict: Verdict, quantities: int) -> list[QuantityVerdict]:
-    return sorted(verdict.quantities, key=lambda q: q.p_adjusted)[
-        : _validate.positive_integer(quantities, "quantities")
-    ]
 
 
 def _judged(result: xr.DataTree) -> Verdict:
@@ -77,7 +71,8 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
     'rate'
     """
     verdict = _judged(result)
-    chosen = _worst_first(verdict, quantities)
+    most = _validate.positive_integer(quantities, "quantities")
+    chosen = sorted(verdict.quantities, key=lambda q: q.p_adjusted)[:most]
     with style():
         drawn, places = panels(len(chosen), min(3, len(chosen)), 0.9, 1.6, sharex=True, sharey=True)
         for axes, quantity in zip(places, chosen, strict=True):

@@ -431,19 +431,15 @@ def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, pro
     raise reasons[0]
 
 
-def _answers_of(draws: xr.DataArray) -> str | None:
-    """The dimension of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it."""
-    found = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
-    return found[0] if len(found) == 1 and len(draws.dims) == 3 else None
-
-
 def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
     level = probability(prob, "prob")
     missing = [dim for dim in ("chain", "draw") if dim not in draws.dims]
     if missing:
         raise ValueError(f"draws must have the dimensions chain and draw, got {shown(draws.dims)}")
-    dim = _answers_of(draws)
-    if dim is not None:
+    # Of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it.
+    dims = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
+    if len(dims) == 1 and len(draws.dims) == 3:
+        dim = dims[0]
         there = [str(own) for own in draws[dim].values]
         codes = published_codes(*names).index
         wanted = [own for own in there if own.rsplit(", ", 1)[-1] in codes and (", " in own) == (by is not None)]

@@ -176,7 +176,11 @@ def compare_laws(
             # Most often no table can have been published so under this law, which then is not a plausible one.
             raise ValueError(f"under the law {name!r}: {error}") from error
         tables.append(_rows(posteriors[name], quantities, level, name))
-    return LawComparison(named, _side_by_side(tables), level, posteriors)
+    # All laws of a quantity one below the other, quantities in their order.
+    order = {key[:-1]: i for i, key in enumerate(tables[0].index)}
+    table = pd.concat(tables)
+    place = np.array([order[key[:-1]] for key in table.index])
+    return LawComparison(named, table.iloc[np.argsort(place, kind="stable")], level, posteriors)
 
 
 def _named(laws: Mapping[str, NoiseLaw] | Sequence[NoiseLaw]) -> dict[str, NoiseLaw]:
@@ -242,11 +246,3 @@ def _rows(posterior: xr.DataTree, quantities: Any, level: float, law: str) -> pd
     )
     exact = {"sd": 0.0, "lower": kept["mean"], "upper": kept["mean"]}  # of numbers that have no errors
     return kept.fillna(exact).assign(law=law).set_index("law", append=True).astype(np.float64)
-
-
-def _side_by_side(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All laws of a quantity one below the other, quantities in their order."""
-    order = {key[:-1]: i for i, key in enumerate(tables[0].index)}
-    table = pd.concat(tables)
-    place = np.array([order[key[:-1]] for key in table.index])
-    return table.iloc[np.argsort(place, kind="stable")]

@@ -298,10 +298,6 @@ _AGE_ZEROS = {
 """Selections of ages in constraints -> the ages that they leave out, from the first to before the second."""
 
 
-def _outside(name: str, first: int, end: int) -> Binning:
-    return Binning(name, 116, (name,), ((*range(first), *range(end, 116)),))
-
-
 DHC_PERSON = Histogram(
     (
         Axis.of(
@@ -346,7 +342,7 @@ DHC_PERSON = Histogram(
             of_ranges("age_38_groups", 116, (*range(16), *_TAIL)),
             of_ranges("age_40_groups", 116, (*range(18), *_TAIL)),
             of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
-            *(_outside(name, first, end) for name, (first, end) in _AGE_ZEROS.items()),
+            *(Binning(k, 116, (k,), ((*range(first), *range(end, 116)),)) for k, (first, end) in _AGE_ZEROS.items()),
         ),
         _HISPANIC,
         _RACE,
