@@ -11,12 +11,12 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.release import Release
-from bayesdp.storage.draws import counts_name, is_relaxed
 
 _STATING = ("fiber", "statistics")
 """Groups that say which variable a release is about: a table of counts, or statistics."""
@@ -76,6 +76,41 @@ def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
     }
 
 
+def is_relaxed(tree: xr.DataTree, name: str) -> bool:
+    """Whether a group declares a variable of a posterior a continuous relaxation of whole numbers."""
+    # Version 0.1 wrote one group for each table of real numbers in the place of counts: `relaxation`, or `relaxation_{name}` where it
+    # is not the first table.
+    return any(group.attrs.get("variable") == name for _, group in groups_of(tree, "relaxation"))
+
+
+def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
+    """The variable of ``posterior`` that holds the counts: that asked for, else what ``fiber`` says, ``x``, or the only one."""
+    # Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous relaxation:
+    # real numbers alone may be anything, such as the rates behind the counts.
+    shaped = {
+        str(name): array.dtype.kind
+        for name, array in tree["posterior"].data_vars.items()
+        if set(array.dims) == {"chain", "draw", *dims}
+    }
+    found = [name for name, kind in shaped.items() if kind in "iu" or is_relaxed(tree, name)]
+    if asked is None:
+        stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
+        for name in (stated, "x"):
+            if name in found:
+                return name
+        if len(found) == 1:
+            return found[0]
+    elif asked in found:
+        return asked
+    real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
+    raise ValueError(
+        f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
+        f"real ones that are declared a continuous relaxation; it has {', '.join(found) or 'none'}"
+        + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
+        + (f"; there is no {asked!r} among them" if asked is not None else "")
+    )
+
+
 def _statistics_name(tree: xr.DataTree, stated: str | None, release: Release) -> str:
     """The variable that holds statistics: only the posterior can say which one it is."""
     if stated is None:
@@ -99,6 +134,17 @@ def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
     values = draws.transpose("chain", "draw", ...).values
     shape = (*values.shape[:2], *release.frame.shape)
     return xr.DataArray(values.reshape(shape), dims=("chain", "draw", *release.dims), coords=release.coords, name=name)
+
+
+_SUM_ROUNDING = 1e-9
+"""Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
+
+
+def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
+    whole = np.round(draws[0])
+    constant = (np.abs(draws - whole) <= _SUM_ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
+    return np.where(constant, whole, draws)
 
 
 CELLS = "cells"

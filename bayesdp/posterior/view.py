@@ -24,13 +24,14 @@ from bayesdp.posterior.groups import (
     converged_of,
     draws_of,
     groups_of,
+    is_relaxed,
     is_streamed,
     releases_of_tables,
     tables_of_posterior,
+    without_rounding_errors,
 )
 from bayesdp.queries import Identity, Query, rows_of
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.storage.draws import is_relaxed, without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""Posteriors in files: small, the same numbers again, and which of their variables is the table of counts.
+"""Posteriors in files: small, and the same numbers again.
 
 What is written to a disk is plain bytes of a netCDF-4 file in memory. HDF5 does not survive a disk that fills up: a file whose last
 blocks cannot be written cannot be closed either, and the library tries once more when the process ends, which is a
@@ -15,11 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._text import printable
 from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.guarded import Limits
 
@@ -189,50 +186,3 @@ def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, ov
 
 def _words(error: OSError) -> str:
     return str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
-
-
-_ROUNDING = 1e-9
-"""Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
-
-
-def is_relaxed(tree: xr.DataTree, name: str) -> bool:
-    """Whether a group declares a variable of a posterior a continuous relaxation of whole numbers."""
-    # Version 0.1 wrote one group for each table of real numbers in the place of counts: `relaxation`, or `relaxation_{name}` where it
-    # is not the first table.
-    groups = (node for group, node in tree.children.items() if group.startswith("relaxation"))
-    return any(node.attrs.get("variable") == name for node in groups)
-
-
-def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
-    """The variable of ``posterior`` that holds the counts: that asked for, else what ``fiber`` says, ``x``, or the only one."""
-    # Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous relaxation:
-    # real numbers alone may be anything, such as the rates behind the counts.
-    shaped = {
-        str(name): array.dtype.kind
-        for name, array in tree["posterior"].data_vars.items()
-        if set(array.dims) == {"chain", "draw", *dims}
-    }
-    found = [name for name, kind in shaped.items() if kind in "iu" or is_relaxed(tree, name)]
-    if asked is None:
-        stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
-        for name in (stated, "x"):
-            if name in found:
-                return name
-        if len(found) == 1:
-            return found[0]
-    elif asked in found:
-        return asked
-    real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
-    raise ValueError(
-        f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
-        f"real ones that are declared a continuous relaxation; it has {', '.join(found) or 'none'}"
-        + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
-        + (f"; there is no {asked!r} among them" if asked is not None else "")
-    )
-
-
-def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
-    whole = np.round(draws[0])
-    constant = (np.abs(draws - whole) <= _ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
-    return np.where(constant, whole, draws)

@@ -12,8 +12,8 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
+from bayesdp.posterior.groups import counts_name
 from bayesdp.report.page import page
-from bayesdp.storage.draws import counts_name
 from tests.plots.trees import EDUCATION, relaxation, tree
 
 
