@@ -96,11 +96,6 @@ class Column:
     kind: str = "number"
     raw: Mapping[str, Sequence[Any]] | None = None
 
-    @property
-    def csv(self) -> Mapping[str, Sequence[Any]]:
-        """Columns of the CSV."""
-        return {self.heading: self.values} if self.raw is None else self.raw
-
 
 def labels(query: Query) -> list[Column]:
     """Columns that name the answers of a query: one for each of its dimensions, or one of names where it has none."""
@@ -179,7 +174,7 @@ class Table:
         """All rows, raw but for labels, which are those of `csv_label`; nothing where a number is missing."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
-        columns = [(heading, values) for column in self.columns for heading, values in column.csv.items()]
+        columns = [pair for own in self.columns for pair in (own.raw or {own.heading: own.values}).items()]
         writer.writerow([csv_label(heading) for heading, _ in columns])
         # NaN differs from itself.
         writer.writerows(
