@@ -50,19 +50,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; those of the process if None.
-
-    Returns
-    -------
-    int
-        Exit status: 0 done, 2 bad input, 3 convergence not shown, 4 not calibrated, 130 interrupted by Ctrl-C,
-        143 by SIGTERM, 129 by SIGHUP.
-    """
+    """Run the command line, by default with the arguments of the process; the exit status, which `_EXAMPLE` explains."""
     given = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(given)
     args.argv = given

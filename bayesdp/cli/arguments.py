@@ -31,10 +31,13 @@ def add_repeatable(command: Any, option: str, metavar: str, what: str, *, requir
     command.add_argument(option, action="append", required=required, default=default, metavar=metavar, help=text)
 
 
-def check_suffix(path: str, suffixes: tuple[str, ...], what: str) -> None:
-    """Refuse an output of another kind."""
+def check_output_file(path: str, suffixes: tuple[str, ...], what: str, *, force: bool) -> None:
+    """Refuse an output of another kind, or that cannot be written, before any work."""
+    from bayesdp.storage import check_output
+
     if Path(path).suffix.lower() not in suffixes:
         raise ValueError(f"{what}, got {path!r}")
+    check_output(path, overwrite=force)
 
 
 def add_output(command: Any, what: str, *, required: bool = True) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._interrupts import deferred
-from bayesdp.cli.arguments import add_command, add_output, check_suffix
+from bayesdp.cli.arguments import add_command, add_output, check_output_file
 from bayesdp.cli.errors import NOT_CALIBRATED, announce, banner, interrupt_status, log_safely, say
 from bayesdp.cli.files import warn_of_open_caches
 
@@ -77,13 +77,11 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import nonnegative_integer, positive_integer, probability
     from bayesdp.cli.files import function_of, load_file
     from bayesdp.report import calibration_report
-    from bayesdp.storage import check_output
+    from bayesdp.storage import netcdf_image, write_bytes
 
-    check_suffix(args.output, (".nc",), "the result is written to a .nc file")
-    check_output(args.output, overwrite=args.force)
+    check_output_file(args.output, (".nc",), "the result is written to a .nc file", force=args.force)
     if args.report is not None:
-        check_suffix(args.report, (".html", ".htm"), "a report is written to an .html file")
-        check_output(args.report, overwrite=args.force)
+        check_output_file(args.report, (".html", ".htm"), "a report is written to an .html file", force=args.force)
     for option in ("n", "workers", "draws", "tune"):
         if positive_integer(getattr(args, option), f"--{option}") > _MOST[option]:
             raise ValueError(f"--{option} must be at most {_MOST[option]}")
@@ -105,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
         result = _calibrated(args, module, partial)
         with deferred():
             with _or_told(f"the simulations are in {partial}, and the same command goes on from there"):
-                _save(result, args)
+                result.attrs["command"] = shlex.join(["bayesdp", *args.argv])
+                write_bytes(args.output, netcdf_image(result), overwrite=args.force)
             saved = True
             if args.report is not None:
                 title = f"Calibration of {Path(args.model).name}"
@@ -164,10 +163,3 @@ def _calibrated(args: argparse.Namespace, module: Any, partial: Path) -> xr.Data
         tune=args.tune,
         **sampler,
     )
-
-
-def _save(result: xr.DataTree, args: argparse.Namespace) -> None:
-    from bayesdp.storage import netcdf_image, write_bytes
-
-    result.attrs["command"] = shlex.join(["bayesdp", *args.argv])
-    write_bytes(args.output, netcdf_image(result), overwrite=args.force)

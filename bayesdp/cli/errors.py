@@ -160,10 +160,8 @@ def terminating_signals() -> Iterator[None]:
 
 
 def show(text: str) -> None:
-    """Print a result that is nowhere else.
-
-    Nobody reading on, as with ``bayesdp summary posterior.nc | head``, is no error.
-    """
+    """Print a result that is nowhere else."""
+    # Nobody reading on, as with ``bayesdp summary posterior.nc | head``, is no error.
     if sys.stdout is None:
         raise OSError("standard output is closed")
     try:
@@ -176,10 +174,8 @@ def show(text: str) -> None:
 
 
 def announce(path: str, text: str) -> None:
-    """Print something about a result that is in a file: where that cannot be printed, standard error names the file.
-
-    Never raises: what had to be done is done.
-    """
+    """Print something about a result that is in a file: where that cannot be printed, standard error names the file."""
+    # Never raises: what had to be done is done.
     try:
         show(text)
     except (OSError, KeyboardInterrupt) as error:
@@ -204,10 +200,8 @@ ADVICE = "Draw more (--draws, --chains), or look at the model."
 
 
 def status_of(model: PosteriorModel, advice: str = "") -> int:
-    """Exit status of a posterior: 0, or 3 where convergence is not shown, which is then said on standard error.
-
-    `advice` says what to do, where the message of the diagnostics was printed already; that message if empty.
-    """
+    """Exit status of a posterior: 0, or 3 where convergence is not shown, which is then said on standard error."""
+    # `advice` says what to do, where the message of the diagnostics was printed already; that message if empty.
     # A banner is for chains that look bad. A run that is too short to tell is one calm line.
     if model.converged is not False:
         return 0

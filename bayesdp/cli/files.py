@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import bayesdp
 from bayesdp._interrupts import handled
 from bayesdp._text import printable
-from bayesdp.cli.arguments import check_suffix
+from bayesdp.cli.arguments import check_output_file
 from bayesdp.cli.errors import say
 
 if TYPE_CHECKING:
@@ -25,19 +25,15 @@ def check_release_path(path: str, *, force: bool) -> None:
     """Check where a release shall be written, before any work."""
     from bayesdp.storage import check_output, noise_path
 
-    check_suffix(
-        path, (".csv", ".nc"), "a release is written to a .nc file, or to a .csv file with noise.json beside it"
-    )
-    check_output(path, overwrite=force)
+    what = "a release is written to a .nc file, or to a .csv file with noise.json beside it"
+    check_output_file(path, (".csv", ".nc"), what, force=force)
     if path.lower().endswith(".csv"):
         check_output(noise_path(path), overwrite=force)
 
 
 def write_release(release: Release, path: str, *, force: bool) -> None:
-    """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json.
-
-    An interrupt meanwhile comes too late, and is no error: to run the command again would make a second release, with other noise.
-    """
+    """Write a release: netCDF if the name ends in .nc, otherwise CSV with noise.json."""
+    # An interrupt meanwhile comes too late, and is no error: to run the command again would make a second release, with other noise.
     check_release_path(path, force=force)
     write = release.to_netcdf if Path(path).suffix.lower() == ".nc" else release.to_csv
     noted: list[int] = []

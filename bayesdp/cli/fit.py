@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_suffix, pairs
+from bayesdp.cli.arguments import add_command, add_output, add_repeatable, check_output_file, pairs
 from bayesdp.cli.errors import ADVICE, announce, interrupt_status, log_safely, say, status_of
 from bayesdp.cli.files import warn_of_open_caches
 
@@ -92,7 +92,6 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC
 
-    check_suffix(args.output, (".nc",), "a posterior is written to a .nc file")
     args.overwrite = check_resume(args)
     for option in ("chains", "draws", "tune"):
         positive_integer(getattr(args, option), f"--{option}")
@@ -255,7 +254,6 @@ def check_resume(args: argparse.Namespace) -> bool:
     Returns whether a file that is there is to be replaced: by --force, or as what an interrupted run has saved.
     """
     from bayesdp.inference import holds_draws
-    from bayesdp.storage import check_output
 
     if args.resume and args.force:
         raise ValueError(
@@ -270,8 +268,9 @@ def check_resume(args: argparse.Namespace) -> bool:
     goes_on = args.resume and os.path.lexists(args.output)
     if goes_on:
         _check_interrupted(args, held)
-    check_output(args.output, overwrite=args.force or goes_on)
-    return bool(args.force or goes_on)
+    replaced = bool(args.force or goes_on)
+    check_output_file(args.output, (".nc",), "a posterior is written to a .nc file", force=replaced)
+    return replaced
 
 
 def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
@@ -295,10 +294,8 @@ def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
 
 @contextmanager
 def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Arguments of `bayesdp.sample` that have draws written as they come.
-
-    Where draws are left when something ends the run, that is said; a folder that has none is removed.
-    """
+    """Arguments of `bayesdp.sample` that have draws written as they come."""
+    # Where draws are left when something ends the run, that is said; a folder that has none is removed.
     from bayesdp.inference import remove_journal, tells_of_draws
 
     own = partial(args)

@@ -14,7 +14,7 @@ from bayesdp.cli.arguments import (
     add_command,
     add_output,
     add_table_options,
-    check_suffix,
+    check_output_file,
     parse_query,
     table_options,
 )
@@ -98,7 +98,7 @@ def summarise(args: argparse.Namespace) -> int:
         "simulated": release.simulated,
     }
     if table is not None and release.about == "counts":
-        heading["counts"] = "whole numbers" if table.relaxation is None else "continuous relaxation"
+        heading["counts"] = "continuous relaxation" if table.relaxed else "whole numbers"
     write = {"table": _table, "csv": _csv, "json": _json}[args.format]
     others = [other for other in model.names if other not in (name, f"{name}_coordinates")]
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
@@ -231,12 +231,10 @@ def write_report(args: argparse.Namespace) -> int:
     from bayesdp.cli.files import read_posterior
     from bayesdp.posterior import PosteriorModel
     from bayesdp.report import report
-    from bayesdp.storage import check_output
     from bayesdp.tables import read_table
 
     probability(args.prob, "--prob")
-    check_suffix(args.output, (".html", ".htm"), "a report is written to an .html file")
-    check_output(args.output, overwrite=args.force)
+    check_output_file(args.output, (".html", ".htm"), "a report is written to an .html file", force=args.force)
     posterior, release = read_posterior(args.posterior)
     model = PosteriorModel(posterior)
     headline: Query | str | None = args.headline

@@ -30,10 +30,8 @@ _NEVER_BY_CHANCE = 4
 
 
 def joint_release(releases: Sequence[Release], names: Sequence[str] | None = None) -> Release:
-    """All measurements and exact parts of several releases of one table, as one release without a guarantee.
-
-    For the total guarantee see `bayesdp.compose`. Messages call them by `names`, for example of files; "release 1", ... by default.
-    """
+    """All measurements and exact parts of several releases of one table, as one release without a guarantee."""
+    # For the total guarantee see `bayesdp.compose`. Messages call them by `names`, for example of files; "release 1", ... by default.
     called = list(names) if names is not None else [f"release {k}" for k in range(1, len(releases) + 1)]
     given: Any
     for given, name in zip(releases, called, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,43 +25,24 @@ POST_PROCESSED = "made whole, nonnegative and consistent by the TopDown algorith
 """The attribute ``postprocessing`` of tables from demonstration files."""
 
 _LICENCE = "That of the file: it is the user's own"
-_MAX_DIGITS = 15  # below 2**53, so that a count is exact as float64 too
+_NAME = r".+", "a name must not be empty"
+_STATE_CODE, _COUNTY_CODE = ((rf"\d{{{n}}}", f"a code must have {n} digits (leading zeros count)") for n in (2, 3))
+# Below 2**53, so that a count is exact as float64 too.
+_COUNT = r"\d{1,15}", "a count must be a whole number of at least 0, written in at most 15 digits and no other sign"
 
 
-def _counts(file: CsvFile, columns: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Columns of counts as an array, shape (rows, columns); ValueError where something is no whole number of at least 0."""
-    places = [file.column(name) for name in columns]
-    out = np.empty((len(file.rows), len(places)), dtype=np.int64)
-    for i, (line, fields) in enumerate(file.rows):
-        for j, place in enumerate(places):
-            text = fields[place]
-            if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-                raise ValueError(
-                    f"{file.at(line, columns[j])}: a count must be a whole number of at least 0, written in at most "
-                    f"{_MAX_DIGITS} digits and no other sign, got {shown([text])}"
-                )
-            out[i, j] = int(text)
-    return out
-
-
-def _texts(file: CsvFile, column: str) -> list[str]:
-    """A column of names; ValueError where one is empty."""
-    place = file.column(column)
+def _column(file: CsvFile, name: str, form: tuple[str, str]) -> list[str]:
+    """The texts of a column, all of which have a form; ValueError that says what it is."""
+    place, (pattern, rule) = file.column(name), form
     for line, fields in file.rows:
-        if not fields[place]:
-            raise ValueError(f"{file.at(line)}: {column} must not be empty, got ''")
+        if not re.fullmatch(pattern, fields[place], re.ASCII):
+            raise ValueError(f"{file.at(line, name)}: {rule}, got {shown([fields[place]])}")
     return [fields[place] for _, fields in file.rows]
 
 
-def _digits(file: CsvFile, column: str, length: int) -> list[str]:
-    """A column of codes of so many digits."""
-    texts = _texts(file, column)
-    for (line, _), text in zip(file.rows, texts, strict=True):
-        if len(text) != length or not (text.isascii() and text.isdigit()):
-            raise ValueError(
-                f"{file.at(line)}: {column} must have {length} digits (leading zeros count), got {shown([text])}"
-            )
-    return texts
+def _counts(file: CsvFile, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Columns of counts as an array, shape (rows, columns)."""
+    return np.array([list(map(int, _column(file, name, _COUNT))) for name in columns], dtype=np.int64).T
 
 
 def _distinct(file: CsvFile, names: Sequence[str]) -> list[str]:
@@ -76,7 +58,8 @@ def _distinct(file: CsvFile, names: Sequence[str]) -> list[str]:
 
 def _codes(file: CsvFile, state: str, county: str) -> list[str]:
     """The five digits of each county."""
-    return _distinct(file, [a + b for a, b in zip(_digits(file, state, 2), _digits(file, county, 3), strict=True)])
+    pairs = zip(_column(file, state, _STATE_CODE), _column(file, county, _COUNTY_CODE), strict=True)
+    return _distinct(file, [a + b for a, b in pairs])
 
 
 _FORMS = {
@@ -149,9 +132,9 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
         )
     state_code, county_code, state, county, population = _FORMS[fitting[0]]
     states, file = _levels(whole)
-    codes, names = _codes(file, state_code, county_code), _texts(file, state)
+    codes, names = _codes(file, state_code, county_code), _column(file, state, _NAME)
     _check_state_names(file, [code[:2] for code in codes], names)
-    labels = _distinct(file, [f"{a}: {b}" for a, b in zip(names, _texts(file, county), strict=True)])
+    labels = _distinct(file, [f"{a}: {b}" for a, b in zip(names, _column(file, county, _NAME), strict=True)])
     populations = _counts(file, [population])[:, 0]
     for (line, fields), total in zip(states.rows, _counts(states, [population])[:, 0], strict=True):
         stated = fields[file.column(state)]

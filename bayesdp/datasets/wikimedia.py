@@ -88,10 +88,8 @@ class WikimediaTerms:
 
 
 def _gaussian(rho: float) -> DiscreteGaussian:
-    """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10).
-
-    With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
-    """
+    """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10)."""
+    # With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
     return DiscreteGaussian(sigma=math.sqrt(10.0 / (2.0 * rho)))
 
 
@@ -161,9 +159,6 @@ class WikimediaViews:
         Law and threshold of each country.
     day : datetime.date
     project : str
-    could_be : xarray.DataArray of bool
-        Which rows the file itself shows to have been candidates: the page has a row in some country, and the country a row
-        for some page of any project. Others may have been candidates or not.
     at_threshold : bool
         Whether some row of these countries is equal to its threshold. The documentation says that rows are above it; a file that
         has such a row shows that equal ones are published too, and then rows below it only are missing.
@@ -173,7 +168,6 @@ class WikimediaViews:
     terms: tuple[WikimediaTerms, ...]
     day: dt.date
     project: str
-    could_be: xr.DataArray
     at_threshold: bool
 
     @property
@@ -206,10 +200,9 @@ class WikimediaViews:
 
         Parameters
         ----------
-        candidates : True, "certain", or boolean array or DataArray with dims (country, page)
-            Which rows could have been published. True: all of the table. "certain": those of `could_be`. Missing rows that are
-            candidates contribute the probability that their noisy number is not above the threshold; of others nothing is
-            known.
+        candidates : True, or boolean array or DataArray with dims (country, page)
+            Which rows could have been published. True: all of the table. Missing rows that are candidates contribute the probability
+            that their noisy number is not above the threshold; of others nothing is known.
 
         Returns
         -------
@@ -244,16 +237,14 @@ class WikimediaViews:
         shape = self.published.shape
         if stated is True:
             could = np.ones(shape, dtype=np.bool_)
-        elif isinstance(stated, str) and stated == "certain":
-            could = np.array(self.could_be.values, dtype=np.bool_)
         elif isinstance(stated, (np.ndarray, xr.DataArray)) and stated.dtype == np.bool_:
             labels = {dim: list(self.published[dim].values) for dim in self.published.dims}
             could = np.array(Identity(labels).align(stated, "candidates"), dtype=np.bool_)
         else:
             raise TypeError(
-                "candidates must be True (every country and page of the table could have been published), 'certain' (those of "
-                f"which the file shows it), or a boolean array or DataArray of shape {shape}; got {type(stated).__name__}. A missing "
-                "row may have been under the threshold, or no candidate at all, and the file does not say which"
+                "candidates must be True (every country and page of the table could have been published), or a boolean array or "
+                f"DataArray of shape {shape}; got {type(stated).__name__}. A missing row may have been under the threshold, or no "
+                "candidate at all, and the file does not say which"
             )
         outside = np.argwhere(~could & ~np.isnan(self.published.values))
         if len(outside):
@@ -390,16 +381,14 @@ def read_wikimedia(
     asked = None if countries is None else list(_listed(countries, "countries"))
     column = {label: i for i, label in enumerate(wanted)}
     rows: list[tuple[str, str, int, int]] = []  # where it stands, code, place of the page, views
-    names, found, smallest = dict[str, str](), set[Any](), dict[str, int]()
+    names, smallest = dict[str, str](), dict[str, int]()
     for where, country, code, of_project, page_id, title, views in _rows_of_day(target):
         names[code] = country
         smallest[code] = min(views, smallest.get(code, views))
         page = title if by_title else page_id
-        if of_project == project and page in column:
-            found.add(page)
-            if asked is None or code in asked:
-                there = f"{where}: {printable(country)} ({printable(code)}), {printable(title)}"
-                rows.append((there, code, column[page], views))
+        if of_project == project and page in column and (asked is None or code in asked):
+            there = f"{where}: {printable(country)} ({printable(code)}), {printable(title)}"
+            rows.append((there, code, column[page], views))
     labels = sorted({code for _, code, _, _ in rows}) if asked is None else asked
     if not labels:
         raise ValueError(
@@ -421,13 +410,11 @@ def read_wikimedia(
                 f"one of {shown(WIKIMEDIA_TERMS, 9)}"
             )
         published.values[i, j] = views
-    could = np.array([code in names for code in labels])[:, None] & np.array([page in found for page in wanted])
     return WikimediaViews(
         published=published,
         terms=tuple(per_country),
         day=day,
         project=project,
-        could_be=xr.DataArray(could, coords=coords, dims=("country", "page"), name="could_be"),
         at_threshold=any(smallest.get(code) == own.threshold for code, own in zip(labels, per_country, strict=True)),
     )
 
@@ -446,21 +433,18 @@ def _listed(items: Any, argument: str) -> tuple[Any, ...]:
     return listed
 
 
-def _day(path: str | os.PathLike[str], date: dt.date | str | None) -> dt.date:
-    name = Path(path).name if date is None else date
-    if isinstance(name, dt.date):
-        return name.date() if isinstance(name, dt.datetime) else name
-    if not isinstance(name, str):
+def _day(path: str | os.PathLike[str], date: Any) -> dt.date:
+    """The day that was stated, else the one with which the name of the file begins."""
+    if isinstance(date, dt.date):
+        return date.date() if isinstance(date, dt.datetime) else date
+    if date is not None and not isinstance(date, str):
         raise TypeError(f"date must be a datetime.date or a text such as '2023-02-06', got {date!r}")
-    match = _DAY.match(name) if date is None else _DAY.fullmatch(name)
+    match = _DAY.match(Path(path).name) if date is None else _DAY.fullmatch(date)
     with suppress(ValueError):
         if match is not None:
-            return dt.date(*(int(number) for number in match.groups()))
-    if date is None:
-        raise ValueError(
-            f"date must be stated, as the name of the file does not begin with it (2023-02-06.tsv): {printable(name)}"
-        )
-    raise ValueError(f"date must be a day such as '2023-02-06', got {name!r}")
+            return dt.date(*map(int, match.groups()))
+    named = f", as the name of the file does not begin with it: {printable(Path(path).name)}"
+    raise ValueError(f"date must be {'stated' + named if date is None else f'a day such as 2023-02-06, got {date!r}'}")
 
 
 def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[str]) -> dict[str, WikimediaTerms]:

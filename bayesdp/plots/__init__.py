@@ -7,7 +7,6 @@
 `ranks`                   rank plots of the quantities that mixed worst, in bands that a chain which disagrees leaves
 `prior_predictive`        what the prior expected against what was published
 `tradeoffs`               type II against type I error of any number of trade-off functions
-`side_information`        what is left of a guarantee when an adversary knows some of the records
 `calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
 `calibration_dispersion`  how large errors are against what posteriors state, in a calibration
 `law_comparison`          one model under several noise laws: an interval for each, and what holds them all

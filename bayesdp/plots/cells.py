@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesdp._text import printable
-from bayesdp._validate import choice, positive_integer
+from bayesdp._validate import positive_integer
 from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style, together
 from bayesdp.posterior import Posterior, Summary, flat, summarise_draws
 from bayesdp.queries import Margins, answer_labels
@@ -32,10 +32,11 @@ def intervals(
     truth: Any = None,
     limit: int = 40,
     page: int | None = None,
-    scale: str = "auto",
     var: str | None = None,
 ) -> Figure:
     """Draw the posterior interval of each cell beside what was published.
+
+    Where intervals around counts would be too short to see, the axis has the counts minus the published value, the first of several.
 
     Parameters
     ----------
@@ -50,9 +51,6 @@ def intervals(
     page : int, optional
         Which `limit` cells of the table, in its order, from 1. Without it a larger table shows the cells with the widest
         intervals; the title says which are shown.
-    scale : {"auto", "count", "difference"}
-        Counts, or counts minus the published value. ``auto`` takes the difference where intervals around the counts
-        would be too short to see. Where several noisy values of the cells were published: minus the first.
     var : str, optional
         The table, by its name in the model; the first one by default.
 
@@ -63,14 +61,9 @@ def intervals(
     """
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
-    choice(scale, ("auto", "count", "difference"), "scale")
     summary, true = fit.summary(fit.cells, prob), fit.truth(truth)
     cells, which = _chosen(summary, limit, page)
-    shift = np.zeros(len(summary.mean))
-    if scale == "difference" or (scale == "auto" and _too_short(summary, fit, cells)):
-        if not np.isfinite(fit.published[cells]).all():
-            raise ValueError("scale='difference' needs a published value of every cell shown; use scale='count'")
-        shift = fit.published
+    shift = fit.published if _too_short(summary, fit, cells) else np.zeros(len(summary.mean))
     rows = np.arange(len(cells))
     fixed = fit.determined[cells]
     free = ~fixed
@@ -115,7 +108,7 @@ def _height(rows: npt.NDArray[np.int64]) -> float:
 def _titled(drawn: Figure, title: str, columns: int) -> None:
     """The title above all, and the key below."""
     drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
-    drawn.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=9.5)
+    drawn.legend(loc="outside lower left", ncols=columns)
 
 
 def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
@@ -188,7 +181,8 @@ def heatmaps(
     rows, columns = maps[0].shape
     labels = [[plain(label) for label in fit.release.frame.labels_of(name)] for name in names]
     with style():
-        turned_by = _rotation(labels[1])
+        # Labels of columns lie flat where they have room side by side, and stand otherwise.
+        turned_by = 0 if columns * (max(map(len, labels[1])) + 2) <= _MOST_CHARACTERS else 90
         below = 0.075 * max(map(len, labels[1])) if turned_by else 0.0
         drawn = figure(2 * (1.15 + min(0.36 * rows, 6.0) + below))
         top, bottom = drawn.subplots(2, 1)
@@ -208,11 +202,6 @@ def heatmaps(
     return drawn
 
 
-def _rotation(labels: list[str]) -> int:
-    """Labels of columns lie flat where they have room side by side, and stand otherwise."""
-    return 0 if len(labels) * (max(map(len, labels)) + 2) <= _MOST_CHARACTERS else 90
-
-
 def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_]) -> None:
     """Write the number into each cell, in a colour that can be read on its ground."""
     for (row, column), value in np.ndenumerate(values):
@@ -229,58 +218,19 @@ def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: np
         )
 
 
-_CLOSEST = 1.0 / 10.0
-"""Ticks are this share of the axis apart at least: a number with commas fits in between."""
+def log_axis(axes: Axes, lowest: float, highest: float) -> None:
+    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece that holds the negative ones."""
+    # Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
+    linear = max(10.0, -2.0 * lowest)
+    if 2.0 * highest < _LEAST_REACH * linear:
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    else:
+        axes.set_xscale("symlog", linthresh=linear)
+        axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
+
+
 _LEAST_REACH = 10.0
 """With less than this between the linear piece and the end there is nothing logarithmic about an axis."""
-
-
-def log_axis(axes: Axes, lowest: float, highest: float) -> None:
-    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece around zero.
-
-    Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
-    """
-    # The linear piece holds the negative values.
-    linear = max(10.0, -2.0 * lowest)
-    end = 2.0 * highest
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    if end < _LEAST_REACH * linear:
-        return
-    start = min(1.3 * lowest, 0.0)
-    axes.set_xscale("symlog", linthresh=linear)
-    axes.set_xlim(start, end)
-    shown = ticks(start, end, linear)
-    axes.set_xticks(shown, [f"{tick:,.0f}" for tick in shown])
-    axes.set_xticks([], minor=True)
-
-
-def ticks(start: float, end: float, linear: float) -> list[float]:
-    """Places of the ticks: zero and powers of ten, with 2 and 5 times these or 3 times these as far as there is room.
-
-    The axis is linear up to `linear`. There are four ticks at least where its end is ten times that or more.
-
-    Examples
-    --------
-    >>> ticks(0.0, 600.0, 10.0)
-    [0.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
-    >>> ticks(0.0, 4e7, 10.0)
-    [0.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0]
-    """
-
-    def place(value: float) -> float:
-        """On the scale of the axis, as Matplotlib has it (a decade is as long as the linear piece from 0)."""
-        return float(np.sign(value) * (1 + np.log10(abs(value) / linear))) if abs(value) > linear else value / linear
-
-    decades = np.arange(np.floor(np.log10(linear)), np.ceil(np.log10(end)) + 1)
-    room = _CLOSEST * (place(end) - place(start))
-    for factors, step in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), step) for step in range(1, len(decades) + 1))):
-        values = [factor * 10.0**power for power in decades[::step].tolist() for factor in factors]
-        shown = [value for value in values if linear <= value <= end]
-        if np.diff([place(value) for value in shown]).min(initial=np.inf) >= room:
-            break
-    return [0.0, *(value for value in shown if place(value) >= room)]
-
-
 _LINEAR_UP_TO = 200.0
 """Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
 

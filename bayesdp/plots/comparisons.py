@@ -18,18 +18,12 @@ from bayesdp import _validate
 from bayesdp._text import printable
 from bayesdp.calibration.designs import Design
 from bayesdp.calibration.study import verdict_of
-from bayesdp.calibration.verdict import QuantityVerdict, Verdict, band
+from bayesdp.calibration.verdict import Verdict, band
 from bayesdp.consistency import LawCheck
 from bayesdp.plots.style import COLOURS, MARKERS, PALETTE, figure, panels, percent, plain, rows_of, style
 from bayesdp.summaries.law_comparison import LawComparison
 
 _MARKED = COLOURS["release"]
-
-
-def _worst_first(verdict: Verdict, quantities: int) -> list[QuantityVerdict]:
-    return sorted(verdict.quantities, key=lambda q: q.p_adjusted)[
-        : _validate.positive_integer(quantities, "quantities")
-    ]
 
 
 def _judged(result: xr.DataTree) -> Verdict:
@@ -77,7 +71,8 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
     'rate'
     """
     verdict = _judged(result)
-    chosen = _worst_first(verdict, quantities)
+    most = _validate.positive_integer(quantities, "quantities")
+    chosen = sorted(verdict.quantities, key=lambda q: q.p_adjusted)[:most]
     with style():
         drawn, places = panels(len(chosen), min(3, len(chosen)), 0.9, 1.6, sharex=True, sharey=True)
         for axes, quantity in zip(places, chosen, strict=True):
@@ -259,7 +254,7 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
             Line2D([], [], linestyle="", label=plain(name, longest), **_marker(k)) for k, name in enumerate(drawable)
         ]
         if handles:
-            drawn.legend(handles=handles, loc="outside lower center", ncols=in_a_row, fontsize=9, frameon=False)
+            drawn.legend(handles=handles, loc="outside lower center", ncols=in_a_row, fontsize=9)
     return drawn
 
 
@@ -319,9 +314,7 @@ def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
         drawn.suptitle(
             f"{percent(result.prob)} equal-tailed intervals by noise law\n{left_out}grey holds those of all laws; none is weighed"
         )
-        drawn.legend(
-            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9.5
-        )
+        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return drawn
 
 
@@ -346,5 +339,5 @@ def draw_law_check(check: LawCheck, most: int) -> Figure:
             axes.set_title(fill(f"{plain(group.words, 150)} (p = {group.pvalue:.2g})", 76), fontsize=9.5)
             axes.set_xlabel("difference (standard deviations by the law)" if standard else "difference (count)")
             axes.set_ylabel("differences")
-        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=2, frameon=False, fontsize=9.5)
+        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=2)
     return drawn

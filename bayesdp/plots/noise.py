@@ -132,10 +132,7 @@ def draw_perturbed_law(measured: Measured) -> Figure:
     with style():
         drawn = figure(3.0)
         axes = drawn.add_subplot()
-        if len(values) <= _MOST_BARS:
-            axes.bar(values, mass, width=0.7, color=COLOURS["release"], alpha=0.75)
-        else:
-            axes.plot(values, mass, color=COLOURS["release"])
+        _bars(axes, values, mass)
         axes.axvline(count, color=COLOURS["truth"], linestyle="--", linewidth=1.2, label=f"true count {count:,}")
         _finish(drawn, axes, f"{plain(law.name)}, what is published for a count of {count:,}", "published value")
         axes.set_ylabel("probability")
@@ -148,7 +145,7 @@ def _finish(drawn: Figure, axes: Axes, title: str, label: str) -> None:
     axes.set_xlabel(label)
     axes.set_ylim(bottom=0)
     axes.locator_params(axis="x", integer=True)
-    drawn.legend(loc="outside lower left", frameon=False, fontsize=9.5)
+    drawn.legend(loc="outside lower left")
 
 
 _REACH = 4.0
@@ -309,5 +306,5 @@ def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
             title="How well two tables can be told apart",
         )
         axes.set_aspect("equal")
-        axes.legend(frameon=False)
+        axes.legend()
     return picture

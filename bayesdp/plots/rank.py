@@ -70,11 +70,9 @@ def leaving_probability(n: int, chains: int, width: float) -> float:
 
 @lru_cache(maxsize=64)
 def limit(n: int, chains: int, level: float) -> float:
-    """Half the width of the band in standard deviations: any of the chains leaves it with probability `level` at most.
-
-    Two chains leave their bands together, as one's ranks are what the other's are not; the level of more chains is divided by their
-    number (Bonferroni).
-    """
+    """Half the width of the band in standard deviations: any of the chains leaves it with probability `level` at most."""
+    # Two chains leave their bands together, as one's ranks are what the other's are not; the level of more chains is divided by their
+    # number (Bonferroni).
     shared = level if chains == 2 else level / chains
     size = max(min(n, _MOST), 2)
     low, high = 0.0, 12.0
@@ -118,11 +116,9 @@ _TITLE_WIDTH = 30
 
 
 def worst_mixed(fit: Posterior, quantities: int) -> tuple[list[tuple[str, Floats]], int]:
-    """Draws of the quantities with the smallest bulk effective sample size, with labels, and the number of moving quantities.
-
-    Draws have shape ``(chain, draw)``. Determined cells, and anything else that never moved but for rounding errors, are left out; so
-    are the coordinates behind a continuous relaxation, of which the table is a function.
-    """
+    """Draws of the quantities with the smallest bulk effective sample size, with labels, and the number of moving quantities."""
+    # Draws have shape ``(chain, draw)``. Determined cells, and anything else that never moved but for rounding errors, are left out;
+    # so are the coordinates behind a continuous relaxation, of which the table is a function.
     model = PosteriorModel(fit.tree)
     shown = {*model.others, *(table.name for table in model.tables)}
     found: list[tuple[float, str, Floats]] = []
@@ -238,7 +234,7 @@ def _drawn(chosen: list[tuple[str, Floats]], level: float) -> Figure:
             axes.set_xlim(0.0, 1.0)
             axes.set_xticks([0.0, 0.5, 1.0], ["0", "½", "1"])
             if leaves.any():
-                axes.legend(frameon=False, fontsize=8)
+                axes.legend(fontsize=8)
         drawn.supxlabel(f"rank among all draws (band: simultaneous {percent(1 - LEVEL)})", fontsize=10)
         drawn.supylabel("share of draws below, less expected", fontsize=10)
     return drawn

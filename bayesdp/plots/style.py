@@ -60,6 +60,8 @@ def style() -> Iterator[None]:
         "axes.spines.right": False,
         "axes.axisbelow": True,
         "axes.prop_cycle": cycler(color=PALETTE),
+        "legend.frameon": False,
+        "legend.fontsize": 9.5,
         "figure.constrained_layout.use": True,
     }
     with mpl.rc_context(settings):

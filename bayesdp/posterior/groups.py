@@ -11,12 +11,12 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.release import Release
-from bayesdp.storage.draws import counts_name, relaxation_of
 
 _STATING = ("fiber", "statistics")
 """Groups that say which variable a release is about: a table of counts, or statistics."""
@@ -40,10 +40,9 @@ def _stated(tree: xr.DataTree) -> list[tuple[str, str]]:
 
 
 def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Release, ...]]]:
-    """The name of each table in the posterior with its releases, in the order of the model.
-
-    The groups ``release``, ``release_2``, ... are of the first table, and ``release_{name}``, ``release_{name}_2``, ... of the others.
-    """
+    """The name of each table in the posterior with its releases, in the order of the model."""
+    # The groups ``release``, ``release_2``, ... are of the first table, and ``release_{name}``, ``release_{name}_2``, ... of the
+    # others.
     tables: list[tuple[str, str | None]] = [(ending, name or None) for ending, name in _stated(tree)] or [("", None)]
     endings = {ending for ending, _ in tables}
     found = []
@@ -61,11 +60,9 @@ def releases_of_tables(tree: xr.DataTree) -> list[tuple[str | None, tuple[Releas
 
 
 def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
-    """The variables of a posterior that hold counts or statistics of which something was published, with the releases of each.
-
-    In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
-    with the same dimensions, such as a function of the counts, is not what the release is about.
-    """
+    """The variables of a posterior that hold counts or statistics of which something was published, with the releases of each."""
+    # In the order of the model. Tables that were not recorded (`var_names` of ``pm.sample``) are left out: another variable
+    # with the same dimensions, such as a function of the counts, is not what the release is about.
     recorded = tree["posterior"].data_vars
     several = len(_stated(tree)) > 1
     return {
@@ -77,6 +74,41 @@ def tables_of_posterior(tree: xr.DataTree) -> dict[str, tuple[Release, ...]]:
         for stated, releases in releases_of_tables(tree)
         if stated is None or stated in recorded
     }
+
+
+def is_relaxed(tree: xr.DataTree, name: str) -> bool:
+    """Whether a group declares a variable of a posterior a continuous relaxation of whole numbers."""
+    # Version 0.1 wrote one group for each table of real numbers in the place of counts: `relaxation`, or `relaxation_{name}` where it
+    # is not the first table.
+    return any(group.attrs.get("variable") == name for _, group in groups_of(tree, "relaxation"))
+
+
+def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
+    """The variable of ``posterior`` that holds the counts: that asked for, else what ``fiber`` says, ``x``, or the only one."""
+    # Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous relaxation:
+    # real numbers alone may be anything, such as the rates behind the counts.
+    shaped = {
+        str(name): array.dtype.kind
+        for name, array in tree["posterior"].data_vars.items()
+        if set(array.dims) == {"chain", "draw", *dims}
+    }
+    found = [name for name, kind in shaped.items() if kind in "iu" or is_relaxed(tree, name)]
+    if asked is None:
+        stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
+        for name in (stated, "x"):
+            if name in found:
+                return name
+        if len(found) == 1:
+            return found[0]
+    elif asked in found:
+        return asked
+    real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
+    raise ValueError(
+        f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
+        f"real ones that are declared a continuous relaxation; it has {', '.join(found) or 'none'}"
+        + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
+        + (f"; there is no {asked!r} among them" if asked is not None else "")
+    )
 
 
 def _statistics_name(tree: xr.DataTree, stated: str | None, release: Release) -> str:
@@ -94,16 +126,25 @@ def _statistics_name(tree: xr.DataTree, stated: str | None, release: Release) ->
 
 
 def draws_of(tree: xr.DataTree, name: str, release: Release) -> xr.DataArray:
-    """Draws of a table or of statistics, with the dimensions chain, draw and those of its release, in this order.
-
-    A single statistic may be a number in the model, and the dimension of several may have another name there.
-    """
+    """Draws of a table or of statistics, with the dimensions chain, draw and those of its release, in this order."""
+    # A single statistic may be a number in the model, and the dimension of several may have another name there.
     draws = tree["posterior"].to_dataset()[name]
     if release.about == "counts":
         return draws.transpose("chain", "draw", *release.dims)
     values = draws.transpose("chain", "draw", ...).values
     shape = (*values.shape[:2], *release.frame.shape)
     return xr.DataArray(values.reshape(shape), dims=("chain", "draw", *release.dims), coords=release.coords, name=name)
+
+
+_SUM_ROUNDING = 1e-9
+"""Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
+
+
+def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
+    whole = np.round(draws[0])
+    constant = (np.abs(draws - whole) <= _SUM_ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
+    return np.where(constant, whole, draws)
 
 
 CELLS = "cells"
@@ -196,11 +237,9 @@ _ROUNDING = 1e-6
 
 
 def check_posterior(tree: xr.DataTree) -> None:
-    """Check that a posterior holds draws, that they agree with its releases, and that its attributes are what they should be.
-
-    Every draw of every table is compared with the exact answers of its releases; 600 tables of 15,000 cells take a tenth of a
-    second. Of tables that were not recorded (`var_names`), nothing can be said.
-    """
+    """Check that a posterior holds draws, that they agree with its releases, and that its attributes are what they should be."""
+    # Every draw of every table is compared with the exact answers of its releases; 600 tables of 15,000 cells take a tenth of a
+    # second. Of tables that were not recorded (`var_names`), nothing can be said.
     sizes = tree["posterior"].to_dataset().sizes
     for dim in ("chain", "draw"):
         if dim not in sizes:
@@ -258,7 +297,7 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
             raise ValueError(
                 f"{name} has the labels {shown(theirs or range(draws.sizes[dim]))} of {dim!r}, but its release has {shown(labels)}"
             )
-    rounding = 0.0 if relaxation_of(tree, name) is None else _ROUNDING
+    rounding = _ROUNDING if is_relaxed(tree, name) else 0.0
     if rounding and draws.dtype.kind != "f":
         raise ValueError(f"{name} is said to be a continuous relaxation, but it holds {draws.dtype}")
     fiber = Fiber.of(tuple(dict.fromkeys(part for release in releases for part in release.exact)), frame)

@@ -24,13 +24,14 @@ from bayesdp.posterior.groups import (
     converged_of,
     draws_of,
     groups_of,
+    is_relaxed,
     is_streamed,
     releases_of_tables,
     tables_of_posterior,
+    without_rounding_errors,
 )
 from bayesdp.queries import Identity, Query, rows_of
 from bayesdp.release import Exact, Measured, Release
-from bayesdp.storage.draws import relaxation_of, without_rounding_errors
 
 type Floats = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
@@ -96,18 +97,13 @@ class Posterior:
 
     @classmethod
     def of(cls, posterior: Any, var: str | None = None) -> Posterior:
-        """The table of that name in the model, the first one by default; ValueError if there is none, and as for `all`."""
+        """The table of that name in the model, the first by default; TypeError or ValueError if there is none, or a check fails."""
         if isinstance(posterior, Posterior):
             return posterior
-        tables = {table.name: table for table in cls.all(posterior)}
+        tables = {table.name: table for table in PosteriorModel.checked(posterior).published_tables()}
         if var is not None and var not in tables:
             raise ValueError(f"var must be a table of the posterior, {', '.join(tables)}; got {var!r}")
         return tables[next(iter(tables)) if var is None else var]
-
-    @classmethod
-    def all(cls, posterior: Any) -> list[Posterior]:
-        """Every table that has a release and was recorded; TypeError or ValueError if there is none, or a check fails."""
-        return PosteriorModel.checked(posterior).published_tables()
 
     @property
     def release(self) -> Release:
@@ -157,9 +153,9 @@ class Posterior:
         return draws_of(self.tree, self.name, self.release)
 
     @cached_property
-    def relaxation(self) -> xr.Dataset | None:
-        """What the posterior says of its error, where real numbers stand for whole ones; None for whole numbers."""
-        return relaxation_of(self.tree, self.name)
+    def relaxed(self) -> bool:
+        """Whether real numbers stand for whole ones, as in files of version 0.1."""
+        return is_relaxed(self.tree, self.name)
 
     @property
     def chains(self) -> int:
@@ -223,7 +219,7 @@ class Posterior:
     def flattened(self, chains: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Chains after one another, without the rounding errors of a relaxation in answers that are exact."""
         found = chains.reshape(-1, chains.shape[2])
-        return found if self.relaxation is None else without_rounding_errors(found)
+        return without_rounding_errors(found) if self.relaxed else found
 
     def summary(self, query: Query, prob: float) -> Summary:
         """Posterior summary of a query's answers."""
@@ -494,12 +490,6 @@ class PosteriorModel:
         found = (_LINE.fullmatch(line) for line in self.described[1].splitlines())
         return [(line["name"], line["law"]) for line in found if line and line["relation"] == relation]
 
-    @property
-    def remarks(self) -> list[str]:
-        """Lines of the model that name no variable with a law: what tables of real numbers (of version 0.1) say of their base."""
-        lines = (line.strip() for line in self.described[1].splitlines())
-        return [line for line in lines if line and _LINE.fullmatch(line) is None]
-
     @cached_property
     def _observed(self) -> dict[str, npt.NDArray[Any]]:
         group = self.tree.children.get("observed_data", xr.DataTree())
@@ -507,10 +497,8 @@ class PosteriorModel:
 
     @cached_property
     def matched(self) -> dict[str, list[tuple[Measured | Exact, str | None]]]:
-        """The observed variable that holds each part of a release, by table: of the name that `observe` gives, with its numbers.
-
-        Of trees without observed data: the names in a model that has nothing else.
-        """
+        """The observed variable that holds each part of a release, by table: of the name that `observe` gives, with its numbers."""
+        # Of trees without observed data: the names in a model that has nothing else.
         taken: set[str] = set()
         found = {}
         for table in self.tables:

@@ -86,10 +86,8 @@ class Context:
 
     @cached_property
     def totals(self) -> list[Query]:
-        """Totals that are reported: released queries other than the cells, one-way margins, groups, the grand total.
-
-        Of a result of `bayesdp.fit_hierarchy`, those that were recorded.
-        """
+        """Totals that are reported: released queries other than the cells, one-way margins, groups, the grand total."""
+        # Of a result of `bayesdp.fit_hierarchy`, those that were recorded.
         asked = [*self.fit.recorded.values(), *(part.query for part in self.fit.exact)]
         totals = totals_of(self.frame, asked + [part.query for part in self.fit.measurements])
         return [query for query in totals if self.fit.has(query)]

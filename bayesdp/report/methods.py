@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-import xarray as xr
-
 import bayesdp
 from bayesdp._text import printable
 from bayesdp.measurements import SIGNS, Measured, described, held_back
@@ -15,7 +13,6 @@ from bayesdp.posterior import SummarisedPosterior
 from bayesdp.release import Release
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, items, joined, paragraph
-from bayesdp.report.reliability import stated
 from bayesdp.report.tables import facts, plural
 
 _SUBSPACE = (
@@ -47,7 +44,6 @@ def _sentences(whole: Whole) -> list[str]:
     pymc = f" (PyMC {attrs['pymc_version']})" if attrs.get("pymc_version") else ""
     fit = whole.tables[0].fit
     chains = f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')}"
-    relaxed = ((context, context.fit.relaxation) for context in whole.tables)
     sentences = [
         *(sentence for context in whole.tables for sentence in _published(context)),
         *_further(whole),
@@ -56,7 +52,7 @@ def _sentences(whole: Whole) -> list[str]:
         _sampler(whole),
         _STREAMED if isinstance(fit, SummarisedPosterior) else "",
         _resumed(int(attrs.get("resumed", 0))),
-        *(_relaxation(context, error) for context, error in relaxed if error is not None),
+        *(_RELAXED.format(context.of_table) for context in whole.tables if context.fit.relaxed),
         whole.model.message if whole.model.diagnostics else "",
         _prior(whole),
         f"We report posterior means and {whole.kind}s.",
@@ -171,7 +167,7 @@ def _sampler(whole: Whole) -> str:
     """A sentence on the step methods, as far as the statistics of the sampler show them."""
     group = whole.model.tree.children.get("sample_stats")
     stats = set() if group is None else set(group.data_vars)
-    relaxed = [context.fit.name for context in whole.tables if context.fit.relaxation is not None]
+    relaxed = [context.fit.name for context in whole.tables if context.fit.relaxed]
     drawn = [context.fit.name for context in whole.tables if context.fit.name not in relaxed]
     free = bool(whole.model.free_parameters)
     if all(context.of_statistics for context in whole.tables):
@@ -203,12 +199,10 @@ _OTHER_STEPS = {"nstep_out", "scaling", "p_jump"}
 """Statistics of PyMC's slice and Metropolis steps."""
 
 
-def _relaxation(context: Context, relaxed: xr.Dataset) -> str:
-    """How the posterior differs from that of whole numbers."""
-    return (
-        f"This is a continuous relaxation{context.of_table}: x runs over the real tables with A x = t and x ≥ 0, p(x | θ) is "
-        f"continued between whole numbers, and volume takes the place of counting. {stated(context, relaxed)}"
-    )
+_RELAXED = (
+    "This is a continuous relaxation{}: x runs over the real tables with A x = t and x ≥ 0, p(x | θ) is continued between whole "
+    "numbers, and volume takes the place of counting."
+)
 
 
 def _prior(whole: Whole) -> str:
@@ -219,7 +213,7 @@ def _prior(whole: Whole) -> str:
         last = f", {lines[-1]}" if len(lines) > 1 and lines[-1].startswith("with ") else ""
         return f"Prior: {lines[0].rstrip(':')}{last} (formulas in the report)."
     known = {*(context.fit.name for context in whole.tables), *whole.model.free_parameters}
-    laws = [f"{name} ~ {law}" for name, law in whole.model.laws("~") if name in known] + whole.model.remarks
+    laws = [f"{name} ~ {law}" for name, law in whole.model.laws("~") if name in known]
     if not laws or len(laws) > _MOST_LAWS:
         told = "as PyMC prints it in the report" if printed else "the file does not"
         return f"Prior: [state it; {told}]."

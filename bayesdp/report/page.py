@@ -275,13 +275,9 @@ def _banners(whole: Whole) -> list[Html]:
     if any(context.truth is not None for context in whole.tables):
         told = "It was given as the truth, for comparison. Do not publish the page if the table is confidential."
         shown.append(boxed("warn", "This page contains the confidential table.", told))
-    if any(context.fit.relaxation is not None for context in whole.tables):
-        told = (
-            "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is "
-            "rounded. What it costs is stated under "
-        )
-        link = element("a", "Sources of error", href="#errors")
-        shown.append(boxed("warn", "Continuous relaxation.", told, link, "."))
+    if any(context.fit.relaxed for context in whole.tables):
+        told = "Real numbers stand for the whole numbers that were counted: an approximation for large counts. Nothing is rounded."
+        shown.append(boxed("warn", "Continuous relaxation.", told))
     alarm = reliability.banner(whole)
     return shown if alarm is None else [*shown, alarm]
 

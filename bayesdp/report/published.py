@@ -245,11 +245,9 @@ def noise_and_sampling(context: Context) -> Html:
 
 
 def noise_sizes(context: Context, measured: Measured, scale: NoiseScale) -> Floats:
-    """The size of the noise of each answer, shape ``(answers,)``; NaN where it is not known.
-
-    That of perturbed counts depends on the true ones: it is averaged over their posterior, or taken at the posterior mean of sums
-    whose draws were not kept.
-    """
+    """The size of the noise of each answer, shape ``(answers,)``; NaN where it is not known."""
+    # That of perturbed counts depends on the true ones: it is averaged over their posterior, or taken at the posterior mean of sums
+    # whose draws were not kept.
     law, query, fit = measured.law, measured.query, context.fit
     if not isinstance(law, PerturbedLaw):
         return scale.sd
@@ -315,7 +313,8 @@ def _of_measurement(context: Context, measured: Measured, number: int) -> list[H
 
 def noise_laws(whole: Whole) -> Html | None:
     """How much the result depends on the noise law; None where it is known."""
-    secret = _keyed(whole)
+    laws = [measured.law for context in whole.tables for measured in context.fit.measurements]
+    secret = dict.fromkeys(printable(str(law)) for law in laws if law.same_cell_same_value)
     if whole.laws is None and not secret:
         return None
     if whole.laws is None:
@@ -382,9 +381,3 @@ def law_tables(compared: LawComparison) -> tuple[Table, Table]:
 
 def _quantity(part: object, label: object) -> str:
     return f"{part}: {label}" if label else str(part)
-
-
-def _keyed(whole: Whole) -> list[str]:
-    """Laws of the releases that give one cell one value, in words."""
-    laws = [measured.law for context in whole.tables for measured in context.fit.measurements]
-    return list(dict.fromkeys(printable(str(law)) for law in laws if law.same_cell_same_value))

@@ -215,7 +215,7 @@ def results(context: Context) -> Html:
             paragraph(
                 f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
                 "about the confidential count itself, given everything published and the prior. All numbers are counts."
-                + ("" if context.fit.relaxation is None else _RELAXED)
+                + (_RELAXED if context.fit.relaxed else "")
                 + (_STREAMED if isinstance(context.fit, SummarisedPosterior) else "")
             ),
             *_coverage(context),

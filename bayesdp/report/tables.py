@@ -96,11 +96,6 @@ class Column:
     kind: str = "number"
     raw: Mapping[str, Sequence[Any]] | None = None
 
-    @property
-    def csv(self) -> Mapping[str, Sequence[Any]]:
-        """Columns of the CSV."""
-        return {self.heading: self.values} if self.raw is None else self.raw
-
 
 def labels(query: Query) -> list[Column]:
     """Columns that name the answers of a query: one for each of its dimensions, or one of names where it has none."""
@@ -149,9 +144,8 @@ class Table:
             parts.append(element("p", note, class_="note"))
             heading = f"Rows {SHOWN + 1} to {len(rows):,}"
             parts.append(element("details", element("summary", heading), self._frame(rows[SHOWN:])))
-        link = element(
-            "a", f"{plural(len(self), 'row')} as CSV", href=self._data(), download=self.file_name, class_="screen"
-        )
+        data = "data:text/csv;charset=utf-8;base64," + base64.b64encode(self.to_csv().encode()).decode("ascii")
+        link = element("a", f"{plural(len(self), 'row')} as CSV", href=data, download=self.file_name, class_="screen")
         return joined([*parts, element("p", link, class_="note screen")])
 
     def __len__(self) -> int:
@@ -162,11 +156,7 @@ class Table:
             element("th", column.heading, scope="col", class_="label" if column.kind != "number" else None)
             for column in self.columns
         ]
-        table = element(
-            "table",
-            element("thead", element("tr", *head)),
-            element("tbody", *rows),
-        )
+        table = element("table", element("thead", element("tr", *head)), element("tbody", *rows))
         return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=self.caption)
 
     def _row(self, i: int) -> Html:
@@ -184,7 +174,7 @@ class Table:
         """All rows, raw but for labels, which are those of `csv_label`; nothing where a number is missing."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
-        columns = [(heading, values) for column in self.columns for heading, values in column.csv.items()]
+        columns = [pair for own in self.columns for pair in (own.raw or {own.heading: own.values}).items()]
         writer.writerow([csv_label(heading) for heading, _ in columns])
         # NaN differs from itself.
         writer.writerows(
@@ -192,9 +182,6 @@ class Table:
             for row in zip(*(values for _, values in columns), strict=True)
         )
         return text.getvalue()
-
-    def _data(self) -> str:
-        return "data:text/csv;charset=utf-8;base64," + base64.b64encode(self.to_csv().encode()).decode("ascii")
 
 
 def facts(rows: Sequence[tuple[str, Any]]) -> Html:

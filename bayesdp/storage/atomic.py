@@ -58,29 +58,10 @@ def naming(target: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary name to write to; move it to `path` if all went well, remove it if not.
-
-    Ctrl-C waits until that is done, and is raised then.
-
-    Parameters
-    ----------
-    path : path
-        Where the file shall be.
-    overwrite : bool
-        Whether an existing file may be replaced. If not, and several processes write the same file, one of them does
-        and the others fail: the last step is a hard link, which does not replace anything. On file systems without hard links
-        an empty file takes the name first; a process that is killed in that instant leaves it.
-
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "a.txt") as temporary:
-    ...         _ = temporary.write_text("complete")
-    ...     (Path(folder) / "a.txt").read_text()
-    'complete'
-    """
+    """Give a temporary name to write to; move it to `path` if all went well, remove it if not. Ctrl-C waits until that is done."""
+    # If an existing file may not be replaced, and several processes write the same file, one of them does and the others fail: the
+    # last step is a hard link, which does not replace anything. On file systems without hard links an empty file takes the name
+    # first; a process that is killed in that instant leaves it.
     target = check_output(path, overwrite=overwrite)
     if target.is_dir():
         raise IsADirectoryError(f"{str(target)!r} is a folder; name a file")
@@ -127,16 +108,7 @@ def _take_name_without_links(temporary: Path, target: Path) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview], *, overwrite: bool = False) -> None:
-    """Write bytes to a file, which is there in full, or as it was.
-
-    Parameters
-    ----------
-    path : path
-    pieces : iterable of bytes or memoryview
-        One after the other.
-    overwrite : bool
-        See `replacing`, for the errors too. Who may read and write a file stays as it is when the file is replaced.
-    """
+    """Write bytes, piece by piece, to a file, which is there in full, or as it was; who may read and write it stays as it is."""
     with replacing(path, overwrite=overwrite) as temporary:
         mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
         made = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # Windows has text files

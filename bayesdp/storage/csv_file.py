@@ -86,18 +86,6 @@ def remedy(text: str) -> str:
     return f"if no noisy number was published there, {HOW_TO_LEAVE_OUT}"
 
 
-def split_thousands(fields: tuple[str, ...]) -> str | None:
-    """Two neighbouring fields that look like one number with a separator of thousands, put together without it.
-
-    Examples
-    --------
-    >>> split_thousands(("Alpha", "Low", "1", "215")), split_thousands(("Alpha", "Low", "14"))
-    ('1215', None)
-    """
-    found = re.search(r"(?:^|\0)([+-]?\d{1,3}(?:\0\d{3})+)(?:\0|$)", "\0".join(fields), re.ASCII)
-    return None if found is None else found[1].replace("\0", "")
-
-
 @dataclass(frozen=True)
 class CsvFile:
     """A CSV file that has been read."""
@@ -121,11 +109,9 @@ class CsvFile:
         return {name: place for place, name in enumerate(self.header)}
 
     def label_text(self, text: str) -> str:
-        """A label or the name of a column, for messages.
-
-        Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
-        taken for labels, has counts in these places.
-        """
+        """A label or the name of a column, for messages."""
+        # Of a confidential file nothing with a digit is shown: a file without a header, or with a column of counts that was
+        # taken for labels, has counts in these places.
         return HIDDEN if self.confidential and any(character.isnumeric() for character in text) else printable(text)
 
     def listed(self, texts: Iterable[str], limit: int = 5) -> str:
@@ -157,11 +143,9 @@ def read_csv(
     delimiter: str = ",",
     **form: Any,
 ) -> CsvFile:
-    """Read a CSV file: a header, and as many fields in each line; by default comma-separated and in UTF-8.
-
-    Columns in `ignore` are left out, whatever they hold; of one of `several` files, they may be another one's. `strip`, `delimiter`
-    and `form` are those of `bayesdp.tables.read_office_csv`. With `sums` a line without any text is kept: it is the grand total.
-    """
+    """Read a CSV file: a header, and as many fields in each line; by default comma-separated and in UTF-8."""
+    # Columns in `ignore` are left out, whatever they hold; of one of `several` files, they may be another one's. `strip`, `delimiter`
+    # and `form` are those of `bayesdp.tables.read_office_csv`. With `sums` a line without any text is kept: it is the grand total.
     target = Path(path)
     boolean(strip, "strip")
     rows = _rows(target, delimiter, confidential=confidential, **form)
@@ -340,9 +324,11 @@ def _wrong_length(file: CsvFile, top: int, line: int, fields: tuple[str, ...], d
         return f"{message}; each line must have all fields, one without a value needs its {comma} nevertheless"
     if sum(map(bool, file.header)) < 2:
         return f"{message}; if titles stand above the header, say how many lines: skip_rows={top}"
-    whole = split_thousands(fields)
-    if whole is not None:
-        return f"{message}; write numbers without separators of thousands" + ("" if file.confidential else f", {whole}")
+    # Neighbouring fields that look like one number with a separator of thousands.
+    split = re.search(r"(?:^|\0)([+-]?\d{1,3}(?:\0\d{3})+)(?:\0|$)", "\0".join(fields), re.ASCII)
+    if split is not None:
+        whole = "" if file.confidential else f", {split[1].replace('\0', '')}"
+        return f"{message}; write numbers without separators of thousands{whole}"
     if not any(fields[len(file.header) :]):
         return f"{message}; remove the {comma} at the end"
     return f'{message}; a label that holds a {comma} is written in double quotes, "like, this"'

@@ -1,4 +1,4 @@
-"""Posteriors in files: small, the same numbers again, and which of their variables is the table of counts.
+"""Posteriors in files: small, and the same numbers again.
 
 What is written to a disk is plain bytes of a netCDF-4 file in memory. HDF5 does not survive a disk that fills up: a file whose last
 blocks cannot be written cannot be closed either, and the library tries once more when the process ends, which is a
@@ -15,11 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._text import printable
 from bayesdp.storage.atomic import check_output, write_bytes
 from bayesdp.storage.guarded import Limits
 
@@ -106,26 +103,7 @@ class _Image(io.RawIOBase):
 
 
 def netcdf_image(data: xr.Dataset | xr.DataTree, encoding: Mapping[str, Any] | None = None) -> list[memoryview]:
-    r"""The bytes of a netCDF-4 file, in pieces.
-
-    Parameters
-    ----------
-    data : xarray.Dataset or xarray.DataTree
-    encoding : mapping, optional
-        As xarray takes it.
-
-    Returns
-    -------
-    list of memoryview
-        They take as much memory as the file will take on the disk: the numbers of `data` are compressed bit by bit.
-
-
-    Examples
-    --------
-    >>> pieces = netcdf_image(xr.Dataset({"x": ("cell", [1, 2])}))
-    >>> bytes(pieces[0][:4])
-    b'\x89HDF'
-    """
+    """The bytes of a netCDF-4 file, in pieces, which take as much memory as the file on the disk; `encoding` as xarray takes it."""
     image = _Image()
     try:
         # In a thread of its own, because Python raises KeyboardInterrupt in the main thread only: within a call of HDF5 it
@@ -145,35 +123,11 @@ _LEAST = 1024
 
 
 def compress_draws(tree: xr.DataTree) -> xr.DataTree:
-    """Have xarray compress the draws of a tree when it writes them to a netCDF-4 file.
-
-    Deflate after HDF5's *shuffle*, which puts the bytes of equal weight side by side: the upper bytes of small integers are
-    all zero, and vanish. So a file is as small as one of the smallest integer type that holds the draws, within a few per
-    cent, and every reader still gets int64. (A file of int16 would be int16 in memory for whoever reads it, and
-    the square of 200 is -25536 in int16, without an error.)
-
-    How the variables were stored in a file that they come from is forgotten: as small integers with a scale and an offset, they
-    would be rounded again, without an error, although they are no longer the same numbers; and what some files state as the
-    value for "missing" can be read, but not written.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        Changed in place: only how its variables are to be written.
-
-    Returns
-    -------
-    xarray.DataTree
-        The same tree. Whatever writes it, `write_draws` or ``tree.to_netcdf(path, engine="h5netcdf")``, compresses from here on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> draws = xr.DataArray(np.zeros((2, 600, 3), dtype=np.int64), dims=("chain", "draw", "county"))
-    >>> tree = compress_draws(xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws})}))
-    >>> tree["posterior"]["x"].encoding["zlib"]
-    True
-    """
+    """Have xarray compress the draws of a tree, which is changed in place and returned, when it writes them to a netCDF-4 file."""
+    # Deflate after HDF5's *shuffle*, which puts the bytes of equal weight side by side: the upper bytes of small integers are all
+    # zero, and vanish. So a file is as small as one of the smallest integer type, within a few per cent, and every reader still gets
+    # int64. (Of int16 the square of 200 would be -25536, without an error.) How variables were stored in a file that they come from is
+    # forgotten: as small integers with a scale they would be rounded again, and what files state for "missing" cannot be written.
     for node in tree.subtree:
         for variable in node.variables.values():
             variable.encoding.clear()
@@ -184,18 +138,9 @@ def compress_draws(tree: xr.DataTree) -> xr.DataTree:
 
 
 def write_draws(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a tree to a netCDF-4 file, with its draws compressed; the file is there in full, or as it was.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        It is in memory afterwards, whatever happens; see `compress_draws` for what is changed in it. For the time of writing it
-        takes as much memory again as the file takes on the disk. (``tree.to_netcdf`` takes less, and ends the process with a
-        segmentation fault when the disk is full.)
-    path : path
-    overwrite : bool
-        Whether an existing file may be replaced.
-    """
+    """Write a tree to a netCDF-4 file, with its draws compressed (`compress_draws`); the file is there in full, or as it was."""
+    # The tree is in memory afterwards, and for the time of writing it takes as much memory again as the file takes on the disk.
+    # (``tree.to_netcdf`` takes less, and ends the process with a segmentation fault when the disk is full.)
     check_output(path, overwrite=overwrite)
     write_bytes(path, _readable_image(tree), overwrite=overwrite)
 
@@ -218,10 +163,8 @@ _BELIEVED = 0.95
 
 
 def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """The same as `write_draws` for a process that ends afterwards: draws that cannot be written to `path` go elsewhere.
-
-    Elsewhere is a file of a new name, ``NAME-xxxx.nc``, in the folder for temporary files (``TMPDIR``), that nobody else may read.
-    """
+    """The same as `write_draws` for a process that ends afterwards: draws that cannot be written to `path` go elsewhere."""
+    # Elsewhere is a file of a new name, ``NAME-xxxx.nc``, in the folder for temporary files (``TMPDIR``), that nobody else may read.
     image = _readable_image(tree)
     try:
         write_bytes(path, image, overwrite=overwrite)
@@ -243,52 +186,3 @@ def write_draws_somewhere(tree: xr.DataTree, path: str | os.PathLike[str], *, ov
 
 def _words(error: OSError) -> str:
     return str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
-
-
-_ROUNDING = 1e-9
-"""Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
-
-
-def relaxation_of(tree: xr.DataTree, name: str) -> xr.Dataset | None:
-    """The group that declares a variable of a posterior a continuous relaxation of whole numbers; None without such a group."""
-    # Version 0.1 wrote one group for each table of real numbers in the place of counts: `relaxation`, or `relaxation_{name}` where it
-    # is not the first table. `name`: the variable.
-    for group, node in tree.children.items():
-        if group.startswith("relaxation") and node.attrs.get("variable") == name:
-            return node.to_dataset()
-    return None
-
-
-def counts_name(tree: xr.DataTree, dims: tuple[str, ...], asked: str | None = None) -> str:
-    """The variable of ``posterior`` that holds the counts: that asked for, else what ``fiber`` says, ``x``, or the only one."""
-    # Whole numbers with the dimensions of the table, or real ones that the posterior declares to be a continuous relaxation:
-    # real numbers alone may be anything, such as the rates behind the counts.
-    shaped = {
-        str(name): array.dtype.kind
-        for name, array in tree["posterior"].data_vars.items()
-        if set(array.dims) == {"chain", "draw", *dims}
-    }
-    found = [name for name, kind in shaped.items() if kind in "iu" or relaxation_of(tree, name) is not None]
-    if asked is None:
-        stated = str(tree["fiber"].attrs.get("variable", "")) if "fiber" in tree.children else ""
-        for name in (stated, "x"):
-            if name in found:
-                return name
-        if len(found) == 1:
-            return found[0]
-    elif asked in found:
-        return asked
-    real = [name for name, kind in shaped.items() if kind == "f" and name not in found]
-    raise ValueError(
-        f"posterior must hold one integer variable with the dimensions {printable(', '.join(dims))}, or one named x, or a table of "
-        f"real ones that are declared a continuous relaxation; it has {', '.join(found) or 'none'}"
-        + (f", and real numbers without such a declaration in {', '.join(real)}" if real else "")
-        + (f"; there is no {asked!r} among them" if asked is not None else "")
-    )
-
-
-def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
-    whole = np.round(draws[0])
-    constant = (np.abs(draws - whole) <= _ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
-    return np.where(constant, whole, draws)

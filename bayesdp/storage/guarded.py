@@ -59,17 +59,7 @@ def check_labels(dim: str, lengths: list[int]) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the contents of a file may take, all together.
-
-    Attributes
-    ----------
-    memory : int
-        Bytes.
-    seconds : float
-        Of one processor.
-    advice : str
-        What to do if the file is right, for messages.
-    """
+    """What the contents of a file may take, all together: bytes, seconds of one processor, and what to do if the file is right."""
 
     memory: int
     seconds: float
@@ -144,22 +134,13 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     The system holds the child to its limits: of processor time wherever there are forks, of memory (address space beyond that of
     this process) on Linux. On Windows there are no limits, and the function is called in this process.
 
-    Parameters
-    ----------
-    read : callable
-        Without arguments. What it returns is pickled: it holds plain data and arrays, and nothing open. Its errors become the error
-        of the file; what libraries print is lost.
-    path : path
-        The file, for messages.
-    limits : Limits
+    What `read` returns is pickled: it holds plain data and arrays, and nothing open. Its errors become the error of the file `path`;
+    what libraries print is lost.
 
     Examples
     --------
     >>> in_child(lambda: 2 + 2, "a.txt", Limits(10**7, 1.0))
     4
-    >>> in_child(lambda: open("a.txt").read(), "a.txt", Limits(10**7, 1.0))
-    Traceback (most recent call last):
-    ValueError: a.txt: [Errno 2] No such file or directory: 'a.txt'
     """
     if not hasattr(os, "fork"):
         with damaged(path):
@@ -262,10 +243,8 @@ def _limit(limits: Limits) -> None:
 
 
 def read_plain[T](read: Callable[[], T], path: str | os.PathLike[str]) -> T:
-    """What a function reads from a text file, CSV or JSON: in a child where it has more than a MB.
-
-    Text does not expand, and work that goes with its length is done at once for less.
-    """
+    """What a function reads from a text file, CSV or JSON: in a child where it has more than a MB."""
+    # Text does not expand, and work that goes with its length is done at once for less.
     size = os.stat(path).st_size
     if size <= _MB:
         return read()

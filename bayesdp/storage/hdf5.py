@@ -50,23 +50,10 @@ _NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
 
 def load_netcdf(path: str | os.PathLike[str], *, max_cells: int | None = None, release: bool = False) -> xr.Dataset:
-    """A netCDF-4 file without groups, in memory; numbers are as they are in the file (no scales, no dates).
-
-    Parameters
-    ----------
-    path : path
-        File.
-    max_cells : int, optional
-        Largest number of values that one variable may declare; by default `cell_limit` of the file's size for a release,
-        and `MAX_CELLS` for another file.
-    release : bool
-        Whether it is to hold a release, which is not compressed; another table may be.
-
-    Raises
-    ------
-    ValueError
-        If it is no plain netCDF-4 file, or takes more than the limits that follow from its size.
-    """
+    """A netCDF-4 file without groups, in memory; numbers are as they are in the file (no scales, no dates)."""
+    # A `release` is not compressed, and one of its variables may declare as many values as `cell_limit` of the file's size says;
+    # another table may be compressed, and has `MAX_CELLS`. ValueError if it is no plain netCDF-4 file, or takes more than its size
+    # allows.
     size = _netcdf4_size(path)
     if release:
         cells, limits = cell_limit(size, max_cells), Limits.of_release(size, max_cells)

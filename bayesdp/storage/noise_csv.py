@@ -72,11 +72,9 @@ def write_noise_csv(
     noise: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a release as a CSV file and its ``noise.json``; see `bayesdp.Release.to_csv`.
-
-    Each file is there in full, or as it was, and where one cannot be written, both are. ``noise.json`` gets its name first, and has
-    a checksum of the CSV file: a pair of which only one was replaced, by a process that was killed, is noticed by whoever reads it.
-    """
+    """Write a release as a CSV file and its ``noise.json``; see `bayesdp.Release.to_csv`."""
+    # Each file is there in full, or as it was, and where one cannot be written, both are. ``noise.json`` gets its name first, and has
+    # a checksum of the CSV file: a pair of which only one was replaced, by a process that was killed, is noticed by whoever reads it.
     release.check_stated()
     target, sidecar = Path(path), noise_path(path) if noise is None else Path(noise)
     if target.resolve() == sidecar.resolve():

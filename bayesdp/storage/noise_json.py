@@ -22,7 +22,7 @@ import numpy as np
 
 from bayesdp import _text
 from bayesdp._text import csv_label, printable
-from bayesdp._validate import both_lists, nearest, shown
+from bayesdp._validate import nearest, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.storage.csv_file import CsvFile
@@ -62,7 +62,7 @@ def check_noise_json(description: Any) -> None:
     >>> check_noise_json({"noise_json": 1, "table": table, "measured": [part]})
     Traceback (most recent call last):
         ...
-    ValueError: $.measured[0].law lacks 'law'
+    ValueError: $.measured[0].law must contain ['law'] properties
     """
     from fastjsonschema import JsonSchemaValueException
 
@@ -81,39 +81,13 @@ def check_noise_json(description: Any) -> None:
     try:
         _validator()(description)
     except JsonSchemaValueException as error:
-        wrong = _message(error)
+        wrong = printable(f"${str(error.message).removeprefix('data')}")[:_LONGEST]
     if wrong:
         raise ValueError(wrong)
 
 
-def _message(error: Any) -> str:
-    """What fastjsonschema found, in the words of this package."""
-    place, value, definition = f"${str(error.name)[len('data') :]}", error.value, error.definition or {}
-    if error.rule == "additionalProperties":
-        return printable(f"{place} has unknown keys: {shown(sorted(set(value) - set(definition['properties'])))}")
-    if error.rule == "required":
-        return printable(f"{place} lacks {shown(key for key in definition['required'] if key not in value)}")
-    if error.rule == "type":
-        kinds = definition["type"] if isinstance(definition["type"], list) else [definition["type"]]
-        return printable(f"{place} must be of type {' or '.join(kinds)}, got {_kind(value)}")
-    if error.rule in ("enum", "const"):
-        valid = definition.get("enum", [definition.get("const")])
-        return printable(f"{place} must be {both_lists(**{'one of': valid})}, got {_brief(value)}")
-    if error.rule == "pattern":
-        return printable(f"{place} must look like {definition['pattern']}, got {_brief(value)}")
-    said = str(error.message)
-    return printable(f"{place}{said[len(str(error.name)) :]}" if said.startswith(str(error.name)) else said)
-
-
-def _kind(value: Any) -> str:
-    """The type of a value in the words of JSON."""
-    kinds = ((bool, "boolean"), (dict, "object"), (list, "array"), (str, "string"), ((int, float), "number"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+_LONGEST = 400
+"""Characters of what is said of one place."""
 
 
 @contextmanager

@@ -98,10 +98,8 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
 def _diagnosed(
     chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: npt.NDArray[np.bool_]
 ) -> Summary:
-    """Summary with the diagnostics of what is not determined.
-
-    `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
-    """
+    """Summary with the diagnostics of what is not determined."""
+    # `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
     found, free = summarise_draws(draws, prob), np.flatnonzero(~determined)
     of_chains = chain_statistics(chains[..., free])
     for name in ("ess_bulk", "ess_tail", "rhat"):
@@ -420,26 +418,17 @@ def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, pro
     frames = [releases[0].frame for _, releases in releases_of_tables(posterior)]
     if not frames:
         raise ValueError("posterior lacks the group 'release', so that its cells are not known")
-    query, why = None, ""
+    reasons = []
     for frame in frames:
         try:
             query = code_query(frame, *names, by=by)
         except ValueError as reason:
-            why = why or str(reason)
-        else:
-            break
-    if query is None:
-        raise ValueError(why)
-    table = summary(posterior, query=query, prob=prob)
-    part = table.index.get_level_values(0)[0]  # of several tables with the same cells, the first
-    own: pd.DataFrame = table.loc[table.index.get_level_values(0) == part].droplevel(0)
-    return own
-
-
-def _answers_of(draws: xr.DataArray) -> str | None:
-    """The dimension of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it."""
-    found = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
-    return found[0] if len(found) == 1 and len(draws.dims) == 3 else None
+            reasons.append(reason)
+            continue
+        table = summary(posterior, query=query, prob=prob)
+        first: pd.DataFrame = table.loc[[table.index[0][0]]].droplevel(0)  # of several tables with the same cells
+        return first
+    raise reasons[0]
 
 
 def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
@@ -447,8 +436,10 @@ def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob:
     missing = [dim for dim in ("chain", "draw") if dim not in draws.dims]
     if missing:
         raise ValueError(f"draws must have the dimensions chain and draw, got {shown(draws.dims)}")
-    dim = _answers_of(draws)
-    if dim is not None:
+    # Of the answers of a stack of queries: ``answer``, or ``..._answer`` as `bayesdp.fit_hierarchy` calls it.
+    dims = [str(dim) for dim in draws.dims if dim == "answer" or str(dim).endswith("_answer")]
+    if len(dims) == 1 and len(draws.dims) == 3:
+        dim = dims[0]
         there = [str(own) for own in draws[dim].values]
         codes = published_codes(*names).index
         wanted = [own for own in there if own.rsplit(", ", 1)[-1] in codes and (", " in own) == (by is not None)]

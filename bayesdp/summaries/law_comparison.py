@@ -22,8 +22,6 @@ from bayesdp.summaries.frame import summary
 if TYPE_CHECKING:
     import pymc as pm
 
-type Quantity = Callable[[xr.Dataset], xr.DataArray]
-
 
 @dataclass(frozen=True, eq=False)
 class LawComparison:
@@ -89,7 +87,7 @@ def compare_laws(
     release: Release,
     laws: Mapping[str, NoiseLaw] | Sequence[NoiseLaw],
     model: Callable[[Release], pm.Model],
-    quantities: str | Sequence[str] | Query | Mapping[str, Quantity] | None = None,
+    quantities: str | Sequence[str] | Query | None = None,
     *,
     measurements: Sequence[int | str] | None = None,
     prob: float = 0.95,
@@ -115,8 +113,8 @@ def compare_laws(
     model : callable
         From a release to a model that has observed it.
     quantities : optional
-        What to compare: names of variables; a query of the table; a mapping from names to functions of the posterior's dataset (for
-        ratios and other quantities that no variable holds); by default what `bayesdp.summary` shows.
+        What to compare: names of variables (a ratio is a ``pm.Deterministic`` of the model), or a query of the table; by default what
+        `bayesdp.summary` shows.
     measurements : sequence of int or str, optional
         Places or names of the measurements whose law is replaced; all by default.
     prob : float, default 0.95
@@ -178,7 +176,11 @@ def compare_laws(
             # Most often no table can have been published so under this law, which then is not a plausible one.
             raise ValueError(f"under the law {name!r}: {error}") from error
         tables.append(_rows(posteriors[name], quantities, level, name))
-    return LawComparison(named, _side_by_side(tables), level, posteriors)
+    # All laws of a quantity one below the other, quantities in their order.
+    order = {key[:-1]: i for i, key in enumerate(tables[0].index)}
+    table = pd.concat(tables)
+    place = np.array([order[key[:-1]] for key in table.index])
+    return LawComparison(named, table.iloc[np.argsort(place, kind="stable")], level, posteriors)
 
 
 def _named(laws: Mapping[str, NoiseLaw] | Sequence[NoiseLaw]) -> dict[str, NoiseLaw]:
@@ -236,35 +238,11 @@ def _under(release: Release, law: NoiseLaw, places: set[int], name: str) -> Rele
 
 def _rows(posterior: xr.DataTree, quantities: Any, level: float, law: str) -> pd.DataFrame:
     """The numbers of one posterior, with the law as the last level of the index."""
-    if isinstance(quantities, Mapping):
-        draws = posterior["posterior"].to_dataset()
-        made = {}
-        for name, function in quantities.items():
-            value = function(draws)
-            if not isinstance(value, xr.DataArray) or not {"chain", "draw"} <= set(value.dims):
-                raise TypeError(
-                    f"the quantity {name!r} must be a DataArray with the dimensions chain and draw, got {type(value).__name__}"
-                )
-            if name in draws:
-                raise ValueError(f"the quantity {name!r} has the name of a variable; choose another one")
-            made[name] = value
-        posterior = posterior.copy()
-        posterior["posterior"] = xr.DataTree(draws.assign(made))
-        table = summary(posterior, list(made), prob=level)
-    else:
-        var, query = (None, quantities) if isinstance(quantities, Query) else (quantities, None)
-        table = summary(posterior, var, query=query, prob=level)
+    var, query = (None, quantities) if isinstance(quantities, Query) else (quantities, None)
+    table = summary(posterior, var, query=query, prob=level)
     ends = [name for name in table.columns if name.startswith("eti")]
     kept = table[["mean", "sd", *ends, "ess_bulk", "rhat"]].set_axis(
         ["mean", "sd", "lower", "upper", "ess_bulk", "rhat"], axis=1
     )
     exact = {"sd": 0.0, "lower": kept["mean"], "upper": kept["mean"]}  # of numbers that have no errors
     return kept.fillna(exact).assign(law=law).set_index("law", append=True).astype(np.float64)
-
-
-def _side_by_side(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All laws of a quantity one below the other, quantities in their order."""
-    order = {key[:-1]: i for i, key in enumerate(tables[0].index)}
-    table = pd.concat(tables)
-    place = np.array([order[key[:-1]] for key in table.index])
-    return table.iloc[np.argsort(place, kind="stable")]

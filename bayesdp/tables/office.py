@@ -209,12 +209,9 @@ class OfficeTable:
     def __repr__(self) -> str:
         counts = np.bincount(self.codes.reshape(-1), minlength=len(_NAMES))
         known = ", ".join(f"{times} {name}" for name, times in zip(_NAMES, counts, strict=True) if times)
-        noted = f"; footnotes {printable(shown(self._marks))}" if self.notes else ""
+        marks = dict.fromkeys(mark for marks in self.notes.values() for mark in marks)
+        noted = f"; footnotes {printable(shown(marks))}" if marks else ""
         return f"<OfficeTable: {described(self.query)}: {known}{noted}>"
-
-    @property
-    def _marks(self) -> list[str]:
-        return list(dict.fromkeys(mark for marks in self.notes.values() for mark in marks))
 
 
 type Field = tuple[float, int, tuple[str, ...]]

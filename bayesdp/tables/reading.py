@@ -19,7 +19,7 @@ from bayesdp.storage.guarded import damaged
 from bayesdp.storage.hdf5 import load_netcdf
 from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
-from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, split_totals
+from bayesdp.tables.totals import Declared, check_no_sum, declared_totals
 
 __all__ = ["read_office_csv", "read_table", "read_table_totals"]
 
@@ -67,8 +67,8 @@ def read_table(
     ignore : sequence of str, optional
         Columns of a CSV file that are left out, whatever they hold: neither labels nor values.
     totals : mapping, optional
-        Dimension -> the label, or the labels, of its total, such as ``{"county": "Total"}``. What carries one is no cell and is left
-        out here; `read_table_totals` has it. An empty list says that a label which looks like a total is a category.
+        CSV: dimension -> the label, or the labels, of its total, such as ``{"county": "Total"}``. What carries one is no cell and is
+        left out here; `read_table_totals` has it. An empty list says that a label which looks like a total is a category.
     confidential : bool, default False
         For the true table, of which a release is to be made: messages about what is wrong with the file name line, column
         and rule, and show no number of the file, nor any label or name of a column with a digit in it.
@@ -163,7 +163,7 @@ def _split(
     for name in ("dims", "ignore"):
         name_list(form.get(name) or (), name)
     if target.suffix.lower() == ".nc":
-        return _netcdf_split(target, totals, **form)
+        return _netcdf_table(target, totals, **form), []
     if target.suffix.lower() != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
     (cells, *sums), column = _tables(
@@ -408,9 +408,9 @@ def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]], ignore: Sequ
     return CsvFile(file.path, tuple(file.header[i] for i in places), rows, file.confidential, file.left_out)
 
 
-def _netcdf_split(
+def _netcdf_table(
     path: Path,
-    totals: Any,
+    totals: Declared,
     *,
     dims: Sequence[str] | None = None,
     value: str | None = None,
@@ -418,8 +418,8 @@ def _netcdf_split(
     ignore: Sequence[str] = (),
     layout: str = "auto",
     **declared: Any,
-) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
-    """The cells of a netCDF file, and its totals."""
+) -> xr.DataArray:
+    """The cells of a netCDF file, none of whose labels is a total."""
     choice(layout, ("auto", "long", "wide"), "layout")
     if groups:
         raise ValueError(f"{path}: groups are for long CSV files; in netCDF they are coordinates")
@@ -428,17 +428,6 @@ def _netcdf_split(
             f"{path}: columns can be left out of a CSV file, and signs in it declared ({shown(declared) or 'ignore'}); of a netCDF "
             "file one variable is read"
         )
-    table = _netcdf_table(path, dims, value)
-    labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
-    summed = declared_totals(totals, labels_of, str(path))
-    with damaged(path):
-        cells, answers = split_totals(table, summed) if any(summed.values()) else (table, [])
-    if len(labels_of) == table.ndim:
-        check_no_sum(cells.values, {dim: cells[dim].values.tolist() for dim in labels_of}, totals, str(path))
-    return cells, answers
-
-
-def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> xr.DataArray:
     dataset = load_netcdf(path)
     if "bayesdp_schema" in dataset.attrs:
         raise ValueError(f"{path}: this is a release, not a table; read it with Release.from_netcdf")
@@ -460,4 +449,11 @@ def _netcdf_table(path: Path, dims: Sequence[str] | None, value: str | None) -> 
         if set(dims) != set(table.dims):
             raise ValueError(f"{path}: dims are {shown(dims)}, but {name!r} has {shown(table.dims)}")
         table = table.transpose(*dims)
+    labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
+    if any(declared_totals(totals, labels_of, str(path)).values()):
+        raise ValueError(
+            f"{path}: totals among the labels are read from CSV files only; leave them out of a netCDF file"
+        )
+    if len(labels_of) == table.ndim:
+        check_no_sum(table.values, labels_of, totals, str(path))
     return table.drop_attrs()

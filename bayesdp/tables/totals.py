@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
 from shlex import quote
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 from scipy import stats
 
 from bayesdp._validate import MAX_COUNT, name_list, nearest, shown
-from bayesdp.frames import Frame
-from bayesdp.queries import Margins, Query, Totals
 
-__all__ = ["Declared", "Show", "check_no_sum", "declared_totals", "labels_of_sums", "looks_like_total", "split_totals"]
+__all__ = ["Declared", "Show", "check_no_sum", "declared_totals", "labels_of_sums", "looks_like_total"]
 
 type Declared = Mapping[str, str | Sequence[str]]
 type Show = Callable[[Iterable[Any]], str]
@@ -149,21 +145,3 @@ def _declare(dim: str, label: Any, show: Show, why: str) -> str:
         f"{bare}={text} {why}; declare it: totals={{'{bare}': {text}}} (--total {option}), or, if it is a category like "
         f"the others, totals={{'{bare}': []}} (--total {bare}=)"
     )
-
-
-def split_totals(
-    table: xr.DataArray, summed: Mapping[str, Sequence[Any]]
-) -> tuple[xr.DataArray, list[tuple[Query, xr.DataArray]]]:
-    """The cells, and declared totals as answers about them: margins of more dimensions first, the grand total last."""
-    kept = {
-        dim: [label for label in table[dim].values.tolist() if label not in totals] for dim, totals in summed.items()
-    }
-    cells = table.sel(kept)
-    frame, found = Frame.of(cells), list[tuple[Query, xr.DataArray]]()
-    for chosen in product(*((None, *totals) for totals in summed.values())):
-        over = {dim: label for dim, label in zip(summed, chosen, strict=True) if label is not None}
-        keep = [dim for dim in summed if dim not in over]
-        if over:
-            answers = table.sel({**{dim: kept[dim] for dim in keep}, **over}, drop=True)
-            found.append((Margins(frame, keep) if keep else Totals(frame), answers))
-    return cells, sorted(found, key=lambda part: -len(part[0].shape))

@@ -99,7 +99,7 @@ def test_files_of_counties_that_are_not_right_are_refused(write):
         return write(_counties(rows))
 
     for row, column, value, message in [
-        (0, 0, "6", "line 2: state_fips must have 2 digits"),
+        (0, 0, "6", "line 2, column 'state_fips': a code must have 2 digits"),
         (1, 1, "001", "line 3: '06001' is there already, in line 2"),
         (0, 3, "x", "line 2, column .*pop2010_census.*got 'x'"),
         (1, 5, 41, "line 3: the origins add up to 46, and not to 45"),

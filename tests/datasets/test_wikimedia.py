@@ -33,7 +33,6 @@ def test_rows_land_where_they_belong(day):
     assert views.published["country"].values.tolist() == ["DE", "FR"]
     np.testing.assert_array_equal(views.published.sel(country="FR"), [126.0, np.nan])
     np.testing.assert_array_equal(views.published.sel(country="DE"), [211.0, 95.0])
-    assert views.could_be.values.all()
     assert views.terms[0].threshold == 90
     assert not views.at_threshold
     assert "3 of 4 published" in repr(views)
@@ -42,7 +41,6 @@ def test_rows_land_where_they_belong(day):
 def test_pages_by_id_and_a_title_with_quotes(day):
     views = read_wikimedia(day, project="en.wikipedia", pages=[61, 736], countries=["IN", "DE", "LU"])
     np.testing.assert_array_equal(views.published, [[700, np.nan], [np.nan, 95], [np.nan, np.nan]])
-    np.testing.assert_array_equal(views.could_be, [[True, True], [True, True], [False, False]])
     same = read_wikimedia(day, project="en.wikipedia", pages=['"Weird_Al"_Yankovic'])
     assert same.published.values.tolist() == [[700.0]]
 

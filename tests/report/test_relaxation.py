@@ -12,15 +12,9 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
-from bayesdp.report.context import Context
+from bayesdp.posterior.groups import counts_name
 from bayesdp.report.page import page
-from bayesdp.report.reliability import nearest, relaxation_table
-from bayesdp.storage.draws import counts_name
 from tests.plots.trees import EDUCATION, relaxation, tree
-
-STATED = relaxation("x")
-MEAN_COUNTS = STATED["mean_count"].values.tolist()
-MEAN_ERROR, SD_ERROR = (STATED[name].values.tolist() for name in ("mean_error", "sd_error"))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,6 @@ def test_the_page_says_so_wherever_it_matters(text: str) -> None:
     assert "(continuous relaxation): ends of intervals are not rounded" in section["results"].split("</section>")[0]
     errors = section["errors"].split("</section>")[0]
     assert "Counts: a continuous relaxation." in errors
-    assert "Error of the continuous relaxation" in errors
     methods = section["methods"].split("</section>")[0]
     assert "This is a continuous relaxation: x runs over the real tables" in methods
     assert "sampled together by NUTS, as real numbers, and not rounded" in methods
@@ -77,28 +70,6 @@ def test_exact_sums_lose_their_rounding_errors(posterior: xr.DataTree, text: str
     np.testing.assert_array_equal(fit.answers(margin), np.broadcast_to([23.0, 25.0, 0.0], raw.shape))
     assert "23 to 23" in text
     np.testing.assert_array_equal(fit.answers(fit.cells)[:, 0], posterior["posterior"]["x"].values[..., 0, 0].ravel())
-
-
-def test_the_stated_error_is_that_of_the_smallest_cell(posterior: xr.DataTree, text: str) -> None:
-    fit = Posterior.of(posterior)
-    smallest = fit.answers(fit.cells)[:, ~fit.determined].mean(axis=0).min()
-    assert 2.24 < smallest < 5  # nearest to a mean count of 5, but the error is that of the level below, 1
-    assert (
-        f"The smallest posterior mean of a free cell is {smallest:.2f}. In the reference case (Sources of error), at a mean count "
-        f"of 1, posterior means are off by up to {max(MEAN_ERROR[0]):.2f}, and posterior standard deviations by up to "
-        f"{max(SD_ERROR[0]):.2f}, of a posterior standard deviation of whole numbers."
-    ) in text
-    table = relaxation_table(Context(fit, 0.9), STATED)
-    assert [table.columns[0].values[i] for i in range(5)] == MEAN_COUNTS
-    assert sum(table.columns[1].values) == (~fit.determined).sum() == 8
-    assert [column.values for column in table.columns[2:4]] == [
-        [row[0] for row in own] for own in (MEAN_ERROR, SD_ERROR)
-    ]
-
-
-def test_nearest_level_on_the_scale_of_logarithms() -> None:
-    means = np.array([0.0, 2.2, 2.3, 9.9, 10.1, 44.0, 45.0, 1e6])
-    assert nearest(means, np.array(MEAN_COUNTS, dtype=float)).tolist() == [2, 2, 2, 1, 1]
 
 
 def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior: xr.DataTree) -> None:
@@ -137,7 +108,7 @@ def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
     assert counts_name(both, dims) == "x"  # what the group fiber says
     assert counts_name(both, dims, "people") == "people"
     both["fiber"].attrs["variable"] = "people"
-    assert Posterior.of(both).relaxation is None
+    assert not Posterior.of(both).relaxed
     with pytest.raises(ValueError, match="there is no 'rate' among them"):
         counts_name(both, dims, "rate")
 

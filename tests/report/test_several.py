@@ -71,7 +71,7 @@ def _words(text: str, section: str) -> str:
 
 
 def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
-    people, died = Posterior.all(posterior)
+    people, died = PosteriorModel.checked(posterior).published_tables()
     one, two, deaths = _releases()
     assert (people.name, died.name) == ("people", "died")
     assert people.releases == (one, two)
@@ -127,7 +127,7 @@ def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior: xr.Dat
     assert "The numbers of noisy_3, noisy_4, exact_2 are not those of any release in the file" in told
     assert "likelihoods of its author: survey." in told
     del own["release"]
-    assert [fit.name for fit in Posterior.all(own)] == ["died"]
+    assert [fit.name for fit in PosteriorModel.checked(own).published_tables()] == ["died"]
 
 
 def test_the_result_comes_first(posterior: xr.DataTree, text: str) -> None:

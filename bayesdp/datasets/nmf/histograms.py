@@ -96,10 +96,6 @@ class Axis:
         """All values kept."""
         return Binning(self.name, len(self.labels), self.labels, tuple((i,) for i in range(len(self.labels))))
 
-    def knows(self, name: str) -> bool:
-        """Whether a name is that of a binning of this axis."""
-        return name in ("*", "detailed", self.name) or name in self.recodes
-
     def binning(self, name: str) -> Binning:
         """The binning of a name; ValueError that lists those that there are."""
         if name == "*":
@@ -165,7 +161,7 @@ class Histogram:
             return ("detailed",) * len(self.axes)
         found = dict.fromkeys(self.names, "*")
         for factor in (part.strip() for part in query.split("*")):
-            axes = [axis for axis in self.axes if factor and axis.knows(factor) and factor != "detailed"]
+            axes = [axis for axis in self.axes if factor == axis.name or factor in axis.recodes]
             if not axes:
                 raise ValueError(f"{factor!r} in the query {query!r} is no binning of the axes {shown(self.names)}")
             found[axes[0].name] = factor
@@ -302,10 +298,6 @@ _AGE_ZEROS = {
 """Selections of ages in constraints -> the ages that they leave out, from the first to before the second."""
 
 
-def _outside(name: str, first: int, end: int) -> Binning:
-    return Binning(name, 116, (name,), ((*range(first), *range(end, 116)),))
-
-
 DHC_PERSON = Histogram(
     (
         Axis.of(
@@ -350,7 +342,7 @@ DHC_PERSON = Histogram(
             of_ranges("age_38_groups", 116, (*range(16), *_TAIL)),
             of_ranges("age_40_groups", 116, (*range(18), *_TAIL)),
             of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
-            *(_outside(name, first, end) for name, (first, end) in _AGE_ZEROS.items()),
+            *(Binning(k, 116, (k,), ((*range(first), *range(end, 116)),)) for k, (first, end) in _AGE_ZEROS.items()),
         ),
         _HISPANIC,
         _RACE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +37,12 @@ class Unused:
         return f"{self.what}: {self.reason}"
 
 
-@dataclass
-class Ledger:
-    """A list of what is not used, each thing once."""
-
-    listed: dict[Unused, None] = field(default_factory=dict)
+class Ledger(dict[Unused, None]):
+    """What is not used, each thing once, in the order in which it came."""
 
     def note(self, what: str, reason: str) -> None:
         """Add a line."""
-        self.listed[Unused(what, reason)] = None
-
-    @property
-    def lines(self) -> tuple[Unused, ...]:
-        """The lines, in the order in which they came."""
-        return tuple(self.listed)
+        self[Unused(what, reason)] = None
 
 
 def frame_of(spine: Spine, cells: Cells, asked: Iterable[Sequence[Binning]]) -> Frame:

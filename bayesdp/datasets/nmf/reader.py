@@ -31,7 +31,7 @@ class MeasurementFile:
     unused : tuple of Unused
         What the files, or the levels that were asked for, say that the release does not use, with the reason.
     codes : Codes
-        Cross-walk of geocodes and ordinary codes, both ways.
+        The ordinary codes of geocodes.
     product : str
     levels : tuple of str
         Those that were read, from the leaves up.
@@ -120,13 +120,10 @@ def read_nmf(
     file. Whoever joins blocks with published tables by code finds those fifteen missing, or in another place.
 
     **Demonstration files** of the 2010 Census (2023, ``2010-pl94-nmf-state-partitioned`` and ``2010-dhc-nmf-county-partitioned``) were
-    made of answers that had been recoded into the form and categories of 2020, by the same system, and are read as those of 2020
-    are: by states, or by states and counties below them. Nobody here has seen one, and how their folders and geocodes are spelled is
-    not documented. So nothing is guessed: give the folder in which the ``<Level>.parquet`` are, and what is not as in 2020 is
-    refused with what was found: level folders without ``DPQuery`` and ``Constraint``, partitions that hold geocodes of other states,
-    codes of another form, and columns of another product. Levels, folders and columns that are not known besides are in ``unused``.
-    Codes are those of the census whose files were read: 2010 geography for 2010. Which states had two branches then is not known
-    here: a total of a state is taken as that of the branches that are there, and both must be where 2020 had both.
+    made by the same system of answers recoded into the form of 2020, and are read as those of 2020 are, by states or by states and
+    counties below them. Nobody here has seen one. So nothing is guessed: give the folder in which the ``<Level>.parquet`` are; what is
+    not as in 2020 is refused with what was found, and levels, folders and columns that are not known besides are in ``unused``. Codes
+    are those of 2010; a total of a state is taken as that of the branches that are there, and both must be where 2020 had both.
 
     Measurements of areas larger than `geography` are about other cells besides, and are not used: see ``unused``.
 
@@ -175,7 +172,7 @@ def read_nmf(
     except ValueError as wrong:
         raise ValueError(f"{folder.path}, geography {geography}: {wrong}") from wrong
     codes = Codes({level: spine.nodes[level] for level in spine.levels})
-    return MeasurementFile(release, ledger.lines, codes, described.name, spine.levels, folder.path)
+    return MeasurementFile(release, tuple(ledger), codes, described.name, spine.levels, folder.path)
 
 
 def _note_levels(

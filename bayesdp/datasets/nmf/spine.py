@@ -16,7 +16,7 @@ Source: the Bureau's published code that optimises the spine, and the public rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -66,8 +66,8 @@ class Codes:
     Examples
     --------
     >>> codes = Codes({"State": ("050", "150"), "County": ("05010007",)})
-    >>> codes.ordinary("05010007"), codes.spine("50")
-    ('50007', ('050', '150'))
+    >>> codes.ordinary("05010007")
+    '50007'
     """
 
     geounits: Mapping[str, tuple[str, ...]]
@@ -77,14 +77,6 @@ class Codes:
         if geocode not in self._ordinary:
             raise ValueError(f"{geocode!r} was not read; geounits that were are {shown(self._ordinary)}")
         return self._ordinary[geocode]
-
-    def spine(self, code: str) -> tuple[str, ...]:
-        """The geounits whose ordinary code this is; ValueError where there is none."""
-        found = tuple(geocode for geocode, own in self._ordinary.items() if own == code)
-        if not found:
-            known = sorted({own for own in self._ordinary.values() if own is not None})
-            raise ValueError(f"no geounit that was read has the code {code!r}; codes are {shown(known)}")
-        return found
 
     @cached_property
     def _ordinary(self) -> dict[str, str | None]:
@@ -227,7 +219,10 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
 
 def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
     """The tree of the geounits that were found at `levels`, which are from the top down."""
-    geocodes = {level: _geocodes(found[level].values()) for level in levels}
+    geocodes = {
+        level: sorted({geocode for own in found[level].values() for place in own for geocode, _ in place.keys})
+        for level in levels
+    }
     there = [level for level in levels if geocodes[level]]
     for level in levels[levels.index(there[0]) : levels.index(there[-1])]:
         if level not in there:
@@ -269,10 +264,6 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
                     f"{folder.at(below)}: {own} is not below {above} {upper}, its geocode starts otherwise"
                 )
     return Spine(tuple(up), {level: tuple(geocodes[level]) for level in up}, node_of_leaf)
-
-
-def _geocodes(places: Iterable[list[Place]]) -> list[str]:
-    return sorted({geocode for own in places for place in own for geocode, _ in place.keys})
 
 
 def exact_totals(
