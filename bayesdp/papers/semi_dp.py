@@ -5,9 +5,7 @@
 - Proposition 26, projection of any additive noise: `semi_project`;
 - Lemma 34, whether a test is private: `private_test`;
 - Section 6, the census of 2020: `census_analysis`, and query by query `census_queries`;
-- Section 7, an adversary who knows some records: `side_information`;
-- conversions of Renyi differential privacy, ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x' (Mironov, 2017), which is r =
-  rho alpha for rho-zCDP (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_rho`.
+- Section 7, an adversary who knows some records: `side_information`.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ from bayesdp.mechanisms.real import grid_caveat
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers.subspace import GRID, FrameworkMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
-from bayesdp.privacy.canonical import points
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.gaussian import rho_to_epsilon
 from bayesdp.privacy.guarantee import group_loss
@@ -57,8 +54,8 @@ from bayesdp.sensitivities.semi_adjacent import (
 
 __all__ = [
     "CensusQuery", "CensusRow", "Comparison", "PrivateTest", "SemiProjectedMechanism", "SideInformation", "census_analysis",
-    "census_queries", "compare", "full_characterization", "margin_guarantee", "private_test", "renyi_to_epsilon", "renyi_to_rho",
-    "semi_guarantee", "semi_project", "side_information",
+    "census_queries", "compare", "full_characterization", "margin_guarantee", "private_test", "semi_guarantee",
+    "semi_project", "side_information",
 ]  # fmt: skip
 
 
@@ -185,60 +182,6 @@ def census_queries(a: int = 2, *, undivided: bool = False) -> tuple[CensusQuery,
         CensusQuery(level, query, float(rho), float(semi), float(steps**2 * rho), steps)
         for (level, query), (rho, semi) in (*losses.items(), (("all", "all"), total))
     )
-
-
-def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: float) -> float:
-    """Convert Renyi differential privacy, at one order or several, to the epsilon of (epsilon, delta): the smallest of all orders.
-
-    ``r + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1)`` (Canonne, Kamath and Steinke, 2020, Proposition 12).
-
-    Parameters
-    ----------
-    alpha, divergence : float or array_like
-        Orders greater than 1, and a bound on the Renyi divergence at each order, zero or greater.
-    delta : float
-        Strictly between 0 and 1.
-
-    Examples
-    --------
-    >>> orders = np.linspace(1.5, 30.0, 20_000)
-    >>> print(f"{renyi_to_epsilon(orders, 2.56 * orders, 1e-10):.4f}")  # the zCDP conversion, found on a grid
-    17.1583
-    """
-    order, bound = _curve(alpha, divergence)
-    log_delta = math.log(_validate.probability(delta, "delta"))
-    found = bound + np.log1p(-1.0 / order) - (log_delta + np.log(order)) / (order - 1.0)
-    return max(0.0, float(np.min(found)))
-
-
-def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
-    """Give the smallest rho for which a curve of Renyi divergences stays below ``rho alpha``.
-
-    That is rho-zCDP only if the curve covers *all* orders: at the orders between and beyond those that are given, nothing has
-    been looked at. `alpha` and `divergence` are as in `renyi_to_epsilon`.
-
-    Examples
-    --------
-    >>> renyi_to_rho([2.0, 4.0], [1.0, 2.0])
-    0.5
-    """
-    order, bound = _curve(alpha, divergence)
-    return float(np.max(bound / order))
-
-
-def _curve(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> tuple[Floats, Floats]:
-    order, bound = points(alpha, "alpha").reshape(-1), points(divergence, "divergence").reshape(-1)
-    if order.shape != bound.shape or not order.size:
-        raise ValueError(
-            f"alpha and divergence must list the same orders, at least one, but hold {order.size} and {bound.size}"
-        )
-    for values, valid, rule in (
-        (order, (order > 1.0) & np.isfinite(order), "alpha must be finite and greater than 1"),
-        (bound, bound >= 0.0, "divergence must be zero or greater"),
-    ):
-        if not valid.all():
-            raise ValueError(f"{rule}, but entry {valid.argmin()} is {float(values[valid.argmin()])!r}")
-    return order, bound
 
 
 _LEVELS = 2001  # on which curved functions are compared,
