@@ -23,14 +23,8 @@ from scipy import stats
 from bayesdp import _validate, noise
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.mechanisms.bounded.statistics import (
-    CONVENTIONS,
-    BoundaryInflatedLaplace,
-    DescribedMechanism,
-    LaplaceStatistics,
-    TruncatedLaplace,
-)
+from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, checked_names
+from bayesdp.mechanisms.bounded.statistics import CONVENTIONS, LAWS, MECHANISMS, LaplaceStatistics
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import located, positive_scale
 from bayesdp.privacy import StatisticGuarantee, proportion_sensitivity, split_budget
@@ -44,10 +38,6 @@ __all__ = [
 ]  # fmt: skip
 
 type Floats = npt.NDArray[np.float64]
-
-LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
-MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
-"""Law and mechanism of each rule by which noisy values are kept within their bounds (Definition 2)."""
 
 RULES = tuple(LAWS)
 
