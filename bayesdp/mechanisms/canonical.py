@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._text import printable
-from bayesdp._validate import nonnegative_real
+from bayesdp._validate import nonnegative_real, shown
+from bayesdp.frames import Frame
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms.base import AdditiveMechanism, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism
@@ -194,6 +194,16 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
         return (Fixed("canonical" if self._touched == 1 else "canonical, two counts"),)
 
 
+def place_of(frame: Frame, cell: Any) -> tuple[int, ...]:
+    """Where the cell with these labels stands along each dimension."""
+    if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
+        raise ValueError(f"cell must give a label for each of {shown(frame.dims)}, got {cell!r}")
+    for dim, labels in zip(frame.dims, frame.labels, strict=True):
+        if cell[dim] not in labels:
+            raise ValueError(f"cell has the label {cell[dim]!r} of {dim!r}, which has {shown(labels)}")
+    return tuple(labels.index(cell[dim]) for dim, labels in zip(frame.dims, frame.labels, strict=True))
+
+
 @dataclass(frozen=True)
 class SemiCanonical(CanonicalDraws):
     """Publish one cell with canonical noise of a trade-off function f, and the invariants exactly.
@@ -283,16 +293,7 @@ class SemiCanonical(CanonicalDraws):
 
     def _position(self, cell: Any) -> int:
         """Where the cell with these labels stands in the flat table."""
-        frame = self.frame
-        if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
-            raise ValueError(f"cell must give a label for each of {printable(', '.join(frame.dims))}, got {cell!r}")
-        for dim, labels in zip(frame.dims, frame.labels, strict=True):
-            if cell[dim] not in labels:
-                raise ValueError(
-                    f"cell has the label {cell[dim]!r} of {dim!r}, which has {', '.join(map(repr, labels))}"
-                )
-        index = [labels.index(cell[dim]) for dim, labels in zip(frame.dims, frame.labels, strict=True)]
-        return int(np.ravel_multi_index(index, frame.shape))
+        return int(np.ravel_multi_index(place_of(self.frame, cell), self.frame.shape))
 
     @cached_property
     def released_query(self) -> LinearQuery:
