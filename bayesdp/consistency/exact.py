@@ -414,7 +414,12 @@ def counted_once(
                 continue
             before, where = first[key]
             if before != value:
-                raise ValueError(_two_values(measured, place, value, where, before))
+                raise ValueError(
+                    f"{measured.query.answer_name(place)} is published with two values, {before} in the {_table(where)} and {value} "
+                    f"in the {_table(measured)}; but by the law {measured.law.name!r} one cell has one perturbation in all tables. "
+                    "Either a number is wrong, the tables are of different versions, or they are about different records (another "
+                    "population, another date): then they are no answers about one table"
+                )
             copies.append(place)
         kept += [measured] if not copies else _without(measured, copies)
         said += [] if not copies else [_words(measured, copies)]
@@ -473,15 +478,6 @@ def _words(measured: Measured, places: Sequence[int]) -> str:
     named = ", ".join(measured.query.answer_name(place) for place in places[:_NAMED])
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     return f"{len(places)} of the {_table(measured)} published before with the same value ({named}{more})"
-
-
-def _two_values(measured: Measured, place: int, value: float, where: Measured, before: float) -> str:
-    return (
-        f"{measured.query.answer_name(place)} is published with two values, {before} in the {_table(where)} and {value} in the "
-        f"{_table(measured)}; but by the law {measured.law.name!r} one cell has one perturbation in all tables. Either a number is "
-        "wrong, the tables are of different versions, or they are about different records (another population, another date): then "
-        "they are no answers about one table"
-    )
 
 
 def _table(measured: Measured) -> str:

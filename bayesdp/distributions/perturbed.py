@@ -73,7 +73,10 @@ class PerturbedRV(PythonRV):
 
 @_logprob.register(PerturbedRV)
 def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any, **_: Any) -> Any:
-    mass = looked_up(op.law.transitions, values[0], mu, op.log_mass(rows))
+    # `Transitions.log_each` in PyTensor, by other log-masses.
+    place = op.law.transitions.places(pt.as_tensor_variable(values[0]), mu, pt)
+    found = op.log_mass(rows).flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
+    mass = pt.switch(pt.ge(place, 0), found, -np.inf)
     return floored(mass, mu) if op.of_counts else mass
 
 
@@ -83,13 +86,6 @@ def _likeliest(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any
     table = op.law.transitions
     likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), table.row_of(pt.maximum(mu, 0), pt)
     return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
-
-
-def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
-    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
-    place = table.places(pt.as_tensor_variable(value), mu, pt)
-    found = log_mass.flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
-    return pt.switch(pt.ge(place, 0), found, -np.inf)
 
 
 _LOCATION = "mu : tensor_like of int\n    The true counts."

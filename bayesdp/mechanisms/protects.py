@@ -186,11 +186,8 @@ class AnswersMechanism(Neighbouring):
         """What neighbouring tables lose: what is stated, unless the noise costs less."""
         return self._loss
 
-    def _neighbouring(self, norm: str, loss: Loss) -> tuple[PairLoss, ...]:
-        return (PairLoss(Neighbours(self.neighbours), self.sensitivity, norm, loss),)
-
     def _relation_rows(self) -> tuple[PairLoss, ...]:
-        return self._neighbouring(self._unit, self._neighbours_loss)
+        return (PairLoss(Neighbours(self.neighbours), self.sensitivity, self._unit, self._neighbours_loss),)
 
     def _caveats(self, method: str) -> tuple[Statement, ...]:
         return (*self._law_caveats, *self._drawing_caveats)

@@ -28,7 +28,6 @@ from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.fibers.system import is_two_way
-from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.moves.basis import bounded_kernel, distinct_up_to_sign
@@ -102,17 +101,15 @@ def answers_alone(query: Query, invariants: Invariants) -> bool:
     """
     if len(query.parts) != 1 or not isinstance(query.parts[0], SumPart):
         return False
-    asked = query.parts[0].levels
-    return all(
-        isinstance(part, SumPart) and _inside_or_outside(part.levels, asked, query.frame)
-        for part in invariants.query.parts
-    )
-
-
-def _inside_or_outside(exact: tuple[str | None, ...], asked: tuple[str | None, ...], frame: Frame) -> bool:
-    """Whether each label kept by an exact sum is known from the answers, or all of them are of dimensions summed over."""
-    pairs = [(dim, level, wide) for dim, level, wide in zip(frame.dims, exact, asked, strict=True) if level is not None]
-    return all(wide in (level, dim) for dim, level, wide in pairs) or all(wide is None for _, _, wide in pairs)
+    for part in invariants.query.parts:
+        if not isinstance(part, SumPart):
+            return False
+        levels = list(zip(query.frame.dims, part.levels, query.parts[0].levels, strict=True))
+        # Each label that an exact sum keeps is known from the answers, or all of them are of dimensions summed over.
+        known = all(level is None or asked in (level, dim) for dim, level, asked in levels)
+        if not known and any(level is not None and asked is not None for _, level, asked in levels):
+            return False
+    return True
 
 
 def listed_answer_differences(query: Query, invariants: Invariants, radius: int, *, balanced: bool) -> Ints:
