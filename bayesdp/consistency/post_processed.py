@@ -16,13 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp.consistency.differences import (
-    Differences,
-    agreeing,
-    answers_of,
-    differences_of,
-    grid_of,
-)
+from bayesdp.consistency.differences import Differences, agreeing, answers_of, differences_of, grid_of
 from bayesdp.consistency.exact import FALSE_ALARMS, ExactPart, PostProcessedWarning, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names

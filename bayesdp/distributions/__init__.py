@@ -16,14 +16,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from bayesdp import noise
-from bayesdp.distributions.independent import (
-    CanonicalNoise,
-    Censored,
-    Tulap,
-    of_values,
-    scalar_distribution,
-    within,
-)
+from bayesdp.distributions.independent import CanonicalNoise, Censored, Tulap, of_values, scalar_distribution, within
 from bayesdp.distributions.perturbed import PerturbationRows, PerturbedByRows, of_table
 from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRows, RowSpaceNoise, of_tables

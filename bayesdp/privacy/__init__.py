@@ -16,12 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bayesdp.privacy.bounded import (
-    truncated_epsilon,
-    truncated_normal_delta,
-    truncated_normal_sigma,
-    truncated_scale,
-)
+from bayesdp.privacy.bounded import truncated_epsilon, truncated_normal_delta, truncated_normal_sigma, truncated_scale
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.factorization import Factorization, optimal_factorization
