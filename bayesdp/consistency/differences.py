@@ -525,12 +525,7 @@ class LawCheck:
     @property
     def worst(self) -> tuple[tuple[str, float, float, float], ...]:
         """The least likely differences of each group: the sum by name, what both sides say, and the probability of it alone."""
-        return tuple(
-            sorted(
-                (difference for group in self.groups for difference in group.worst),
-                key=lambda difference: difference[3],
-            )
-        )
+        return tuple(sorted((each for group in self.groups for each in group.worst), key=lambda each: each[3]))
 
     def plot(self, most: int = 4) -> Figure:
         """Draw how many differences there are of each size, of `most` groups, worst first, beside what the law says.
@@ -560,10 +555,8 @@ class LawCheck:
         else:
             words, ratio = f"{worst.words}: mean square {worst.spread:.2g} of the law's in {worst.number}", worst.spread
         if ratio > 1.1:
-            return (
-                words,
-                "The noise is larger than stated, or numbers are of different times or populations, or one is wrong",
-            )
+            why = "The noise is larger than stated, or numbers are of different times or populations, or one is wrong"
+            return words, why
         if ratio > 0.9:
             return words, "Differences are spread otherwise than the law says"
         return words, (

@@ -54,6 +54,7 @@ _KINDS = 200  # different parts that have to be listed, at most: a bound of the 
 LIMIT = 5000  # fibers of more tables are not listed
 _WORK = 200_000
 _CELLS = 100
+_ROUNDING = 1e-9
 NORMS = ("l1", "l2", "linf")
 CONVENTIONS = ("definition", "paper")
 """From the definition; as Cho and Awan print Proposition 32."""
@@ -241,14 +242,7 @@ class SensitivitySpace:
 
     @classmethod
     def dp(cls, query: Query, neighbours: str = "substitution") -> SensitivitySpace:
-        """``S_DP``: any two databases that differ in one record.
-
-        Examples
-        --------
-        >>> from bayesdp.queries import Identity
-        >>> SensitivitySpace.dp(Identity({"county": ["Alpha", "Beta", "Gamma"]})).delta("l1")
-        2.0
-        """
+        """``S_DP``: any two databases that differ in one record."""
         return cls.group(query, 1, neighbours)
 
     @classmethod
@@ -391,9 +385,6 @@ class SensitivitySpace:
             f"<SensitivitySpace: at most {self.adjacency} records ({self.neighbours}), rank {self.invariants.rank} of "
             f"invariants, {what}>"
         )
-
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
