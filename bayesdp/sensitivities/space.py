@@ -242,7 +242,14 @@ class SensitivitySpace:
 
     @classmethod
     def dp(cls, query: Query, neighbours: str = "substitution") -> SensitivitySpace:
-        """``S_DP``: any two databases that differ in one record."""
+        """``S_DP``: any two databases that differ in one record.
+
+        Examples
+        --------
+        >>> from bayesdp.queries import Identity
+        >>> SensitivitySpace.dp(Identity({"county": ["Alpha", "Beta", "Gamma"]})).delta("l1")
+        2.0
+        """
         return cls.group(query, 1, neighbours)
 
     @classmethod
@@ -381,10 +388,8 @@ class SensitivitySpace:
 
     def __repr__(self) -> str:
         what = "realised in a fiber" if self.realised_in is not None else "whatever the counts"
-        return (
-            f"<SensitivitySpace: at most {self.adjacency} records ({self.neighbours}), rank {self.invariants.rank} of "
-            f"invariants, {what}>"
-        )
+        near = f"at most {self.adjacency} records ({self.neighbours})"
+        return f"<SensitivitySpace: {near}, rank {self.invariants.rank} of invariants, {what}>"
 
 
 @dataclass(frozen=True)
