@@ -39,10 +39,11 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.sparse.linalg import lsqr
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._wiring import connected
-from bayesdp.consistency.exact import FALSE_ALARMS, Ints, PostProcessedWarning, equalities, meet, row_map
+from bayesdp.consistency.exact import FALSE_ALARMS, PostProcessedWarning, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.queries import SumPart
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 
 _DECIMALS = 9
 """Decimals of real numbers that are looked for."""

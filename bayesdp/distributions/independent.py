@@ -26,6 +26,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
+from bayesdp._arrays import Floats
 from bayesdp._numba import code_version
 from bayesdp.distributions.confidential_counts import floored
 from bayesdp.distributions.registry import (
@@ -47,7 +48,7 @@ from bayesdp.distributions.registry import (
     scale,
 )
 from bayesdp.noise.arrays import checked_limit, draw_each, finite
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
 from bayesdp.noise.perturbed.censored import check_order
 from bayesdp.privacy import TradeOff

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution, _support_point
@@ -16,6 +15,7 @@ from pytensor.tensor.variable import TensorConstant
 from scipy.special import gammaln
 
 from bayesdp import noise
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.distributions.confidential_counts import OFF_FIBER, UnmergedRV, answers, floored, off_support
 from bayesdp.distributions.registry import (
     PROPS,
@@ -31,7 +31,6 @@ from bayesdp.distributions.registry import (
 )
 from bayesdp.fibers.kernel.state import cell_codes
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
-from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
 from bayesdp.queries import Query
 
@@ -251,9 +250,6 @@ def _new_rows(model: pm.Model, law: noise.UnknownPerturbation, name: str) -> Any
     return rows
 
 
-type Ints = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class SharedPart:
     """Published answers that may share perturbations with others.
@@ -264,11 +260,11 @@ class SharedPart:
 
     query: Query
     law: NoiseLaw
-    published: npt.NDArray[np.bool_]
+    published: Mask
     shared: Ints
 
     @property
-    def sets(self) -> npt.NDArray[np.bool_]:
+    def sets(self) -> Mask:
         """Which answers may share."""
         return self.shared > 0
 

@@ -24,6 +24,7 @@ from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.variable import TensorConstant
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb as numba
 from bayesdp._wiring import connected
 from bayesdp.distributions.confidential_counts import as_tied_table
@@ -46,7 +47,6 @@ from bayesdp.distributions.registry import (
     scale,
 )
 from bayesdp.invariants import Invariants
-from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.polytope import HullLaw
 from bayesdp.noise.subspace.laws import CoordinateLaw

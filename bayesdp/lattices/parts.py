@@ -21,15 +21,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from bayesdp._arrays import Ints
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel, leading_signs
 from bayesdp.queries import SumPart
 
-type Ints = npt.NDArray[np.int64]
 type Part = Line | Table | General
 
 _SEARCHED_CELLS = 64

@@ -39,15 +39,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
 from bayesdp.lattices.fixed_sum import add_fixed_sum, log_normaliser, mass_table, pair_given_sum, scratch
-from bayesdp.lattices.integers import Words
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Room = tuple[Ints, Floats, Words]
 """Column sums, products, and bits, made once for many draws."""
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import nonnegative_real, shown
 from bayesdp.frames import Frame
 from bayesdp.lattices import kernel_basis
@@ -68,7 +68,7 @@ class CanonicalDraws(AdditiveMechanism):
         law = self.law
         return grid_for(law.sigma) if isinstance(law, ProjectedGaussian) else 2.0 ** -(_GRID_BITS + 1)
 
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> Floats:
         law, shape = self.law, self.released_query.shape
         if rng is None and isinstance(law, Tulap):
             self._sampler(method)  # refuses unknown methods
@@ -79,7 +79,7 @@ class CanonicalDraws(AdditiveMechanism):
         return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)
 
 
-def _from_integers(law: Tulap, count: int) -> npt.NDArray[np.float64]:
+def _from_integers(law: Tulap, count: int) -> Floats:
     """Discrete Laplace noise from the operating system's entropy plus a uniform number, drawn again beyond the ends."""
     wide = laplace_scale(1.0, law.epsilon, "1 / epsilon")
     end = law.standard.support()[1]
@@ -269,7 +269,7 @@ class SemiCanonical(CanonicalDraws):
         self._set(cell=self._chosen(self.cell))
 
     @cached_property
-    def _step(self) -> npt.NDArray[np.int64]:
+    def _step(self) -> Ints:
         """The smallest difference that the invariants do not see, as a flat table."""
         return np.asarray(kernel_basis(self.invariants).toarray(), dtype=np.int64).reshape(-1)
 

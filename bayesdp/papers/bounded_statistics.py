@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from bayesdp import _validate, noise
+from bayesdp._arrays import Floats
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, checked_names
@@ -37,7 +38,6 @@ __all__ = [
     "UniversalHistogram",
 ]  # fmt: skip
 
-type Floats = npt.NDArray[np.float64]
 
 RULES = tuple(LAWS)
 

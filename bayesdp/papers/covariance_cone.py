@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate, noise, privacy
+from bayesdp._arrays import Floats, Mask
 from bayesdp._text import printable
 from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, checked_names
 from bayesdp.mechanisms.bounded.statistics import (
@@ -40,8 +41,6 @@ from bayesdp.release import Measured, Release
 
 __all__ = ["CovarianceMatrix", "CovarianceRelease"]
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 type Path = str | os.PathLike[str]
 
 

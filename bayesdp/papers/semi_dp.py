@@ -23,6 +23,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import integer_array, positive_integer
 from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
@@ -59,8 +60,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Table = npt.ArrayLike
 type Test = Callable[[Ints], float]
 type Exacts = Fiber | Iterable[ExactAnswers]
@@ -516,7 +515,7 @@ class SideInformation:
     counts: Ints
     cells: Ints
     distances: Ints
-    claimable: npt.NDArray[np.bool_]
+    claimable: Mask
 
     @property
     def _alternatives(self) -> Ints:

@@ -46,10 +46,9 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from bayesdp._arrays import Floats
 from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_sigma
-
-type Floats = npt.NDArray[np.float64]
 
 _SUBSETS = 20_000
 """Most choices of the statistics that change of which each is looked at."""

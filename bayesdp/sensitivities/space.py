@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
@@ -44,8 +45,6 @@ from bayesdp.sensitivities.norms import (
     with_total,
 )
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Profile = tuple[tuple[int, ...], ...]
 """Largest l1 norm, squared l2 norm and l-infinity norm of a difference of at most k records, for k = 0, 1, ..."""
 
@@ -60,7 +59,7 @@ CONVENTIONS = ("definition", "paper")
 """From the definition; as Cho and Awan print Proposition 32."""
 
 
-def realised(fiber: Fiber, differences: Ints) -> npt.NDArray[np.bool_]:
+def realised(fiber: Fiber, differences: Ints) -> Mask:
     """For each difference z with ``A z = 0``, a row of `differences`, whether the fiber has tables x and x + z.
 
     One-way margins: x must hold the records that z takes away, and the other records can be arranged as one likes, so

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp.frames import Frame
-from bayesdp.noise.base import Floats
 from bayesdp.posterior import releases_of_tables
 from bayesdp.significance._families import Hypergeometric, checked_null, documented_test
 from bayesdp.significance.corners import corner_position, family_of
 from bayesdp.significance.odds_ratio import OddsRatioResult, odds_ratio_test_from_release
-
-type Ints = npt.NDArray[np.int64]
 
 
 class Interval(NamedTuple):

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp import noise, privacy
+from bayesdp._arrays import Floats
 from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._text import printable
 from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real
@@ -26,8 +26,6 @@ from bayesdp.privacy.words import Neighbours, Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.statistics import Sensitivity, stated_sensitivity
-
-type Floats = npt.NDArray[np.float64]
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""

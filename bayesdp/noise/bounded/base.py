@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats
 from bayesdp._docs import sections_of, with_sections
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import (
@@ -24,7 +25,7 @@ from bayesdp.noise.arrays import (
     positive_scale,
     values_and_location,
 )
-from bayesdp.noise.base import Floats, IndependentLaw
+from bayesdp.noise.base import IndependentLaw
 from bayesdp.noise.bounded.kernels import add_up, filler
 
 

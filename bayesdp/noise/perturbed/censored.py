@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, finite, values_and_location
-from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
+from bayesdp.noise.base import IndependentLaw, LossByLength, NoiseLaw
 from bayesdp.noise.bounded.base import check_sides, plain_bounds
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.queries import Query
@@ -200,7 +201,7 @@ class Censored(IndependentLaw):
             for i in odd
         }
 
-    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+    def withheld(self, values: npt.ArrayLike) -> dict[str, Mask]:
         """Which values stand for answers under or over a threshold. See `NoiseLaw.withheld`."""
         y, found = np.asarray(values, dtype=np.float64), {}
         low, high = self._thresholds(y.shape)

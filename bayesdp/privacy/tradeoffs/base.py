@@ -20,7 +20,8 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import CanonicalNoise, Floats, RecursiveNoise, levels, plain
+from bayesdp._arrays import Floats
+from bayesdp.privacy.canonical import CanonicalNoise, RecursiveNoise, levels, plain
 
 _LOG_SMALL = -667.0
 """Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""

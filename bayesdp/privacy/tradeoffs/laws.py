@@ -13,7 +13,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
+from bayesdp._arrays import Floats
+from bayesdp.privacy.canonical import CanonicalNoise, GaussianNoise, Tulap, checked_delta, levels
 from bayesdp.privacy.tradeoffs.base import DiscretePair, Grouped, SymmetricTradeOff, TradeOff, ordered_pair
 
 _MASS_SLACK = 1e-9
