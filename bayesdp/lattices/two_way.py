@@ -224,7 +224,7 @@ def _fill_tables(state: Words, plan: TwoWay, out: Ints) -> int:
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _mean_of_rows(state: Words, plan: TwoWay, tries: int) -> float:
     room = _room(plan)
-    sums, products, _ = room
+    sums, products = room[0], room[1]
     table = np.zeros((plan.rows, len(sums)), dtype=np.int64)
     total = 0.0
     for _ in range(tries):
