@@ -39,10 +39,11 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.sparse.linalg import lsqr
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._wiring import connected
-from bayesdp.consistency.exact import FALSE_ALARMS, Ints, PostProcessedWarning, equalities, meet, row_map
+from bayesdp.consistency.exact import FALSE_ALARMS, PostProcessedWarning, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.queries import SumPart
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 
 _DECIMALS = 9
 """Decimals of real numbers that are looked for."""
@@ -525,12 +524,7 @@ class LawCheck:
     @property
     def worst(self) -> tuple[tuple[str, float, float, float], ...]:
         """The least likely differences of each group: the sum by name, what both sides say, and the probability of it alone."""
-        return tuple(
-            sorted(
-                (difference for group in self.groups for difference in group.worst),
-                key=lambda difference: difference[3],
-            )
-        )
+        return tuple(sorted((each for group in self.groups for each in group.worst), key=lambda each: each[3]))
 
     def plot(self, most: int = 4) -> Figure:
         """Draw how many differences there are of each size, of `most` groups, worst first, beside what the law says.
@@ -560,10 +554,8 @@ class LawCheck:
         else:
             words, ratio = f"{worst.words}: mean square {worst.spread:.2g} of the law's in {worst.number}", worst.spread
         if ratio > 1.1:
-            return (
-                words,
-                "The noise is larger than stated, or numbers are of different times or populations, or one is wrong",
-            )
+            why = "The noise is larger than stated, or numbers are of different times or populations, or one is wrong"
+            return words, why
         if ratio > 0.9:
             return words, "Differences are spread otherwise than the law says"
         return words, (

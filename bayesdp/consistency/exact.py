@@ -14,11 +14,11 @@ from itertools import combinations
 from math import gcd
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 from scipy.sparse.linalg import lsqr
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._nested import NestedSums
 from bayesdp._text import printable
 from bayesdp._validate import MAX_COUNT, shown
@@ -29,9 +29,6 @@ from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart, rows_of
 from bayesdp.queries.parts import ONE
 from bayesdp.queries.query import has_negative_entry
 
-type Ints = npt.NDArray[np.int64]
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 type ExactPart = tuple[SumPart | MatrixPart, Ints]
 
 
@@ -101,7 +98,7 @@ def _of_table(part: SumPart | MatrixPart, query: Query) -> SumPart | MatrixPart:
     return combination
 
 
-def implied_answers(query: Query, exact: Iterable[Exact]) -> npt.NDArray[np.bool_]:
+def implied_answers(query: Query, exact: Iterable[Exact]) -> Mask:
     """Which answers of a query are published, or sums of published answers of one part; linear combinations row by row.
 
     For others that follow from exact values see `determined_answers`.
@@ -414,7 +411,12 @@ def counted_once(
                 continue
             before, where = first[key]
             if before != value:
-                raise ValueError(_two_values(measured, place, value, where, before))
+                raise ValueError(
+                    f"{measured.query.answer_name(place)} is published with two values, {before} in the {_table(where)} and {value} "
+                    f"in the {_table(measured)}; but by the law {measured.law.name!r} one cell has one perturbation in all tables. "
+                    "Either a number is wrong, the tables are of different versions, or they are about different records (another "
+                    "population, another date): then they are no answers about one table"
+                )
             copies.append(place)
         kept += [measured] if not copies else _without(measured, copies)
         said += [] if not copies else [_words(measured, copies)]
@@ -426,7 +428,7 @@ def counted_once(
     )
 
 
-def _known_empty(exact: Iterable[Exact]) -> npt.NDArray[np.int64]:
+def _known_empty(exact: Iterable[Exact]) -> Ints:
     """Cells of sums of counts that are exactly 0, or at most."""
     found = [np.zeros(0, dtype=np.int64)]
     for part in exact:
@@ -437,7 +439,7 @@ def _known_empty(exact: Iterable[Exact]) -> npt.NDArray[np.int64]:
     return np.unique(np.concatenate(found))
 
 
-def _keyed_answers(measured: Measured, empty: npt.NDArray[np.int64]) -> Iterator[tuple[int, Key, float]]:
+def _keyed_answers(measured: Measured, empty: Ints) -> Iterator[tuple[int, Key, float]]:
     """Place, key and value of the published answers of a measurement whose law gives one cell one value."""
     if not measured.law.same_cell_same_value:
         return
@@ -473,15 +475,6 @@ def _words(measured: Measured, places: Sequence[int]) -> str:
     named = ", ".join(measured.query.answer_name(place) for place in places[:_NAMED])
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     return f"{len(places)} of the {_table(measured)} published before with the same value ({named}{more})"
-
-
-def _two_values(measured: Measured, place: int, value: float, where: Measured, before: float) -> str:
-    return (
-        f"{measured.query.answer_name(place)} is published with two values, {before} in the {_table(where)} and {value} in the "
-        f"{_table(measured)}; but by the law {measured.law.name!r} one cell has one perturbation in all tables. Either a number is "
-        "wrong, the tables are of different versions, or they are about different records (another population, another date): then "
-        "they are no answers about one table"
-    )
 
 
 def _table(measured: Measured) -> str:

@@ -15,23 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp.consistency.differences import (
-    Differences,
-    agreeing,
-    answers_of,
-    differences_of,
-    grid_of,
-)
+from bayesdp.consistency.differences import Differences, agreeing, answers_of, differences_of, grid_of
 from bayesdp.consistency.exact import FALSE_ALARMS, ExactPart, PostProcessedWarning, equalities, meet, row_map
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise import PerturbedLaw, UnknownPerturbation, law_names
 from bayesdp.queries import SumPart
 from bayesdp.queries.query import has_negative_entry
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

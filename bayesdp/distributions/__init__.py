@@ -7,7 +7,7 @@ tables as values. `Censored` has what is published within thresholds of another 
 is a variable, such as `PerturbationRows`, and `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where its
 density is not available (`ProjectedLaplaceGivenRows`). In most models `bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law, and makes it from the law if there is none; `register_distribution` makes one known
-that was written by hand. `scalar_distribution` and `bounded_distribution` make them under a name, or with methods, of your own.
+that was written by hand. `scalar_distribution` makes them under a name, or with methods, of your own.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from bayesdp import noise
-from bayesdp.distributions.independent import (
-    CanonicalNoise,
-    Censored,
-    Tulap,
-    bounded_distribution,
-    of_values,
-    scalar_distribution,
-    within,
-)
+from bayesdp.distributions.independent import CanonicalNoise, Censored, Tulap, of_values, scalar_distribution, within
 from bayesdp.distributions.perturbed import PerturbationRows, PerturbedByRows, of_table
 from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRows, RowSpaceNoise, of_tables
@@ -36,7 +28,7 @@ __all__ = [
     "LatticeLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
     "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
     "TransitionTable", "TruncatedDiscreteLaplace", "TruncatedGaussian",
-    "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "bounded_distribution", "distribution_of",
+    "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "distribution_of",
     "register_distribution", "scalar_distribution",
 ]  # fmt: skip
 

@@ -8,7 +8,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution, SymbolicRandomVariable, _support_point, support_point
@@ -28,6 +27,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.variable import TensorVariable
 
+from bayesdp._arrays import Mask
 from bayesdp.distributions.registry import PythonRV, print_name
 from bayesdp.queries import Query, SumPart
 
@@ -69,13 +69,13 @@ class AnswersOp(OpFromGraph):
     `keep` says which answers are wanted, a flat vector of them; without it all of them, in the query's shape.
     """
 
-    def __init__(self, query: Query, keep: npt.NDArray[np.bool_] | None, **kwargs: Any) -> None:
+    def __init__(self, query: Query, keep: Mask | None, **kwargs: Any) -> None:
         self.query = query
         self.keep = keep
         super().__init__(**kwargs)
 
 
-def answers(query: Query, x: Any, keep: npt.NDArray[np.bool_] | None = None) -> Any:
+def answers(query: Query, x: Any, keep: Mask | None = None) -> Any:
     """Ask a query of a symbolic table: integers stay integers, exactly; real numbers have the right gradient.
 
     The answers have the shape of the query; those that `keep` says are a vector.

@@ -26,6 +26,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.variable import TensorConstant
 
 from bayesdp import noise
+from bayesdp._arrays import Floats
 from bayesdp._numba import code_version
 from bayesdp.distributions.confidential_counts import floored
 from bayesdp.distributions.registry import (
@@ -47,7 +48,7 @@ from bayesdp.distributions.registry import (
     scale,
 )
 from bayesdp.noise.arrays import checked_limit, draw_each, finite
-from bayesdp.noise.base import Floats, NoiseLaw
+from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
 from bayesdp.noise.perturbed.censored import check_order
 from bayesdp.privacy import TradeOff
@@ -191,33 +192,21 @@ def whole_values(law: type[NoiseLaw], value: Any, logp: Any) -> Any:
     return pt.switch(pt.eq(value, pt.floor(value)), logp, -np.inf)
 
 
-def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
-    """Make the PyMC distribution of a law within bounds, with parameters ``mu``, the scale, ``lower`` and ``upper``.
-
-    Parameters
-    ----------
-    law : type of BoundedLaw
-        With `log_kernel` and `log_cdf_kernel`.
-
-    Returns
-    -------
-    decorator
-        See `scalar_distribution`. Free variables of a `pymc.distributions.continuous.BoundedContinuous` are transformed to
-        the whole line.
-    """
-    kernels: Any = law
+@makes(BoundedLaw)
+def within(law: Any, notes: str = "") -> Any:
+    """The distribution of a law within bounds; free variables that are continuous are transformed to the whole line."""
 
     def logp(value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """Log-mass or log-density, at a bound with an atom its log-probability; ``-inf`` outside the bounds."""
         inside = pt.and_(pt.ge(value, lower), pt.le(value, upper))
-        inner = whole_values(law, value, kernels.log_kernel(pt, value, mu, scale, lower, upper))
+        inner = whole_values(law, value, law.log_kernel(pt, value, mu, scale, lower, upper))
         found = pt.switch(inside, inner, -np.inf)
         return check_parameters(found, scale > 0, pt.lt(lower, upper), msg=f"{law.scale_name} > 0, lower < upper")
 
     def logcdf(value: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
         """Logarithm of the probability of at most `value`."""
         at = pt.floor(value) if law.integer else value
-        inner = kernels.log_cdf_kernel(pt, at, mu, scale, lower, upper)
+        inner = law.log_cdf_kernel(pt, at, mu, scale, lower, upper)
         return pt.switch(pt.lt(value, lower), -np.inf, pt.switch(pt.ge(at, upper), 0.0, inner))
 
     def support_point(rv: Any, size: Any, mu: Any, scale: Any, lower: Any, upper: Any) -> Any:
@@ -240,22 +229,13 @@ def bounded_distribution(law: type[BoundedLaw]) -> Callable[[type], Any]:
     entry = f"lower, upper : tensor_like, optional\n    {'Whole b' if law.integer else 'B'}{_BOUNDS}"
     given = {"mu": _CONFIDENTIAL, "lower": entry, "upper": entry}
     example = (_COUNT if law.integer else _SHARE).replace("SCALE", law.scale_name)
-    notes = _ATOMS if law.has_atoms and not law.integer else ""
-
-    def decorated(written: type) -> Any:
-        found = _of_values(law, written, BoundedRV, variables, verbs, given=given, example=example, notes=notes)
-        if issubclass(written, BoundedContinuous):
-            _default_transform.register(found)(lambda op, rv: bounded_cont_transform(op, rv, sides))
-        return found
-
-    return decorated
-
-
-@makes(BoundedLaw)
-def within(law: Any, notes: str = "") -> Any:
-    """The distribution of a law within bounds."""
+    remark = _ATOMS if law.has_atoms and not law.integer else ""
     base = BoundedContinuous if not (law.integer or law.has_atoms) else kind_of(law)
-    return bounded_distribution(law)(blank(law, base, notes))
+    written = blank(law, base, notes)
+    found = _of_values(law, written, BoundedRV, variables, verbs, given=given, example=example, notes=remark)
+    if base is BoundedContinuous:
+        _default_transform.register(found)(lambda op, rv: bounded_cont_transform(op, rv, sides))
+    return found
 
 
 _CONFIDENTIAL = "mu : tensor_like of float or int\n    Location: the confidential value."

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution, _support_point
@@ -16,6 +15,7 @@ from pytensor.tensor.variable import TensorConstant
 from scipy.special import gammaln
 
 from bayesdp import noise
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.distributions.confidential_counts import OFF_FIBER, UnmergedRV, answers, floored, off_support
 from bayesdp.distributions.registry import (
     PROPS,
@@ -31,7 +31,6 @@ from bayesdp.distributions.registry import (
 )
 from bayesdp.fibers.kernel.state import cell_codes
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
-from bayesdp.noise.base import Floats
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions
 from bayesdp.queries import Query
 
@@ -73,7 +72,10 @@ class PerturbedRV(PythonRV):
 
 @_logprob.register(PerturbedRV)
 def _logp(op: PerturbedRV, values: Any, rng: Any, size: Any, mu: Any, rows: Any, **_: Any) -> Any:
-    mass = looked_up(op.law.transitions, values[0], mu, op.log_mass(rows))
+    # `Transitions.log_each` in PyTensor, by other log-masses.
+    place = op.law.transitions.places(pt.as_tensor_variable(values[0]), mu, pt)
+    found = op.log_mass(rows).flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
+    mass = pt.switch(pt.ge(place, 0), found, -np.inf)
     return floored(mass, mu) if op.of_counts else mass
 
 
@@ -83,13 +85,6 @@ def _likeliest(op: PerturbedRV, rv: Any, rng: Any, size: Any, mu: Any, rows: Any
     table = op.law.transitions
     likeliest, row = table.lowest + pt.argmax(rows, axis=-1).flatten(), table.row_of(pt.maximum(mu, 0), pt)
     return pt.zeros_like(rv) + pt.maximum(mu, 0) + likeliest[row.flatten()].reshape(row.shape)
-
-
-def looked_up(table: Transitions, value: Any, mu: Any, log_mass: Any) -> Any:
-    """The log-mass of published values given counts, as a tensor; `Transitions.log_each` in PyTensor, by other log-masses."""
-    place = table.places(pt.as_tensor_variable(value), mu, pt)
-    found = log_mass.flatten()[pt.maximum(place, 0).flatten()].reshape(place.shape)
-    return pt.switch(pt.ge(place, 0), found, -np.inf)
 
 
 _LOCATION = "mu : tensor_like of int\n    The true counts."
@@ -255,9 +250,6 @@ def _new_rows(model: pm.Model, law: noise.UnknownPerturbation, name: str) -> Any
     return rows
 
 
-type Ints = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class SharedPart:
     """Published answers that may share perturbations with others.
@@ -268,11 +260,11 @@ class SharedPart:
 
     query: Query
     law: NoiseLaw
-    published: npt.NDArray[np.bool_]
+    published: Mask
     shared: Ints
 
     @property
-    def sets(self) -> npt.NDArray[np.bool_]:
+    def sets(self) -> Mask:
         """Which answers may share."""
         return self.shared > 0
 

@@ -24,6 +24,7 @@ from pytensor.link.numba.dispatch.basic import register_funcify_and_cache_key
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.variable import TensorConstant
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb as numba
 from bayesdp._wiring import connected
 from bayesdp.distributions.confidential_counts import as_tied_table
@@ -46,7 +47,6 @@ from bayesdp.distributions.registry import (
     scale,
 )
 from bayesdp.invariants import Invariants
-from bayesdp.noise.base import Floats, Ints
 from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.polytope import HullLaw
 from bayesdp.noise.subspace.laws import CoordinateLaw
@@ -128,17 +128,12 @@ def _constant_or_known(law: LatticeLaw, scale: Any, invariants: Invariants) -> N
     )
 
 
-def linear_coordinates(difference: Any, invariants: Invariants, whitening: Floats | None = None) -> Any:
-    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection."""
-    # `whitening`, shape (n, n), multiplies the coordinates from the left. NotImplementedError as for `dense_basis`.
-    basis = dense_basis(invariants, "noise stated in coordinates")
-    matrix = basis if whitening is None else whitening @ basis
-    return pt.dot(flattened(difference, invariants), pt.constant(np.ascontiguousarray(matrix.T)))
-
-
 @measured.register
 def _in_coordinates(law: CoordinateLaw, noise: Any, invariants: Invariants) -> Any:
-    return linear_coordinates(noise, invariants, law.whitening)
+    """Coordinates ``Q^T z`` of tables z, shape ``(..., *table)``, also off the subspace: those of their projection."""
+    basis = dense_basis(invariants, "noise stated in coordinates")
+    matrix = basis if law.whitening is None else law.whitening @ basis
+    return pt.dot(flattened(noise, invariants), pt.constant(np.ascontiguousarray(matrix.T)))
 
 
 # Not PyTensor's numba_njit: functions made by that cannot be called from Python, which `perform` does.

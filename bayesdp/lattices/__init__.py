@@ -12,12 +12,5 @@ from bayesdp.moves.basis import integer_kernel, kernel_basis
 from bayesdp.moves.moves import Moves, moves_for
 
 __all__ = [
-    "DEFAULT_SWEEPS",
-    "Moves",
-    "Sampler",
-    "integer_kernel",
-    "kernel_basis",
-    "moves_for",
-    "sample_noise",
-    "sampler_for",
-]
+    "DEFAULT_SWEEPS", "Moves", "Sampler", "integer_kernel", "kernel_basis", "moves_for", "sample_noise", "sampler_for",
+]  # fmt: skip

@@ -31,19 +31,16 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from flint import fmpz_mat
 from scipy.special import gammaln, logsumexp
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.invariants import echelon_pivots
-from bayesdp.lattices.integers import Words, discrete_laplace, geometric, spare_bits, uniform_below
+from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
 from bayesdp.lattices.parts import General
 from bayesdp.moves.basis import leading_signs
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _SPARSE = 4096
 """Above this many places a bar, bars are sorted instead of being marked in a bit map that is then read through."""

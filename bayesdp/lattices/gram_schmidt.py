@@ -33,18 +33,14 @@ from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.invariants import Invariants
-from bayesdp.lattices.integers import Words
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel, kernel_basis
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _REDUCED_CELLS = 250  # general parts with more cells get no LLL-reduced basis: it would take minutes
 _DENSE = 1500  # other triangles with more rows are not computed: they are dense

@@ -8,19 +8,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._nested import NestedSums
 from bayesdp._numba import nb
 from bayesdp._random import exponential, next_word, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
-
-type Words = npt.NDArray[np.uint64]
-"""The state of a generator, shape (4,), see `bayesdp._random`."""
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 @nb.njit(cache=True, error_model="numpy")

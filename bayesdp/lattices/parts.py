@@ -21,15 +21,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from bayesdp._arrays import Ints
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel, leading_signs
 from bayesdp.queries import SumPart
 
-type Ints = npt.NDArray[np.int64]
 type Part = Line | Table | General
 
 _SEARCHED_CELLS = 64
@@ -76,10 +75,10 @@ def lattice_parts(invariants: Invariants) -> tuple[Part, ...]:
     blocks = invariants.blocks
     if blocks is not None:
         return tuple(_of_totals(blocks))
-    codes = _partitions(invariants)
-    if codes is None:
+    sums = [part for part in invariants.query.parts if isinstance(part, SumPart)]
+    if len(sums) < len(invariants.query.parts):
         return tuple(_of_matrix(invariants.matrix))
-    return tuple(_of_partitions(codes))
+    return tuple(_of_partitions(_finest([np.unique(part.row_of_cell, return_inverse=True)[1] for part in sums])))
 
 
 def _of_totals(blocks: Ints) -> Iterator[Part]:
@@ -109,15 +108,8 @@ def _table(cells: Ints, signs: Ints) -> Iterator[Part]:
         yield Table(cells, signs)
 
 
-def _partitions(invariants: Invariants) -> Ints | None:
-    """The sums as partitions of the cells, without those that are sums of another: shape (sums, cells)."""
-    parts = [part for part in invariants.query.parts if isinstance(part, SumPart)]
-    if len(parts) < len(invariants.query.parts):
-        return None
-    return _finest([np.unique(part.row_of_cell, return_inverse=True)[1] for part in parts])
-
-
 def _finest(codes: list[Ints]) -> Ints:
+    """Sums as partitions of the cells, without those that are sums of another: shape (sums, cells)."""
     kept: list[Ints] = []
     for code in sorted(codes, key=lambda code: -int(code.max())):
         if not any(_refines(finer, code) for finer in kept):

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import seed_state
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
@@ -40,13 +41,12 @@ from bayesdp.lattices.gram_schmidt import (
     klein_acceptance,
     nearest_plane_acceptance,
 )
-from bayesdp.lattices.integers import Words, discrete_gaussian
+from bayesdp.lattices.integers import discrete_gaussian
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.two_way import draw_three_way, draw_two_way, three_way_acceptance, two_way, two_way_acceptance
 from bayesdp.moves.basis import kernel_basis
 from bayesdp.moves.moves import Moves, moves_for
 
-type Ints = npt.NDArray[np.int64]
 type Draw = Callable[[np.random.Generator, int], Ints]
 """From a generator and a number of draws to an array, shape (draws, ...)."""
 

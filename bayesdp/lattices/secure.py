@@ -33,13 +33,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb, ctx, fmpq
 
+from bayesdp._arrays import Ints
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 
-type Ints = npt.NDArray[np.int64]
 type Bits = Callable[[int], int]
 """From k >= 1 to a uniform integer in 0 .. 2**k - 1."""
 

@@ -39,15 +39,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state
 from bayesdp.lattices.fixed_sum import add_fixed_sum, log_normaliser, mass_table, pair_given_sum, scratch
-from bayesdp.lattices.integers import Words
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
+type Room = tuple[Ints, Floats, Words]
+"""Column sums, products, and bits, made once for many draws."""
 
 MOST_NODES = 1 << 13  # largest M
 _ALIASED = 1e-17  # share of the mass that other multiples of M may have
@@ -138,15 +137,15 @@ def draw_two_way(plan: TwoWay, rng: np.random.Generator, size: int) -> tuple[Int
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _scratch(plan: TwoWay) -> tuple[Ints, Floats, Words]:
-    """Column sums, products, and bits, made once for many draws."""
+def _room(plan: TwoWay) -> Room:
     columns = len(plan.columns)
     return np.zeros(columns, dtype=np.int64), np.zeros(len(plan.sines) // 2 + 1), scratch(columns)
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _rows(state: Words, plan: TwoWay, table: Ints, sums: Ints, bits: Words) -> None:
+def _rows(state: Words, plan: TwoWay, table: Ints, room: Room) -> None:
     """Draw all rows but the last two (or one), and add up their columns."""
+    sums, _, bits = room
     sums[:] = 0
     for i in range(len(table) - (2 if len(plan.sines) else 1)):
         row = table[i]
@@ -165,8 +164,9 @@ def _size(values: Ints) -> int:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _keeps(plan: TwoWay, sums: Ints, products: Floats, spent: float) -> bool:
+def _keeps(plan: TwoWay, room: Room, spent: float) -> bool:
     """Whether rows with these column sums are kept: the logarithm of that probability is above minus an exponential variable."""
+    sums, products, _ = room
     size = _size(sums)
     if len(plan.sines) == 0:
         return spent > plan.epsilon * size
@@ -177,17 +177,17 @@ def _keeps(plan: TwoWay, sums: Ints, products: Floats, spent: float) -> bool:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _set_table(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Floats, bits: Words) -> int:
+def _set_table(state: Words, plan: TwoWay, table: Ints, room: Room) -> int:
     """Overwrite a table, shape (rows, columns), with noise; how many tries were made."""
     tries = 1
-    _rows(state, plan, table, sums, bits)
-    while not _keeps(plan, sums, products, exponential(state)):
+    _rows(state, plan, table, room)
+    while not _keeps(plan, room, exponential(state)):
         tries += 1
-        _rows(state, plan, table, sums, bits)
+        _rows(state, plan, table, room)
     if len(plan.sines):
-        _last_rows(state, plan.epsilon, sums, table)
+        _last_rows(state, plan.epsilon, room[0], table)
     else:
-        table[len(table) - 1] = -sums
+        table[len(table) - 1] = -room[0]
     return tries
 
 
@@ -215,20 +215,20 @@ def _last_rows(state: Words, epsilon: float, sums: Ints, table: Ints) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_tables(state: Words, plan: TwoWay, out: Ints) -> int:
-    sums, products, bits = _scratch(plan)
-    tries = 0
+    tries, room = 0, _room(plan)
     for table in out:
-        tries += _set_table(state, plan, table, sums, products, bits)
+        tries += _set_table(state, plan, table, room)
     return tries
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _mean_of_rows(state: Words, plan: TwoWay, tries: int) -> float:
-    sums, products, bits = _scratch(plan)
+    room = _room(plan)
+    sums, products = room[0], room[1]
     table = np.zeros((plan.rows, len(sums)), dtype=np.int64)
     total = 0.0
     for _ in range(tries):
-        _rows(state, plan, table, sums, bits)
+        _rows(state, plan, table, room)
         kept = two_row_ratio(plan, sums, products) if len(plan.sines) else math.exp(-plan.epsilon * _size(sums))
         total += max(kept, 0.0)
     return total / tries
@@ -247,35 +247,29 @@ def draw_three_way(plan: TwoWay, slices: int, rng: np.random.Generator, size: in
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _slices(state: Words, plan: TwoWay, table: Ints, sums: Ints, products: Floats, bits: Words) -> int:
+def _slices(state: Words, plan: TwoWay, table: Ints, room: Room) -> int:
     """Draw all slices but the last, set the last; the size of the last."""
     last = table[len(table) - 1]
     last[:] = 0
     for i in range(len(table) - 1):
-        _set_table(state, plan, table[i], sums, products, bits)
+        _set_table(state, plan, table[i], room)
         last -= table[i]
-    size = 0
-    for i in range(len(last)):
-        for j in range(last.shape[1]):
-            size += abs(last[i, j])
-    return size
+    return _size(last.reshape(-1))
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_slices(state: Words, plan: TwoWay, out: Ints) -> int:
-    sums, products, bits = _scratch(plan)
-    tries = 0
+    tries, room = 0, _room(plan)
     for table in out:
         tries += 1
-        while plan.epsilon * _slices(state, plan, table, sums, products, bits) >= exponential(state):
+        while plan.epsilon * _slices(state, plan, table, room) >= exponential(state):
             tries += 1
     return tries
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _mean_of_slices(state: Words, plan: TwoWay, table: Ints, tries: int) -> float:
-    sums, products, bits = _scratch(plan)
-    total = 0.0
+    total, room = 0.0, _room(plan)
     for _ in range(tries):
-        total += math.exp(-plan.epsilon * _slices(state, plan, table, sums, products, bits))
+        total += math.exp(-plan.epsilon * _slices(state, plan, table, room))
     return total / tries

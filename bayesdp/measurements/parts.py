@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import choice, finite_array, integer_array, nearest, no_table, shown
 from bayesdp.frames import Frame
@@ -24,8 +25,7 @@ from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query
 from bayesdp.queries.query import checked_query, described, has_negative_entry
 
-type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
+type Values = Ints | Floats
 
 _HOW_TO_STATE = (
     "if the cell was not published, state it: unmeasured=[...] with the names or label tuples of such cells, "
@@ -260,7 +260,7 @@ class Exact:
     """
 
     query: Query
-    values: npt.NDArray[np.int64]
+    values: Ints
     sign: str
     assumption: str | None
 

@@ -12,22 +12,20 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import scipy.sparse as sp
 import xarray as xr
 
+from bayesdp._arrays import Floats, Mask
 from bayesdp._validate import boolean, choice, finite_array, positive_integer, shown
 from bayesdp.frames import Frame, as_data_array
-from bayesdp.measurements.parts import Exact, Mask, Measured, answers_stated, places_of
+from bayesdp.measurements.parts import Exact, Measured, answers_stated, places_of
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.noise.perturbed.cell_key import censored_counts
 from bayesdp.noise.perturbed.censored import Censored
 from bayesdp.queries import LinearQuery, Query
 from bayesdp.queries.query import checked_query
-
-type Floats = npt.NDArray[np.float64]
 
 
 def published_answers(query: Query, published: Any) -> tuple[Floats, Mask]:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._arrays import Ints
 from bayesdp._docs import with_shared_parameters
 from bayesdp._text import printable
 from bayesdp._validate import positive_number, positive_rate
@@ -45,8 +46,6 @@ from bayesdp.release import Exact, Measured, Release
 from bayesdp.sensitivities.differences import DifferenceLength
 from bayesdp.sensitivities.kept import ADDED, kept_differences
 from bayesdp.sensitivities.norms import column_groups
-
-type Ints = npt.NDArray[np.int64]
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._text import printable
-from bayesdp._validate import nonnegative_real
+from bayesdp._arrays import Floats, Ints
+from bayesdp._validate import nonnegative_real, shown
+from bayesdp.frames import Frame
 from bayesdp.lattices import kernel_basis
 from bayesdp.mechanisms.base import AdditiveMechanism, laplace_scale, stated_loss_of
 from bayesdp.mechanisms.protects import AnswersMechanism
@@ -68,7 +68,7 @@ class CanonicalDraws(AdditiveMechanism):
         law = self.law
         return grid_for(law.sigma) if isinstance(law, ProjectedGaussian) else 2.0 ** -(_GRID_BITS + 1)
 
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> Floats:
         law, shape = self.law, self.released_query.shape
         if rng is None and isinstance(law, Tulap):
             self._sampler(method)  # refuses unknown methods
@@ -79,7 +79,7 @@ class CanonicalDraws(AdditiveMechanism):
         return np.asarray((np.floor(np.ldexp(drawn, _GRID_BITS)) + 0.5) * 2.0**-_GRID_BITS)
 
 
-def _from_integers(law: Tulap, count: int) -> npt.NDArray[np.float64]:
+def _from_integers(law: Tulap, count: int) -> Floats:
     """Discrete Laplace noise from the operating system's entropy plus a uniform number, drawn again beyond the ends."""
     wide = laplace_scale(1.0, law.epsilon, "1 / epsilon")
     end = law.standard.support()[1]
@@ -194,6 +194,16 @@ class CanonicalNoise(CanonicalDraws, AnswersMechanism):
         return (Fixed("canonical" if self._touched == 1 else "canonical, two counts"),)
 
 
+def place_of(frame: Frame, cell: Any) -> tuple[int, ...]:
+    """Where the cell with these labels stands along each dimension."""
+    if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
+        raise ValueError(f"cell must give a label for each of {shown(frame.dims)}, got {cell!r}")
+    for dim, labels in zip(frame.dims, frame.labels, strict=True):
+        if cell[dim] not in labels:
+            raise ValueError(f"cell has the label {cell[dim]!r} of {dim!r}, which has {shown(labels)}")
+    return tuple(labels.index(cell[dim]) for dim, labels in zip(frame.dims, frame.labels, strict=True))
+
+
 @dataclass(frozen=True)
 class SemiCanonical(CanonicalDraws):
     """Publish one cell with canonical noise of a trade-off function f, and the invariants exactly.
@@ -259,7 +269,7 @@ class SemiCanonical(CanonicalDraws):
         self._set(cell=self._chosen(self.cell))
 
     @cached_property
-    def _step(self) -> npt.NDArray[np.int64]:
+    def _step(self) -> Ints:
         """The smallest difference that the invariants do not see, as a flat table."""
         return np.asarray(kernel_basis(self.invariants).toarray(), dtype=np.int64).reshape(-1)
 
@@ -283,16 +293,7 @@ class SemiCanonical(CanonicalDraws):
 
     def _position(self, cell: Any) -> int:
         """Where the cell with these labels stands in the flat table."""
-        frame = self.frame
-        if not isinstance(cell, Mapping) or set(cell) != set(frame.dims):
-            raise ValueError(f"cell must give a label for each of {printable(', '.join(frame.dims))}, got {cell!r}")
-        for dim, labels in zip(frame.dims, frame.labels, strict=True):
-            if cell[dim] not in labels:
-                raise ValueError(
-                    f"cell has the label {cell[dim]!r} of {dim!r}, which has {', '.join(map(repr, labels))}"
-                )
-        index = [labels.index(cell[dim]) for dim, labels in zip(frame.dims, frame.labels, strict=True)]
-        return int(np.ravel_multi_index(index, frame.shape))
+        return int(np.ravel_multi_index(place_of(self.frame, cell), self.frame.shape))
 
     @cached_property
     def released_query(self) -> LinearQuery:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import noise
+from bayesdp._arrays import Ints
 from bayesdp._validate import choice, positive_integer, positive_real
 from bayesdp.lattices import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
 from bayesdp.lattices.secure import draw_secure, has_secure
@@ -41,7 +41,7 @@ class IndependentIntegers(AdditiveMechanism):
     def _integers_only(self, method: str) -> IntegersOnly:
         return statement()
 
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> Ints:
         self._sampler(method)  # refuses unknown methods
         law: Any = self.law
         query = self.released_query
@@ -203,7 +203,7 @@ class LatticeNoise(AdditiveMechanism):
         form: tuple[str, float] = law._form
         return form
 
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.int64]:
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> Ints:
         if rng is None and self._integers_only(method) is not None:
             return draw_secure(self.invariants, *self._form, size)
         return sample_noise(self.invariants, *self._form, rng, size, method, self.sweeps)

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp import noise, polytopes
+from bayesdp._arrays import Floats
 from bayesdp._validate import positive_integer
 from bayesdp.lattices import Sampler
 from bayesdp.mechanisms.base import PureStatement
@@ -63,7 +63,7 @@ class HullNoise(PureStatement, RealNoise):
     def _sampler(self, method: str) -> SamplerStatement:
         return EXACT_SAMPLER if self._drawn_by(method).exact else SamplerStatement("hit-and-run", self.sweeps)
 
-    def _raw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+    def _raw(self, rng: np.random.Generator | None, size: int, method: str) -> Floats:
         source, relations = np.random.default_rng() if rng is None else rng, self.answer_invariants
         points = polytopes.sample_hull(self._ball, self.epsilon, source, size, relations, method, self.sweeps)
         return np.asarray(relations.from_coordinates(points))

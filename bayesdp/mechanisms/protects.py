@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp._validate import choice, integer_array, positive_integer
 from bayesdp.fibers import Fiber
@@ -118,7 +118,7 @@ class FittedToNeighbours(Neighbouring):
         return 1.0
 
     @cached_property
-    def _vectors(self) -> npt.NDArray[np.float64]:
+    def _vectors(self) -> Floats:
         return neighbour_differences(self.released_query, self.invariants, self.neighbours)
 
     def _check_spanned(self, consequence: str) -> None:
@@ -186,11 +186,8 @@ class AnswersMechanism(Neighbouring):
         """What neighbouring tables lose: what is stated, unless the noise costs less."""
         return self._loss
 
-    def _neighbouring(self, norm: str, loss: Loss) -> tuple[PairLoss, ...]:
-        return (PairLoss(Neighbours(self.neighbours), self.sensitivity, norm, loss),)
-
     def _relation_rows(self) -> tuple[PairLoss, ...]:
-        return self._neighbouring(self._unit, self._neighbours_loss)
+        return (PairLoss(Neighbours(self.neighbours), self.sensitivity, self._unit, self._neighbours_loss),)
 
     def _caveats(self, method: str) -> tuple[Statement, ...]:
         return (*self._law_caveats, *self._drawing_caveats)
@@ -405,7 +402,7 @@ class SemiAdjacentTables(Mechanism):
             else caveats.AdjacencyEnoughHere(enough)
         )
 
-    def _conforming(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _conforming(self, counts: Ints) -> Ints:
         for query, answers in zip(self._exact_queries, self.published or (), strict=False):
             other = np.flatnonzero(np.asarray(query.apply(counts)).reshape(-1) != np.asarray(answers))
             if other.size:

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import noise
+from bayesdp._arrays import Floats
 from bayesdp._validate import MAX_COUNT, choice, positive_number, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.integers import round_to_lattice
@@ -37,8 +37,6 @@ from bayesdp.privacy import (
 from bayesdp.privacy.caveats import Fixed, Rounded
 from bayesdp.privacy.losses import GaussianDP, Loss, PureDP
 from bayesdp.privacy.words import Statement
-
-type Floats = npt.NDArray[np.float64]
 
 _GRID_BITS = 20
 """Released values are multiples of the noise scale, rounded down to a power of two, times 2**-20, or of 1 if less."""
@@ -105,11 +103,11 @@ class RealNoise(AdditiveMechanism):
     def _drawing_caveats(self) -> tuple[Statement, ...]:
         return (FLOATING_POINT_CAVEAT, grid_caveat(self.grid))
 
-    def _raw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+    def _raw(self, rng: np.random.Generator | None, size: int, method: str) -> Floats:
         """Noise before it is put on the grid, shape ``(size, *answers)``."""
         return np.asarray(super()._draw(rng, size, method), dtype=np.float64)
 
-    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> npt.NDArray[np.float64]:
+    def _draw(self, rng: np.random.Generator | None, size: int, method: str) -> Floats:
         return on_grid(self._raw(rng, size, method), self.grid, self.answer_invariants)
 
 

@@ -19,8 +19,7 @@ from bayesdp._validate import shown
 from bayesdp._wiring import connected
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms.base import Mechanism
-from bayesdp.mechanisms.bounded.statistic_release import names_of
-from bayesdp.mechanisms.bounded.statistics import DescribedMechanism
+from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, names_of
 from bayesdp.mechanisms.k_norm import KNorm, SemiKNorm
 from bayesdp.mechanisms.real import CorrelatedGaussian, SemiNorm
 from bayesdp.noise import (

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import scipy.special
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp._validate import MAX_SCALE, MIN_SCALE, positive_number
 
-type Floats = npt.NDArray[np.float64]
 type Limit = float | Floats
 
 

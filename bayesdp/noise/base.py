@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._wiring import named, names
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
@@ -21,7 +22,6 @@ from bayesdp.privacy.losses import Loss, PureDP
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.queries import Query, sets_of_records
 
-type Floats = npt.NDArray[np.float64]
 type LossOfLength = Callable[[float, float | None], Loss]
 
 
@@ -83,9 +83,6 @@ def normal_loss(sigma: float, *, continuous: bool) -> LossOfLength:
         return gaussian_pairs(sigma, [apart], delta=delta, continuous=continuous)[0].loss
 
     return loss
-
-
-type Ints = npt.NDArray[np.int64]
 
 
 def shared_laws(parts: Sequence[tuple[Any, Query]]) -> list[Ints]:
@@ -449,7 +446,7 @@ class NoiseLaw(ABC):
         """
         return self._parameters()
 
-    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+    def withheld(self, values: npt.ArrayLike) -> dict[str, Mask]:
         """Which values stand for answers that were not published, by why: ``{"under 90": mask}``; none unless the law says otherwise.
 
         All that is known of such an answer is that it would have been under, or over, a threshold.

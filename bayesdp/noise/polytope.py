@@ -11,18 +11,11 @@ from typing import Any
 import numpy as np
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise.base import Floats
 from bayesdp.noise.subspace.laws import CoordinateLaw, SubspaceLaw
-from bayesdp.polytopes import (
-    Hull,
-    SensitivityHull,
-    SymmetricHull,
-    choose_hull_sampler,
-    sample_hull,
-    sensitivity_hull,
-)
+from bayesdp.polytopes import Hull, SensitivityHull, SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 
 
 @lru_cache(maxsize=8)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import choice, nonnegative_integer
 from bayesdp.lattices.secure import draw_discrete_gaussian, draw_discrete_laplace, system_bits
-from bayesdp.noise.base import Ints, NoiseLaw
+from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy.caveats import IntegersOnly
 
 ENGINES = ("auto", "opendp", "integers")

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp._docs import with_sections
 from bayesdp._validate import positive_number, positive_rate
 from bayesdp.invariants import Invariants
-from bayesdp.noise.base import Floats, Ints, NoiseLaw
+from bayesdp.noise.base import NoiseLaw
 
 _FACTS = "Support   {support} that change no invariant\nMean      0\nVariance  {variance}"
 

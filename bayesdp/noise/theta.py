@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp._arrays import Floats
 from bayesdp.noise.arrays import special
-from bayesdp.noise.base import Floats
 from bayesdp.noise.kernels import upper_tails
 
 SWITCH = 0.5

@@ -21,16 +21,11 @@ import scipy.sparse as sp
 from scipy import stats
 
 from bayesdp import _validate, noise
+from bayesdp._arrays import Floats
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms.bounded.statistic_release import checked_names
-from bayesdp.mechanisms.bounded.statistics import (
-    CONVENTIONS,
-    BoundaryInflatedLaplace,
-    DescribedMechanism,
-    LaplaceStatistics,
-    TruncatedLaplace,
-)
+from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, checked_names
+from bayesdp.mechanisms.bounded.statistics import CONVENTIONS, LAWS, MECHANISMS, LaplaceStatistics
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.arrays import located, positive_scale
 from bayesdp.privacy import StatisticGuarantee, proportion_sensitivity, split_budget
@@ -43,11 +38,6 @@ __all__ = [
     "UniversalHistogram",
 ]  # fmt: skip
 
-type Floats = npt.NDArray[np.float64]
-
-LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
-MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
-"""Law and mechanism of each rule by which noisy values are kept within their bounds (Definition 2)."""
 
 RULES = tuple(LAWS)
 
@@ -288,8 +278,8 @@ def tree_sums(leaves: npt.ArrayLike, branches: int = 2) -> Floats:
     return np.concatenate([array.reshape(*array.shape[:-1], -1, size).sum(axis=-1) for size in sizes], axis=-1)
 
 
-def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1.0, nonnegative: bool = True) -> Floats:
-    """Least-squares tree of sums with a known total, from equally noisy nodes in the order of `tree_sums`; then no node below 0.
+def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, nonnegative: bool = True) -> Floats:
+    """Least-squares tree of sums that adds up to 1, from equally noisy nodes in the order of `tree_sums`; then no node below 0.
 
     The pass upwards weights a node with ``(k^l - k^(l-1)) / (k^l - 1)`` and the sum of its children with ``(k^(l-1) - 1) /
     (k^l - 1)``, for k branches and l levels from the leaves (1); the pass downwards shares what is missing equally. Unless
@@ -309,7 +299,7 @@ def consistent_tree(nodes: npt.ArrayLike, branches: int = 2, *, total: float = 1
         of_node, of_sum = k**height - k ** (height - 1), k ** (height - 1) - 1
         sums = upward[0].reshape(*lead, -1, k).sum(axis=-1)
         upward.insert(0, (of_node * level + of_sum * sums) / (k**height - 1))
-    parent, done = np.full((*lead, 1), float(total)), []
+    parent, done = np.ones((*lead, 1)), []
     for level in upward:
         family = level.reshape(*lead, -1, k)
         family = family + (parent[..., None] - family.sum(axis=-1, keepdims=True)) / k

@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate, noise, privacy
+from bayesdp._arrays import Floats, Mask
 from bayesdp._text import printable
-from bayesdp.mechanisms.bounded.statistic_release import checked_names
+from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, checked_names
 from bayesdp.mechanisms.bounded.statistics import (
     CONVENTIONS,
+    LAWS,
+    MECHANISMS,
     PUBLIC_BOUNDS,
     ROUNDING,
-    BoundaryInflatedLaplace,
-    DescribedMechanism,
     LaplaceStatistics,
-    TruncatedLaplace,
 )
 from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated import alike
@@ -41,13 +41,7 @@ from bayesdp.release import Measured, Release
 
 __all__ = ["CovarianceMatrix", "CovarianceRelease"]
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 type Path = str | os.PathLike[str]
-
-LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
-MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
-"""Law and mechanism of each rule by which noisy elements are kept within their bounds."""
 
 
 def _upper_triangle(matrix: npt.ArrayLike) -> Floats:

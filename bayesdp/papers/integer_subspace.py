@@ -36,6 +36,7 @@ import scipy.sparse as sp
 from scipy.special import betaincinv
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp.invariants import Invariants
@@ -46,10 +47,6 @@ from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
 __all__ = ["Certificate", "certify"]
 
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Words = npt.NDArray[np.uint64]
 
 L1, L2, GAUSSIAN = 0, 1, 2
 """The laws, as the kernels know them."""
@@ -583,7 +580,7 @@ class Certificate:
     def __str__(self) -> str:
         return self.text
 
-    def noise(self, rng: _validate.Seed = None, size: int = 1) -> npt.NDArray[np.int64]:
+    def noise(self, rng: _validate.Seed = None, size: int = 1) -> Ints:
         """Draw noise, shape ``(size, *table)``, each draw the end of a chain of its own of `sweeps` sweeps; see `Mechanism.noise`."""
         count, generator = _validate.nonnegative_integer(size, "size"), _validate.generator_of(rng)
         target = BasisLaw.of(self.mechanism.invariants, *_law(self.mechanism))

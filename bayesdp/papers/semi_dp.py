@@ -5,9 +5,7 @@
 - Proposition 26, projection of any additive noise: `semi_project`;
 - Lemma 34, whether a test is private: `private_test`;
 - Section 6, the census of 2020: `census_analysis`, and query by query `census_queries`;
-- Section 7, an adversary who knows some records: `side_information`;
-- conversions of Renyi differential privacy, ``D_alpha(M(x) || M(x')) <= r`` for neighbouring x and x' (Mironov, 2017), which is r =
-  rho alpha for rho-zCDP (Bun and Steinke, 2016): `renyi_to_epsilon`, `renyi_to_rho`.
+- Section 7, an adversary who knows some records: `side_information`.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import integer_array, positive_integer
 from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
@@ -36,7 +35,6 @@ from bayesdp.mechanisms.real import grid_caveat
 from bayesdp.noise import NoiseLaw
 from bayesdp.papers.subspace import GRID, FrameworkMechanism
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss
-from bayesdp.privacy.canonical import points
 from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.gaussian import rho_to_epsilon
 from bayesdp.privacy.guarantee import group_loss
@@ -57,16 +55,17 @@ from bayesdp.sensitivities.semi_adjacent import (
 
 __all__ = [
     "CensusQuery", "CensusRow", "Comparison", "PrivateTest", "SemiProjectedMechanism", "SideInformation", "census_analysis",
-    "census_queries", "compare", "full_characterization", "margin_guarantee", "private_test", "renyi_to_epsilon", "renyi_to_rho",
-    "semi_guarantee", "semi_project", "side_information",
+    "census_queries", "compare", "full_characterization", "margin_guarantee", "private_test", "semi_guarantee",
+    "semi_project", "side_information",
 ]  # fmt: skip
 
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Table = npt.ArrayLike
 type Test = Callable[[Ints], float]
 type Exacts = Fiber | Iterable[ExactAnswers]
+
+_TABLES = 1000
+"""Fibers of more tables are not listed."""
 
 _CONVENTIONS = {"tight": "tight", "paper": "bun-steinke"}
 
@@ -187,95 +186,34 @@ def census_queries(a: int = 2, *, undivided: bool = False) -> tuple[CensusQuery,
     )
 
 
-def renyi_to_epsilon(alpha: npt.ArrayLike, divergence: npt.ArrayLike, delta: float) -> float:
-    """Convert Renyi differential privacy, at one order or several, to the epsilon of (epsilon, delta): the smallest of all orders.
-
-    ``r + log(1 - 1/alpha) - log(alpha delta) / (alpha - 1)`` (Canonne, Kamath and Steinke, 2020, Proposition 12).
-
-    Parameters
-    ----------
-    alpha, divergence : float or array_like
-        Orders greater than 1, and a bound on the Renyi divergence at each order, zero or greater.
-    delta : float
-        Strictly between 0 and 1.
-
-    Examples
-    --------
-    >>> orders = np.linspace(1.5, 30.0, 20_000)
-    >>> print(f"{renyi_to_epsilon(orders, 2.56 * orders, 1e-10):.4f}")  # the zCDP conversion, found on a grid
-    17.1583
-    """
-    order, bound = _curve(alpha, divergence)
-    log_delta = math.log(_validate.probability(delta, "delta"))
-    found = bound + np.log1p(-1.0 / order) - (log_delta + np.log(order)) / (order - 1.0)
-    return max(0.0, float(np.min(found)))
-
-
-def renyi_to_rho(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> float:
-    """Give the smallest rho for which a curve of Renyi divergences stays below ``rho alpha``.
-
-    That is rho-zCDP only if the curve covers *all* orders: at the orders between and beyond those that are given, nothing has
-    been looked at. `alpha` and `divergence` are as in `renyi_to_epsilon`.
-
-    Examples
-    --------
-    >>> renyi_to_rho([2.0, 4.0], [1.0, 2.0])
-    0.5
-    """
-    order, bound = _curve(alpha, divergence)
-    return float(np.max(bound / order))
-
-
-def _curve(alpha: npt.ArrayLike, divergence: npt.ArrayLike) -> tuple[Floats, Floats]:
-    order, bound = points(alpha, "alpha").reshape(-1), points(divergence, "divergence").reshape(-1)
-    if order.shape != bound.shape or not order.size:
-        raise ValueError(
-            f"alpha and divergence must list the same orders, at least one, but hold {order.size} and {bound.size}"
-        )
-    for values, valid, rule in (
-        (order, (order > 1.0) & np.isfinite(order), "alpha must be finite and greater than 1"),
-        (bound, bound >= 0.0, "divergence must be zero or greater"),
-    ):
-        if not valid.all():
-            raise ValueError(f"{rule}, but entry {valid.argmin()} is {float(values[valid.argmin()])!r}")
-    return order, bound
-
-
 _LEVELS = 2001  # on which curved functions are compared,
 _REFINED = 20  # and local extremes of the difference, on each side, that are refined between them
+_SLACK = 1e-9  # differences of trade-off functions that count as none
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What one guarantee is, compared with another: "stronger", "weaker", "equal" or "not comparable".
 
-    `reasons` says what decides: invariants, adjacency, and the trade-off functions, whose differences up to `tolerance` were taken
-    for equality.
+    `reasons` says what decides: invariants, adjacency, and the trade-off functions.
     """
 
     answer: str
     reasons: tuple[str, ...]
-    tolerance: float
 
     def __str__(self) -> str:
         return f"{self.answer}: " + "; ".join(self.reasons)
 
 
-def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9) -> Comparison:
+def compare(first: SemiGuarantee, second: SemiGuarantee) -> Comparison:
     """Compare two guarantees: the stronger one protects at least the same pairs, with at least the same f.
 
     Definition 20. Fewer invariants and a greater distance mean more pairs. Invariants are compared for the same published values, by
     whether those of one follow from those of the other (exact arithmetic). Tables that agree on their total are an even number of
     added and removed records apart, so that then 3 reaches as far as 2. Otherwise two adjacencies of different number count as
-    different even where no pair of tables lies between.
-
-    Parameters
-    ----------
-    first, second : SemiGuarantee
-    tolerance : float, default 1e-9
-        Differences of the trade-off functions up to this count as none. Piecewise linear functions are compared at all their kinks,
-        which decides; Gaussian ones by mu; others on 2001 levels that are dense at both ends, and around the largest differences
-        found there.
+    different even where no pair of tables lies between. Differences of the trade-off functions up to 1e-9 count as none: of piecewise
+    linear ones at all their kinks, which decides; Gaussian ones are compared by mu; others on 2001 levels that are dense at both
+    ends, and around the largest differences found there.
 
     Examples
     --------
@@ -292,12 +230,11 @@ def compare(first: SemiGuarantee, second: SemiGuarantee, tolerance: float = 1e-9
     for value, argument in ((first, "first"), (second, "second")):
         if not isinstance(value, SemiGuarantee):
             raise TypeError(f"{argument} must be a SemiGuarantee, got {type(value).__name__}")
-    slack = _validate.nonnegative_real(tolerance, "tolerance")
     more, fewer, why_pairs = _pairs(first, second)
-    larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff, slack)
+    larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff)
     answers = {(True, True): "equal", (True, False): "stronger", (False, True): "weaker"}
     answer = answers.get((more and larger, fewer and smaller), "not comparable")
-    return Comparison(answer, (*why_pairs, why_curve), slack)
+    return Comparison(answer, (*why_pairs, why_curve))
 
 
 def _pairs(first: SemiGuarantee, second: SemiGuarantee) -> tuple[bool, bool, tuple[str, ...]]:
@@ -343,15 +280,15 @@ def _reaches(far: SemiGuarantee, near: SemiGuarantee) -> bool:
     return even and far.adjacency >= reach // 2
 
 
-def _curves(f: TradeOff, g: TradeOff, slack: float) -> tuple[bool, bool, str]:
-    """Whether f >= g, and f <= g, up to slack."""
+def _curves(f: TradeOff, g: TradeOff) -> tuple[bool, bool, str]:
+    """Whether f >= g, and f <= g, up to rounding."""
     if isinstance(f, GaussianTradeOff) and isinstance(g, GaussianTradeOff):
         words = f"the trade-off functions are Gaussian with mu = {f.mu:.6g} and {g.mu:.6g}"
         return f.mu <= g.mu, f.mu >= g.mu, words
     a = _levels(f, g)
     gap = f._errors(a, 1.0 - a)[0] - g._errors(a, 1.0 - a)[0]
     above, below = float(gap.max()), float(-gap.min())
-    larger, smaller = below <= slack, above <= slack
+    larger, smaller = below <= _SLACK, above <= _SLACK
     more = f"larger, by up to {above:.3g} at alpha = {a[gap.argmax()]:.3g}"
     less = f"smaller, by up to {below:.3g} at alpha = {a[gap.argmin()]:.3g}"
     if larger and smaller:
@@ -416,11 +353,11 @@ def full_characterization(tradeoff: TradeOff, table: Table, other: Table, neighb
     return tradeoff.group(distance) if distance else approximate_dp(0.0)
 
 
-def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst", *, limit: int = 1000) -> SemiGuarantee:
+def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst") -> SemiGuarantee:
     """What an f-DP mechanism promises together with exact answers t (Proposition 15): ``f^{o a(t)}`` for tables a(t) records apart.
 
     Where only an upper bound of the semi-adjacent parameter is known, that is used in its place: more pairs, a larger loss, and still
-    true. f is for one substituted record; the other parameters are those of `bayesdp.privacy.semi_adjacency`.
+    true. f is for one substituted record, `convention` that of `bayesdp.privacy.semi_adjacency`.
 
     Examples
     --------
@@ -432,7 +369,7 @@ def semi_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst",
     """
     _checked(tradeoff)
     fiber = _fiber(exact)
-    return _guarantee(tradeoff, fiber, semi_adjacency(fiber, convention, limit=limit))
+    return _guarantee(tradeoff, fiber, semi_adjacency(fiber, convention))
 
 
 def margin_guarantee(tradeoff: TradeOff, exact: Exacts, convention: str = "worst") -> SemiGuarantee:
@@ -499,7 +436,7 @@ class PrivateTest:
 
 
 def private_test(
-    test: Test, tradeoff: TradeOff, fiber: Fiber, adjacency: int, neighbours: str = "substitution", *, limit: int = 2000
+    test: Test, tradeoff: TradeOff, fiber: Fiber, adjacency: int, neighbours: str = "substitution"
 ) -> PrivateTest:
     """Whether publishing the outcome of a test is ``(D_t, A_a, f)``-DP (Lemma 34; Awan and Vadhan, 2023, Lemma 4.1).
 
@@ -513,8 +450,8 @@ def private_test(
     tradeoff : TradeOff
         f. Adjacency is mutual, so that a trade-off function that is not symmetric promises ``max(f, f^-1)``, and that is what is asked
         for: the lemma as printed is right for symmetric f only.
-    fiber, limit : Fiber, int
-        Tables that share the exact answers, so many at most; without exact answers, none are shared.
+    fiber : Fiber
+        Tables that share the exact answers, 2000 at most; without exact answers, none are shared.
     adjacency, neighbours : int, {"substitution", "add-remove"}
         a: pairs of tables up to so many records apart are adjacent.
 
@@ -535,7 +472,7 @@ def private_test(
     _checked(tradeoff)
     positive_integer(adjacency, "adjacency")
     mutual = (tradeoff, tradeoff.inverse())  # adjacency is: the larger of both functions bounds either order
-    pairs = conforming_pairs(fiber, adjacency, neighbours, limit=limit)
+    pairs = conforming_pairs(fiber, adjacency, neighbours)
     phi: dict[bytes, float] = {}
     for table in (table for pair in pairs for table in pair):
         if table.tobytes() not in phi:
@@ -578,8 +515,7 @@ class SideInformation:
     counts: Ints
     cells: Ints
     distances: Ints
-    claimable: npt.NDArray[np.bool_]
-    limit: int = 1000
+    claimable: Mask
 
     @property
     def _alternatives(self) -> Ints:
@@ -599,7 +535,7 @@ class SideInformation:
     @cached_property
     def parameter(self) -> SemiAdjacency:
         """That of the remaining records. A smaller one than before is no better protection: there may be fewer cells to claim."""
-        return semi_adjacency(self.residual, limit=self.limit)
+        return semi_adjacency(self.residual)
 
     def loss(self, loss: Mapping[str, float]) -> dict[str, float] | None:
         """The loss at the distance that still gives every remaining record all alternatives it has, the upper bound of `parameter`.
@@ -612,7 +548,7 @@ class SideInformation:
 
 
 def side_information(
-    exact: Exacts, table: npt.ArrayLike, known: npt.ArrayLike, adjacency: int | None = None, *, limit: int = 1000
+    exact: Exacts, table: npt.ArrayLike, known: npt.ArrayLike, adjacency: int | None = None
 ) -> SideInformation:
     """What Semi-DP still protects if an adversary knows some of the records (Section 7, where the question is put).
 
@@ -623,13 +559,12 @@ def side_information(
     Parameters
     ----------
     exact : Fiber, or iterable of Exact
-        The published exact answers. They must fix the number of records.
+        The published exact answers. They must fix the number of records, and have 1000 tables at most or be margins that form a
+        junction tree.
     table, known : array_like of int, shape ``(*table)``
         The confidential table, or a made-up one, and how many of its records the adversary knows, cell by cell; fewer than all.
     adjacency : int, optional
         a of the guarantee; by default the semi-adjacent parameter of the exact answers, or its upper bound.
-    limit : int
-        Fibers of more tables are not listed; then the exact answers must be margins that form a junction tree.
 
     Examples
     --------
@@ -651,11 +586,11 @@ def side_information(
     counts = integer_array(table, "table", name, minimum=0, confidential=True)
     if not fiber.contains(counts):
         raise ValueError(f"table must have shape {shape} and the answers of exact")
-    claimable = np.any(_distances(fiber, counts.reshape(-1), limit)[1] != IMPOSSIBLE, axis=0)
+    claimable = np.any(_distances(fiber, counts.reshape(-1))[1] != IMPOSSIBLE, axis=0)
     if int(claimable.sum()) < 2:
         raise ValueError("exact leaves every record one possible cell, so that there is nothing to protect")
     if adjacency is None:
-        parameter = semi_adjacency(fiber, limit=limit)
+        parameter = semi_adjacency(fiber)
         if parameter.upper is None:
             raise ValueError(f"adjacency must be given: {parameter}")
         adjacency = parameter.upper
@@ -670,16 +605,16 @@ def side_information(
     answers = (fiber.equalities, fiber.bounds_below, fiber.bounds_above)
     left = [tuple((query, values - query.apply(told)) for query, values in parts) for parts in answers]
     residual = Fiber(fiber.frame, *left)
-    cells, distances = _distances(residual, rest, limit)
+    cells, distances = _distances(residual, rest)
     numbers = (int(told.sum()), int(rest.sum()), positive_integer(adjacency, "adjacency"))
-    return SideInformation(*numbers, residual, rest[cells], cells, distances, claimable, limit)
+    return SideInformation(*numbers, residual, rest[cells], cells, distances, claimable)
 
 
-def _distances(fiber: Fiber, table: Ints, limit: int) -> tuple[Ints, Ints]:
+def _distances(fiber: Fiber, table: Ints) -> tuple[Ints, Ints]:
     cliques = Cliques.of(fiber)
     if cliques is not None:
         return cliques.distances(table)
-    tables, reason = listed_tables(fiber, limit)
+    tables, reason = listed_tables(fiber, _TABLES)
     if tables is None:
         raise NotImplementedError(
             f"side information is worked out for margins that form a junction tree, and where tables can be listed: {reason}"

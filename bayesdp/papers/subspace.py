@@ -29,6 +29,7 @@ import scipy.linalg
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
@@ -55,10 +56,6 @@ __all__ = [
     "Agent", "Piece", "assemble", "base_decomposition", "enclosing_ellipsoid", "extend", "gaussian_error_factor",
     "private_error_bound", "project",
 ]  # fmt: skip
-
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 def private_error_bound(vectors: npt.ArrayLike, epsilon: float, delta: float = 0.0) -> float:
@@ -791,7 +788,7 @@ def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
     return mechanism
 
 
-def _exact_answers(query: Query, noisy: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _exact_answers(query: Query, noisy: npt.NDArray[Any]) -> Ints:
     """The answers of a query in exact arithmetic; an error where one is not a whole number."""
     values, totals = [Fraction(value) for value in noisy.reshape(-1).tolist()], [Fraction(0)] * query.rows
     entries = query.matrix.tocoo()

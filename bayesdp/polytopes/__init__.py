@@ -12,11 +12,5 @@ from bayesdp.polytopes.samplers import DEFAULT_SWEEPS, choose_hull_sampler, samp
 from bayesdp.polytopes.sensitivity import SensitivityHull, sensitivity_hull
 
 __all__ = [
-    "DEFAULT_SWEEPS",
-    "Hull",
-    "SensitivityHull",
-    "SymmetricHull",
-    "choose_hull_sampler",
-    "sample_hull",
-    "sensitivity_hull",
-]
+    "DEFAULT_SWEEPS", "Hull", "SensitivityHull", "SymmetricHull", "choose_hull_sampler", "sample_hull", "sensitivity_hull",
+]  # fmt: skip

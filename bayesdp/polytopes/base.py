@@ -16,12 +16,12 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, QhullError
 
+from bayesdp._arrays import Floats, Words
 from bayesdp._numba import nb
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp._validate import finite_array
 from bayesdp.polytopes.generators import Generators, listed
 
-type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int32]
 
 POINTS = {1: 100_000, 2: 20_000, 3: 20_000, 4: 5000, 5: 2000, 6: 500, 7: 150, 8: 110, 9: 130}
@@ -128,9 +128,7 @@ def draw_cones(vertices: Floats, boundary: Boundary, epsilon: float, rng: np.ran
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _fill(
-    state: npt.NDArray[np.uint64], cumulative: Floats, simplices: npt.NDArray[np.int32], corners: Floats, draws: Floats
-) -> None:
+def _fill(state: Words, cumulative: Floats, simplices: npt.NDArray[np.int32], corners: Floats, draws: Floats) -> None:
     n = corners.shape[1]
     for draw in range(draws.shape[0]):
         row = draws[draw]

@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import qr
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 class Vertices(NamedTuple):

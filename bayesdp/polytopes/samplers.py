@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats
 from bayesdp._docs import documented
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import METHODS, Sampler
 from bayesdp.polytopes.base import Hull, draw_cones, fill
 from bayesdp.polytopes.sensitivity import Proposal, SensitivityHull, proposal_for
-
-type Floats = npt.NDArray[np.float64]
 
 LEAST = 0.003
 """Share of proposals that must be accepted, for this to count as a way to draw exactly."""
@@ -214,7 +212,7 @@ def sample_hull(
     invariants: Invariants | None = None,
     method: str = "auto",
     sweeps: int = DEFAULT_SWEEPS,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Draw noise with density proportional to ``exp(-epsilon ||v||_K)``.
 
     Returns

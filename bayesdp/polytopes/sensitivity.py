@@ -22,16 +22,13 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 from bayesdp._random import seed_state, uniform
 from bayesdp._validate import positive_integer
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes.base import Boundary, Hull
 from bayesdp.polytopes.generators import Generators, circuits
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)

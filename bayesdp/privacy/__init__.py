@@ -16,12 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bayesdp.privacy.bounded import (
-    truncated_epsilon,
-    truncated_normal_delta,
-    truncated_normal_sigma,
-    truncated_scale,
-)
+from bayesdp.privacy.bounded import truncated_epsilon, truncated_normal_delta, truncated_normal_sigma, truncated_scale
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.caveats import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.factorization import Factorization, optimal_factorization
@@ -58,11 +53,9 @@ from bayesdp.sensitivities.differences import DIFFERENCES, Difference
 from bayesdp.sensitivities.statistics import (
     Sensitivity,
     covariance_sensitivity,
-    histogram_sensitivity,
     mean_sensitivity,
     moment_sums_sensitivity,
     proportion_sensitivity,
-    quantile_sensitivity,
     variance_sensitivity,
 )
 
@@ -79,9 +72,9 @@ __all__ = [
     "StatisticGuarantee", "TradeOff", "approximate_dp", "composition_first", "conforming_pairs", "covariance_sensitivity",
     "describe_tradeoff", "discrete_gaussian_delta", "discrete_gaussian_epsilon", "gaussian_delta", "gaussian_dp",
     "gaussian_epsilon", "gaussian_mu", "gaussian_pairs", "gaussian_rho", "gaussian_sigma", "gaussian_sigma_for_mu",
-    "gaussian_sigma_for_rho", "group_loss", "histogram_sensitivity", "inclusions", "laplace_dp", "lemma_3_4_sigma", "mean_sensitivity",
+    "gaussian_sigma_for_rho", "group_loss", "inclusions", "laplace_dp", "lemma_3_4_sigma", "mean_sensitivity",
     "moment_sums_sensitivity", "neighbour_differences", "optimal_factorization", "projected_sensitivity",
-    "proportion_sensitivity", "pure_pairs", "quantile_sensitivity", "query_sensitivity", "record_distance",
+    "proportion_sensitivity", "pure_pairs", "query_sensitivity", "record_distance",
     "rho_to_delta", "rho_to_epsilon", "rho_within", "semi_adjacency", "semi_first", "smooth_gaussian_delta",
     "smooth_loss", "split_budget", "tensor_product", "tradeoff", "tradeoff_delta", "tradeoff_epsilon",
     "tradeoff_from_description", "truncated_epsilon", "truncated_normal_delta", "truncated_normal_sigma", "truncated_scale",

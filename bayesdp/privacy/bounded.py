@@ -46,10 +46,9 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from bayesdp._arrays import Floats
 from bayesdp._validate import finite_array, nonnegative_real, positive_integer, positive_real
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_sigma
-
-type Floats = npt.NDArray[np.float64]
 
 _SUBSETS = 20_000
 """Most choices of the statistics that change of which each is looked at."""
@@ -299,17 +298,14 @@ def _log_mean(s: Floats, width: float) -> Floats:
     return np.asarray(np.log1p(0.5 * np.expm1(-0.5 * (y - s[:, None]) ** 2) @ _WEIGHTS))
 
 
-def _log_ratio(s: Floats, t: Floats, width: float) -> Floats:
-    """Log-ratio at the lower bound of the densities around s and s + t, in units of sigma; at y it is less by t y."""
-    return np.asarray(t * (s + 0.5 * t) + _log_mean(s + t, width) - _log_mean(s, width))
-
-
 def _pair_delta(epsilon: float, s: Floats, t: Floats, width: float) -> Floats:
     """The delta of the pair (s, s + t) on (0, width), in units of sigma: an integral of positive terms.
 
     ``max(0, p(y; s) - exp(epsilon) p(y; s + t))`` is ``p(y; s) (1 - exp(-t (c - y)))`` below c, where the log-ratio is epsilon.
     """
-    c = np.minimum((_log_ratio(s, t, width) - epsilon) / t, s + 12.0)
+    # Of the densities at the lower bound; at y it is less by t y.
+    log_ratio = t * (s + 0.5 * t) + _log_mean(s + t, width) - _log_mean(s, width)
+    c = np.minimum((log_ratio - epsilon) / t, s + 12.0)
     end = np.clip(c, 0.0, width)
     away = np.maximum(s - end, 0.0)  # the density falls from `end` downwards, or from s on both sides
     start = np.maximum(np.minimum(end, s) - 2.0 * _NEGLIGIBLE / (away + np.sqrt(away**2 + 2.0 * _NEGLIGIBLE)), 0.0)

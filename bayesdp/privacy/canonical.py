@@ -22,12 +22,10 @@ from scipy.optimize import brentq
 from scipy.special import gammainc, log_ndtr, ndtr, ndtri
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 
 if TYPE_CHECKING:
     from bayesdp.privacy.tradeoffs.base import TradeOff
-
-Floats = npt.NDArray[np.float64]
-"""Float64 array of any shape."""
 
 
 def points(values: npt.ArrayLike, argument: str) -> Floats:

@@ -18,8 +18,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import _validate
-
-type Floats = npt.NDArray[np.float64]
+from bayesdp._arrays import Floats
 
 _STEPS = 2000  # multiplicative and Newton steps, in all
 _WARM_STEPS = 40  # multiplicative steps on all vectors; they find out roughly which ones matter

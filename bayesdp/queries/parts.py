@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import MAX_COUNT, integer_array, shown
 from bayesdp.frames import Frame, Label
@@ -69,9 +70,7 @@ def common_unit(values: Sequence[Fraction]) -> Fraction:
     return Fraction(above, below) if above else ONE
 
 
-def whole_multiples(
-    values: Sequence[Fraction], unit: Fraction, name_of: Callable[[int], str], argument: str
-) -> npt.NDArray[np.int64]:
+def whole_multiples(values: Sequence[Fraction], unit: Fraction, name_of: Callable[[int], str], argument: str) -> Ints:
     """Each value divided by the unit; ValueError that names the first one that is no whole multiple, or is too large."""
     made = np.zeros(len(values), dtype=np.int64)
     for i, value in enumerate(values):
@@ -106,15 +105,15 @@ def exact_integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.int64, copy=False) if values.dtype.kind in "biu" else values
 
 
-def largest_size(values: npt.NDArray[np.int64]) -> int:
+def largest_size(values: Ints) -> int:
     """The largest absolute value, as a Python integer (that of ``-2**63`` is no int64); 0 for no values."""
     return max(int(values.max()), -int(values.min())) if values.size else 0
 
 
 def check_no_overflow(
-    values: npt.NDArray[np.int64],
+    values: Ints,
     largest_weight: int,
-    add_up: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    add_up: Callable[[Floats], Floats],
     name_of: Callable[[int], str],
 ) -> None:
     """Refuse sums of integers that int64 might not hold, partial ones included."""
@@ -174,7 +173,7 @@ class SumPart:
         return tuple(kept.get(dim) for dim in self.frame.dims)
 
     @cached_property
-    def codes(self) -> tuple[npt.NDArray[np.int64], ...]:
+    def codes(self) -> tuple[Ints, ...]:
         """For each dimension, the position in the answer that each label is summed into."""
         codes = []
         for dim, level, size in zip(self.frame.dims, self.levels, self.frame.shape, strict=True):
@@ -207,11 +206,11 @@ class SumPart:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @cached_property
-    def row_of_cell(self) -> npt.NDArray[np.int64]:
+    def row_of_cell(self) -> Ints:
         """For each cell, in C order, the one answer that it is summed into."""
         return self._row_of_cell()
 
-    def _row_of_cell(self) -> npt.NDArray[np.int64]:
+    def _row_of_cell(self) -> Ints:
         row = np.zeros(self.frame.shape, dtype=np.int64)
         for axis, (level, code) in enumerate(zip(self.levels, self.codes, strict=True)):
             if level is not None:
@@ -299,12 +298,12 @@ class SumPart:
         return tuple(labels[int(i)] for labels, i in zip(self.answer_labels, index, strict=True)) or ("total",)
 
     @property
-    def negative(self) -> npt.NDArray[np.bool_]:
+    def negative(self) -> Mask:
         """Which answers some cell counts negatively in: none."""
         return np.zeros(self.rows, dtype=np.bool_)
 
     @property
-    def counting(self) -> npt.NDArray[np.bool_]:
+    def counting(self) -> Mask:
         """Which answers count the records of some cells, each once, in whole units: all."""
         return np.ones(self.rows, dtype=np.bool_)
 
@@ -401,16 +400,16 @@ class MatrixPart:
         return (self.names[row],)
 
     @property
-    def negative(self) -> npt.NDArray[np.bool_]:
+    def negative(self) -> Mask:
         """Which answers some cell counts negatively in."""
         return self._rows_with(self.matrix.data < 0)
 
     @property
-    def counting(self) -> npt.NDArray[np.bool_]:
+    def counting(self) -> Mask:
         """Which answers count the records of some cells, each once, in whole units."""
         return ~self._rows_with(self.matrix.data != 1) & (self.unit == ONE)
 
-    def _rows_with(self, entries: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _rows_with(self, entries: Mask) -> Mask:
         found = np.zeros(self.rows, dtype=np.bool_)
         found[self.matrix.tocoo().row[entries]] = True
         return found
@@ -452,7 +451,7 @@ def checked_part(
     frame: Frame,
     rows: npt.NDArray[Any],
     cells: npt.NDArray[Any],
-    entries: npt.NDArray[np.int64],
+    entries: Ints,
     names: Sequence[str],
     unit: Fraction = ONE,
 ) -> MatrixPart:

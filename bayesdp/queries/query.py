@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import xarray as xr
 
+from bayesdp._arrays import Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import integer_array, shown
 from bayesdp.frames import Frame, Label
@@ -302,12 +303,12 @@ def answer_labels(query: Query, rows: Iterable[int]) -> list[tuple[Label, ...]]:
     return [part.labels_at(place) for part, place in placed]
 
 
-def sets_of_records(query: Query) -> npt.NDArray[np.bool_]:
+def sets_of_records(query: Query) -> Mask:
     """Which answers count the records of some cells, each of them once: no other weights than 1, in whole units."""
     return np.concatenate([part.counting for part in query.parts])
 
 
-def has_negative_entry(query: Query) -> npt.NDArray[np.bool_]:
+def has_negative_entry(query: Query) -> Mask:
     """For each answer, whether some cell counts negatively in it."""
     return np.concatenate([np.zeros(0, dtype=np.bool_), *(part.negative for part in query.parts)])
 
@@ -413,7 +414,7 @@ class CellNames(Sequence[str]):
 
     __slots__ = ("cells", "frame")
 
-    def __init__(self, frame: Frame, cells: npt.NDArray[np.int64]) -> None:
+    def __init__(self, frame: Frame, cells: Ints) -> None:
         self.frame, self.cells = frame, cells
 
     def __len__(self) -> int:

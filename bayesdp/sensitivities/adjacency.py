@@ -14,14 +14,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints, Mask
 from bayesdp._nested import NestedSums
 from bayesdp._validate import choice, integer_array, nonnegative_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.queries import SumPart
 from bayesdp.sensitivities.differences import NEIGHBOURS
-
-type Ints = npt.NDArray[np.int64]
 
 
 def block_totals(fiber: Fiber, blocks: npt.ArrayLike) -> Ints:
@@ -66,7 +65,7 @@ class PublishedMargins:
         return tuple(int(counts.min()) for counts in held if len(counts) > 1)
 
     @property
-    def possible(self) -> npt.NDArray[np.bool_]:
+    def possible(self) -> Mask:
         """Cells whose labels some records have, shape (cells,)."""
         held = (margin[codes] > 0 for codes, margin in zip(self.codes, self.margins, strict=True))
         return np.asarray(np.all(list(held), axis=0))

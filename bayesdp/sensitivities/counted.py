@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._nested import Partition, set_partitions
 from bayesdp.queries import SumPart
-
-type Ints = npt.NDArray[np.int64]
 
 
 def partitions(dims: int, blocks: int) -> list[Partition]:

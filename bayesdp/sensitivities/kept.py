@@ -22,9 +22,9 @@ from functools import lru_cache
 from itertools import combinations, permutations, product
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._nested import Classes, NestedSums, block_classes, classes_of, family_sizes, rules
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import integer_kernel, short_combinations
@@ -46,7 +46,6 @@ from bayesdp.sensitivities.queries import move_l1
 ADDED = Difference("one record added to or removed from a cell that no invariant counts", 1.0, 1.0)
 """The difference of general invariants that leave cells out."""
 
-type Ints = npt.NDArray[np.int64]
 
 _GENERAL_CELLS = 400  # general invariants of larger tables: the search for short differences would take too long
 _AT_ONCE = 1 << 18  # moves in one array
@@ -173,8 +172,6 @@ def cycles(nested: NestedSums) -> Iterator[Ints]:
                 part = c[start : start + _AT_ONCE]
                 yield np.concatenate([left[a] + right[part], left[a] + right[part[:, [1, 2, 0]]]], axis=1)
 
-
-type Floats = npt.NDArray[np.float64]
 
 _WORK = 150_000_000  # the most numbers that are compared in a list of differences
 

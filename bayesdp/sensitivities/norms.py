@@ -7,17 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 from scipy.spatial.distance import cdist
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp.fibers.system import is_two_way
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Query, SumPart, Totals
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 RECORDS = {"substitution": 2.0, "add-remove": 1.0}
 """The l1 distance of neighbouring tables."""

@@ -28,10 +28,10 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp._docs import documented
 from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp.invariants import Invariants
@@ -41,9 +41,6 @@ from bayesdp.queries.query import checked_query
 from bayesdp.sensitivities.counted import changed_answers
 from bayesdp.sensitivities.differences import NEIGHBOURS, NORMS
 from bayesdp.sensitivities.norms import CHUNK, check_size, distinct_columns, largest_distance, lengths, widest_pair
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _MOST_TERMS = 3_000_000_000  # pairs of cells to be tried, times regions
 _MOST_MOVED = 200_000_000  # the same for one block of a move, which is to be known in about a second

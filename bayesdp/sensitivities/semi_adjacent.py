@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._nested import is_junction_tree
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
@@ -19,8 +19,6 @@ from bayesdp.fibers.fiber import ExactAnswers, enumerate_fiber
 from bayesdp.moves.markov import COMPUTED_CELLS, largest_primitive_norm
 from bayesdp.sensitivities.adjacency import Features, PublishedMargins
 from bayesdp.sensitivities.norms import with_total
-
-type Ints = npt.NDArray[np.int64]
 
 _PAIRS = 2_000_000  # pairs of cells whose distances are computed, at most: any of them give a lower bound
 _MOST = 8  # margins of a junction tree: the work grows with three to their number

@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import choice, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.fibers.system import is_two_way
-from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.moves.basis import bounded_kernel, distinct_up_to_sign
@@ -45,8 +45,6 @@ from bayesdp.sensitivities.norms import (
     with_total,
 )
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Profile = tuple[tuple[int, ...], ...]
 """Largest l1 norm, squared l2 norm and l-infinity norm of a difference of at most k records, for k = 0, 1, ..."""
 
@@ -55,12 +53,13 @@ _KINDS = 200  # different parts that have to be listed, at most: a bound of the 
 LIMIT = 5000  # fibers of more tables are not listed
 _WORK = 200_000
 _CELLS = 100
+_ROUNDING = 1e-9
 NORMS = ("l1", "l2", "linf")
 CONVENTIONS = ("definition", "paper")
 """From the definition; as Cho and Awan print Proposition 32."""
 
 
-def realised(fiber: Fiber, differences: Ints) -> npt.NDArray[np.bool_]:
+def realised(fiber: Fiber, differences: Ints) -> Mask:
     """For each difference z with ``A z = 0``, a row of `differences`, whether the fiber has tables x and x + z.
 
     One-way margins: x must hold the records that z takes away, and the other records can be arranged as one likes, so
@@ -102,17 +101,15 @@ def answers_alone(query: Query, invariants: Invariants) -> bool:
     """
     if len(query.parts) != 1 or not isinstance(query.parts[0], SumPart):
         return False
-    asked = query.parts[0].levels
-    return all(
-        isinstance(part, SumPart) and _inside_or_outside(part.levels, asked, query.frame)
-        for part in invariants.query.parts
-    )
-
-
-def _inside_or_outside(exact: tuple[str | None, ...], asked: tuple[str | None, ...], frame: Frame) -> bool:
-    """Whether each label kept by an exact sum is known from the answers, or all of them are of dimensions summed over."""
-    pairs = [(dim, level, wide) for dim, level, wide in zip(frame.dims, exact, asked, strict=True) if level is not None]
-    return all(wide in (level, dim) for dim, level, wide in pairs) or all(wide is None for _, _, wide in pairs)
+    for part in invariants.query.parts:
+        if not isinstance(part, SumPart):
+            return False
+        levels = list(zip(query.frame.dims, part.levels, query.parts[0].levels, strict=True))
+        # Each label that an exact sum keeps is known from the answers, or all of them are of dimensions summed over.
+        known = all(level is None or asked in (level, dim) for dim, level, asked in levels)
+        if not known and any(level is not None and asked is not None for _, level, asked in levels):
+            return False
+    return True
 
 
 def listed_answer_differences(query: Query, invariants: Invariants, radius: int, *, balanced: bool) -> Ints:
@@ -390,13 +387,8 @@ class SensitivitySpace:
 
     def __repr__(self) -> str:
         what = "realised in a fiber" if self.realised_in is not None else "whatever the counts"
-        return (
-            f"<SensitivitySpace: at most {self.adjacency} records ({self.neighbours}), rank {self.invariants.rank} of "
-            f"invariants, {what}>"
-        )
-
-
-_ROUNDING = 1e-9
+        near = f"at most {self.adjacency} records ({self.neighbours})"
+        return f"<SensitivitySpace: {near}, rank {self.invariants.rank} of invariants, {what}>"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._docs import documented
-from bayesdp._validate import boolean, choice, finite_array, nonnegative_real, positive_integer
+from bayesdp._validate import boolean, choice, finite_array, positive_integer
 from bayesdp.sensitivities.differences import NEIGHBOURS
 
 
@@ -170,8 +170,6 @@ n : int
     Number of records.
 categories : int
     How many proportions are published; 1 for that of a yes-or-no question.
-prob : float
-    From 0 to 1; 0.5 for the median.
 data_bounds : pair of float
     Public bounds of the data, and not computed from them: the largest value is a record, which would be published without noise, and
     noise whose scale depends on the data has no epsilon. Nothing here can detect that.
@@ -225,47 +223,6 @@ def mean_sensitivity(n: int, data_bounds: tuple[float, float], neighbours: str =
     size, _ = number_of_records(n, neighbours)
     change = (high - low) / size
     return Sensitivity("mean", change, change, 1, neighbours, (low, high))
-
-
-@_documented
-def quantile_sensitivity(
-    n: int, prob: float, data_bounds: tuple[float, float], neighbours: str = "substitution"
-) -> Sensitivity:
-    """Sensitivity of a quantile of n values, one of the values themselves, such as the median: the whole distance of the bounds.
-
-    One record that is substituted, added or left out decides whether the value is at one bound or at the other, if the others are
-    half there and half here. This does not fall with n.
-
-    References
-    ----------
-    Liu (2019), Table 1.
-
-    Examples
-    --------
-    >>> quantile_sensitivity(11, 0.5, (0.0, 10.0)).l1
-    10.0
-    """
-    low, high = public_bounds(data_bounds, "data_bounds")
-    number_of_records(n, neighbours)
-    if not 0.0 <= nonnegative_real(prob, "prob") <= 1.0:
-        raise ValueError(f"prob must be from 0 to 1, got {prob!r}")
-    return Sensitivity("quantile", high - low, high - low, 1, neighbours, (low, high))
-
-
-@_documented
-def histogram_sensitivity(neighbours: str = "substitution", n: int | None = None) -> Sensitivity:
-    """Sensitivity of the counts of disjoint categories: 2 for substitution, 1 where a record comes or goes.
-
-    The number of records n, where it is public, bounds every count from above; for ``"add-remove"`` the bound is n + 1.
-
-    Examples
-    --------
-    >>> histogram_sensitivity("add-remove").l1
-    1.0
-    """
-    added = choice(neighbours, tuple(NEIGHBOURS), "neighbours") == "add-remove"
-    most = None if n is None else float(positive_integer(n, "n") + added)
-    return Sensitivity("histogram", 1.0 if added else 2.0, 1.0, 1 if added else 2, neighbours, (0.0, most), None)
 
 
 @_documented

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp._docs import documented, with_shared_parameters
-from bayesdp.noise.base import Floats
 
 NEGLIGIBLE = 1e-300  # relative to the mode; the laws are log-concave, so that all beyond is smaller still
 _MAX_LOG_ODDS = 600.0

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from bayesdp import _validate
-from bayesdp.noise.base import Floats
+from bayesdp._arrays import Floats
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._families import (

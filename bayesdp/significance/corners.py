@@ -18,13 +18,13 @@ import numpy.typing as npt
 from scipy.special import gammaincc
 
 from bayesdp import noise as laws
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
-from bayesdp._validate import shown
 from bayesdp.composition import joint_release
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
-from bayesdp.noise.base import Floats, Ints
+from bayesdp.mechanisms.canonical import place_of
 from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff, approximate_dp, gaussian_dp
@@ -398,17 +398,8 @@ def is_two_by_two(release: Release) -> bool:
 
 def corner_position(frame: Frame, cell: Mapping[str, Any] | None) -> tuple[int, int]:
     """Row and column of the cell with the given labels."""
-    if cell is None:
-        return 0, 0
-    given: Any = cell
-    if not isinstance(given, Mapping) or set(given) != set(frame.dims):
-        raise ValueError(f"cell must give a label for each of {shown(frame.dims)}, got {cell!r}")
-    found = []
-    for dim, labels in zip(frame.dims, frame.labels, strict=True):
-        if cell[dim] not in labels:
-            raise ValueError(f"cell has the label {cell[dim]!r} of {dim!r}, which has {shown(labels)}")
-        found.append(labels.index(cell[dim]))
-    return found[0], found[1]
+    row, column = (0, 0) if cell is None else place_of(frame, cell)
+    return row, column
 
 
 def check_table(release: Any) -> None:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import random_table
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
-from bayesdp.noise.base import Floats
 from bayesdp.release import Release
 from bayesdp.significance.corners import check_margins, joined
 
@@ -141,7 +140,7 @@ def _check(release: Release) -> None:
             )
 
 
-def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+def _null(rows: Ints, columns: Ints) -> tuple[Floats, Floats, Floats]:
     """Expected table under independence; directions in which tables vary, shape (cells, degrees); their covariance.
 
     ``cov(x_ij, x_kl) = r_i (n [i = k] - r_k) c_j (n [j = l] - c_l) / (n**2 (n - 1))``.
@@ -153,7 +152,7 @@ def _null(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> tuple[
     return np.outer(rows, columns) / n, directions, directions.T @ covariance @ directions
 
 
-def _contrasts(totals: npt.NDArray[np.int64]) -> Floats:
+def _contrasts(totals: Ints) -> Floats:
     """An orthonormal basis of vectors that add up to 0 over the totals that are not empty, shape (labels, dimensions)."""
     filled = np.flatnonzero(totals)
     found = np.zeros((totals.size, max(filled.size - 1, 0)))

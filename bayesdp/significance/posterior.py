@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp.frames import Frame
-from bayesdp.noise.base import Floats
 from bayesdp.posterior import releases_of_tables
 from bayesdp.significance._families import Hypergeometric, checked_null, documented_test
 from bayesdp.significance.corners import corner_position, family_of
 from bayesdp.significance.odds_ratio import OddsRatioResult, odds_ratio_test_from_release
-
-type Ints = npt.NDArray[np.int64]
 
 
 class Interval(NamedTuple):
@@ -42,7 +39,8 @@ class PosteriorOddsRatio:
     null, alternative, level
         As asked.
     table, population : Interval, Interval or None
-        Odds ratio of the confidential table, and that of the population, where the model has it as a parameter.
+        Odds ratio of the confidential table, and that of the population, where the model has its logarithm, for the first labels
+        as x11, as a scalar ``log_odds_ratio``.
     probability : float or None
         Posterior probability that the odds ratio of the population is above the null.
     predictive_pvalue : float
@@ -86,7 +84,6 @@ def posterior_odds_ratio(
     posterior: xr.DataTree | xr.Dataset,
     variable: str = "x",
     *,
-    parameter: str = "log_odds_ratio",
     null: float = 1.0,
     alternative: str = "greater",
     level: float = 0.95,
@@ -102,9 +99,6 @@ def posterior_odds_ratio(
         As `bayesdp.sample` returns it, or its posterior group.
     variable : str, default "x"
         Name of the confidential counts, dims ``(chain, draw, rows, columns)``.
-    parameter : str, default "log_odds_ratio"
-        Name of the population's log odds ratio (a scalar of the model, for the first labels as x11); left out where the
-        posterior has none of that name.
     level : float, default 0.95
         Of the equal-tailed intervals.
     test : OddsRatioResult, optional
@@ -132,7 +126,7 @@ def posterior_odds_ratio(
     row, column = corner_position(frame, cell)
     family = _common_margins(counts, frame, row, column)
     corner = counts[:, row, column]
-    population, above = None, None
+    population, above, parameter = None, None, "log_odds_ratio"
     if parameter in dataset:
         logs = _scalar(dataset, parameter) * (1.0 if (row + column) % 2 == 0 else -1.0)
         population = _interval(np.exp(logs), level)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from bayesdp import _validate
-from bayesdp.noise.base import Floats
+from bayesdp._arrays import Floats
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._families import ALTERNATIVES, Family, Masses, Noise, at_odds_ratios, documented_test, margins
 from bayesdp.significance.corners import in_words

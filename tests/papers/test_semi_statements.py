@@ -339,7 +339,6 @@ def test_smooth_curves_are_compared_where_they_are_closest() -> None:
     found = compare(guarantee(G), guarantee(nearly))
     assert found.answer == "not comparable"
     assert "cross" in str(found)
-    assert compare(guarantee(G), guarantee(nearly), tolerance=1e-6).answer == "stronger"
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from bayesdp.papers.semi_dp import census_analysis, renyi_to_epsilon, renyi_to_rho
+from bayesdp.papers.semi_dp import census_analysis
 from bayesdp.privacy import (
     TradeOff,
     approximate_dp,
@@ -75,26 +74,6 @@ def test_epsilon_at_its_ends() -> None:
     assert tradeoff_epsilon(A, 0.9) == 0.0
 
 
-def test_zcdp_is_renyi_at_all_orders() -> None:
-    orders = 1.0 + np.logspace(-3, 3, 200_001)
-    for rho, delta in ((2.56, 1e-10), (0.05, 1e-6)):
-        assert renyi_to_epsilon(orders, rho * orders, delta) == pytest.approx(rho_to_epsilon(rho, delta), rel=1e-7)
-    assert renyi_to_rho(orders, 0.3 * orders) == pytest.approx(0.3)
-
-
-def test_renyi_bound_holds_for_laplace_noise() -> None:
-    def divergence(a: float) -> float:
-        law = stats.laplace()
-        area = quad(lambda x: math.exp(a * law.logpdf(x) + (1 - a) * law.logpdf(x - 1)), -60, 60, points=[0, 1])[0]
-        return math.log(area) / (a - 1)
-
-    orders = [1.5, 2.0, 4.0, 16.0]
-    curve = [divergence(a) for a in orders]
-    delta = tradeoff_delta(LAPLACE, 0.5)
-    assert delta == pytest.approx(1 - math.exp(-0.25), rel=1e-9)  # 1 - exp((epsilon - 1) / 2)
-    assert 0.5 <= renyi_to_epsilon(orders, curve, delta) < 1.0
-
-
 def test_the_paper_s_census_numbers() -> None:
     stated, semi = census_analysis(convention="paper")
     assert (stated.a, semi.a) == (1, 2)
@@ -127,13 +106,6 @@ def test_laplace_noise_goes_on() -> None:
         (lambda: tradeoff_delta(0.5, 1.0), TypeError, "f must be a trade-off function"),  # type: ignore[arg-type]
         (lambda: tradeoff_delta(A, -1.0), ValueError, "epsilon must be"),
         (lambda: tradeoff_epsilon(A, 1.0), ValueError, "delta must be at least 0 and less than 1"),
-        (
-            lambda: renyi_to_epsilon([1.0], [0.1], 1e-6),
-            ValueError,
-            "alpha must be finite and greater than 1, but entry 0",
-        ),
-        (lambda: renyi_to_epsilon([2.0], [-0.1], 1e-6), ValueError, "divergence must be zero or greater"),
-        (lambda: renyi_to_epsilon([2.0, 3.0], [0.1], 1e-6), ValueError, "hold 2 and 1"),
         (lambda: census_analysis(convention="theirs"), ValueError, "convention"),
         (lambda: census_analysis(a=()), ValueError, "at least one distance"),
         (lambda: census_analysis(a=0), ValueError, "a must be"),

@@ -9,15 +9,13 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import linprog
 from scipy.stats import binom, dlaplace, hypergeom, kstest, norm
 
 from bayesdp.privacy.canonical import CanonicalNoise, GaussianNoise, RecursiveNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import approximate_dp, describe_tradeoff, gaussian_dp, laplace_dp, tradeoff
-from bayesdp.privacy.tradeoffs.profile import tradeoff_delta
+from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 
 GRID = np.linspace(0.0, 1.0, 401)
 RESPONSE = tradeoff([0.7, 0.2, 0.1], [0.1, 0.2, 0.7])
@@ -179,49 +177,6 @@ def test_objects_are_frozen_and_comparable() -> None:
 def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
-
-
-LEVELS = np.concatenate([10.0 ** np.arange(-12, -1), np.linspace(0.02, 0.98, 49)])
-
-
-@pytest.mark.parametrize(
-    ("p", "q", "known"),
-    [
-        (stats.norm(0, 2), stats.norm(1, 2), gaussian_dp(0.5)),
-        (stats.norm(1, 2), stats.norm(0, 2), gaussian_dp(0.5)),
-        (stats.laplace(0, 2), stats.laplace(3, 2), laplace_dp(1.5)),
-        (stats.logistic(0), stats.logistic(1), lambda a: 1.0 / (1.0 + math.e * a / (1.0 - a))),
-        (stats.expon(0, 1), stats.expon(0, 3), lambda a: 1.0 - a ** (1.0 / 3.0)),
-    ],
-    ids=["normal", "falling", "Laplace", "logistic", "exponential"],
-)
-def test_continuous_laws_against_closed_forms(p, q, known):
-    f = tradeoff(p, q)
-    np.testing.assert_allclose(f(LEVELS), known(LEVELS), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(f.inverse()(f(LEVELS[11:])), LEVELS[11:], rtol=1e-7)
-
-    def hockey_stick(one, other):
-        return quad(lambda x: max(one.pdf(x) - math.exp(0.7) * other.pdf(x), 0.0), -30, 60, limit=500)[0]
-
-    assert tradeoff_delta(f, 0.7) == pytest.approx(max(hockey_stick(p, q), hockey_stick(q, p)), abs=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: tradeoff(stats.cauchy(0), stats.cauchy(1)), NotImplementedError, "not monotone .it turns near"),
-        (lambda: tradeoff(stats.poisson(3), stats.poisson(4)), TypeError, "p must be .* without logpdf"),
-        (
-            lambda: tradeoff(stats.norm(), [0.5, 0.5]),
-            TypeError,
-            "q must be a vector of probabilities or a continuous law",
-        ),
-        (lambda: describe_tradeoff(tradeoff(stats.norm(), stats.norm(1))), NotImplementedError, "a file cannot name"),
-    ],
-)
-def test_continuous_laws_that_are_refused(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
 
 
 EIGHT = tradeoff(binom.pmf(range(9), 8, 0.35), binom.pmf(range(9), 8, 0.65))

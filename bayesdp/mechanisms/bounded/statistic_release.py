@@ -1,24 +1,94 @@
-"""What is published about statistics of a data set: values within bounds, their law, the guarantee."""
+"""What is published about statistics of a data set: values within bounds, their law, the guarantee; how mechanisms are described."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import xarray as xr
 
 from bayesdp._validate import finite_array, shown
+from bayesdp._wiring import named, names
 from bayesdp.frames import Frame
 from bayesdp.noise import BoundedLaw
-from bayesdp.privacy import StatisticGuarantee
+from bayesdp.noise.bounded.base import plain_bounds
+from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.queries import Identity
 from bayesdp.release import Measured, Release
 
 SINGLE = "single"
 """Label of a statistic that has no name, because it is the only one."""
+
+
+_REGISTRY: dict[str, type[DescribedMechanism]] = {}
+
+
+class DescribedMechanism(ABC):
+    """A dataclass whose fields are its parameters, and which files know by its ``name``."""
+
+    name: ClassVar[str]
+    leaves_out: ClassVar[bool] = False
+    """Whether it may publish fewer statistics than it has names for."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
+        description: dict[str, Any] = {"mechanism": self.name}
+        for item in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, item.name)
+            if item.name == "bounds":
+                value = plain_bounds(value)
+            if value is not None:
+                description[item.name] = list(value) if isinstance(value, tuple) else value
+        return description
+
+    @classmethod
+    def _described(cls, description: Any) -> type[Self]:
+        """The class of a description, whose name alone is looked at; ValueError if it is none of this kind."""
+        name = description.get("mechanism") if isinstance(description, Mapping) else None
+        found: type[Self] | None = named("mechanism", name, _REGISTRY)
+        if found is None or not issubclass(found, cls):
+            every = names("mechanism", _REGISTRY)
+            known = ", ".join(name for name in every if issubclass(named("mechanism", name, _REGISTRY), cls))
+            raise ValueError(
+                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {known}, got {description!r}"
+            )
+        return found
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """Rebuild a mechanism from `describe`; ValueError for a name, a key or a value that is not known, or a key that is missing."""
+        found = cls._described(description)
+        given = {key: value for key, value in description.items() if key != "mechanism"}
+        defaults = {item.name: item.default for item in fields(found)}  # type: ignore[arg-type]
+        if odd := [key for key in given if key not in defaults]:
+            raise ValueError(f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(defaults)}")
+        if missing := [key for key, default in defaults.items() if default is MISSING and key not in given]:
+            raise ValueError(f"mechanism {found.name!r} lacks {shown(missing)}")
+        return found(**given)
+
+    @classmethod
+    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
+        """The mechanism of a release, with the names, query, law and guarantee that the release must have.
+
+        `measured` and `stated` are what the release says, for mechanisms whose law depends on that.
+        """
+        return cls.from_description(description)
+
+    # Parameters may be arrays, which dataclasses cannot compare or hash; the description can do both.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DescribedMechanism) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.describe()))
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from abc import abstractmethod
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp import noise, privacy
+from bayesdp._arrays import Floats
 from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._text import printable
-from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, shown
-from bayesdp._wiring import named, names
-from bayesdp.measurements import Measured
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real
 from bayesdp.mechanisms.base import GaussianStatement, stated_loss_of
-from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease, checked_names, frame_of
+from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, StatisticRelease, checked_names, frame_of
 from bayesdp.noise import BoundedLaw
-from bayesdp.noise.bounded.base import checked_bounds, plain_bounds
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, Guarantee, PairLoss, StatisticGuarantee
+from bayesdp.noise.bounded.base import checked_bounds
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, PureDP, all_of
 from bayesdp.privacy.words import Neighbours, Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.sensitivities.differences import NEIGHBOURS
 from bayesdp.sensitivities.statistics import Sensitivity, stated_sensitivity
-
-type Floats = npt.NDArray[np.float64]
 
 CONVENTIONS = ("exact", "paper")
 """``exact`` makes the stated epsilon true; ``paper`` takes the paper's scale, and the guarantee states what is true."""
@@ -42,72 +37,6 @@ ROUNDING = 1e-9
 
 PUBLIC_BOUNDS = Fixed("public bounds of statistics")
 """Caveat on bounds that were taken from the data."""
-
-_REGISTRY: dict[str, type[DescribedMechanism]] = {}
-
-
-class DescribedMechanism(ABC):
-    """A dataclass whose fields are its parameters, and which files know by its ``name``."""
-
-    name: ClassVar[str]
-    leaves_out: ClassVar[bool] = False
-    """Whether it may publish fewer statistics than it has names for."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:
-            _REGISTRY[cls.name] = cls
-
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data: ``{"mechanism": name, "epsilon": ..., ...}``."""
-        description: dict[str, Any] = {"mechanism": self.name}
-        for item in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = getattr(self, item.name)
-            if item.name == "bounds":
-                value = plain_bounds(value)
-            if value is not None:
-                description[item.name] = list(value) if isinstance(value, tuple) else value
-        return description
-
-    @classmethod
-    def _described(cls, description: Any) -> type[Self]:
-        """The class of a description, whose name alone is looked at; ValueError if it is none of this kind."""
-        name = description.get("mechanism") if isinstance(description, Mapping) else None
-        found: type[Self] | None = named("mechanism", name, _REGISTRY)
-        if found is None or not issubclass(found, cls):
-            every = names("mechanism", _REGISTRY)
-            known = ", ".join(name for name in every if issubclass(named("mechanism", name, _REGISTRY), cls))
-            raise ValueError(
-                f"a mechanism for statistics is described by a mapping with 'mechanism', one of {known}, got {description!r}"
-            )
-        return found
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Self:
-        """Rebuild a mechanism from `describe`; ValueError for a name, a key or a value that is not known, or a key that is missing."""
-        found = cls._described(description)
-        given = {key: value for key, value in description.items() if key != "mechanism"}
-        defaults = {item.name: item.default for item in fields(found)}  # type: ignore[arg-type]
-        if odd := [key for key in given if key not in defaults]:
-            raise ValueError(f"mechanism {found.name!r} has no parameter {shown(odd)}; it has {', '.join(defaults)}")
-        if missing := [key for key, default in defaults.items() if default is MISSING and key not in given]:
-            raise ValueError(f"mechanism {found.name!r} lacks {shown(missing)}")
-        return found(**given)
-
-    @classmethod
-    def _that_published(cls, description: Mapping[str, Any], measured: Measured, stated: Guarantee | None) -> Any:
-        """The mechanism of a release, with the names, query, law and guarantee that the release must have.
-
-        `measured` and `stated` are what the release says, for mechanisms whose law depends on that.
-        """
-        return cls.from_description(description)
-
-    # Parameters may be arrays, which dataclasses cannot compare or hash; the description can do both.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DescribedMechanism) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(repr(self.describe()))
 
 
 class StatisticMechanism(DescribedMechanism):
@@ -502,6 +431,11 @@ class BoundaryInflatedLaplace(LaplaceStatistics):
     def true_epsilon(self) -> float:
         """What the release costs at most: the largest loss over all changes that the sensitivities allow."""
         return self.epsilon if self.convention == "exact" else float(self.sensitivity / self.scale)
+
+
+LAWS = {"truncated": noise.TruncatedLaplace, "boundary-inflated": noise.BoundaryInflatedLaplace}
+MECHANISMS = {"truncated": TruncatedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
+"""Law and mechanism of each rule by which values with Laplace noise are kept within their bounds (Liu 2019, Definition 2)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats
 from bayesdp._docs import sections_of, with_sections
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import (
@@ -24,7 +25,7 @@ from bayesdp.noise.arrays import (
     positive_scale,
     values_and_location,
 )
-from bayesdp.noise.base import Floats, IndependentLaw
+from bayesdp.noise.base import IndependentLaw
 from bayesdp.noise.bounded.kernels import add_up, filler
 
 
@@ -40,23 +41,28 @@ def checked_bounds(bounds: Any, *, integer: bool) -> tuple[Limit, Limit]:
         raise TypeError(f"bounds must be a pair (lower, upper), got {bounds!r}")
     lower = checked_limit(bounds[0], -math.inf, "the lower bound", integer=integer)
     upper = checked_limit(bounds[1], math.inf, "the upper bound", integer=integer)
+    check_sides("bounds", lower, upper, lambda low, high: (
+        (low > high, "must have the lower one first, but they are reversed"),
+        (low == high, "must differ, or there is nothing to release, but they are equal"),
+        (np.isinf(low) & np.isinf(high), "must have a finite side (use the law without bounds otherwise), but both are infinite"),
+    ))  # fmt: skip
+    return lower, upper
+
+
+def check_sides(names: str, lower: Limit, upper: Limit, rules: Callable[[Any, Any], Iterable[tuple[Any, str]]]) -> None:
+    """Refuse sides whose shapes do not fit one another, and the first place where one of the rules says that they are wrong."""
     try:
         low, high = np.broadcast_arrays(lower, upper)
     except ValueError:
         raise ValueError(
-            f"bounds must be of shapes that fit one another, got {np.shape(lower)} and {np.shape(upper)}"
+            f"{names} must be of shapes that fit one another, got {np.shape(lower)} and {np.shape(upper)}"
         ) from None
-    for wrong, words in (
-        (low > high, "must have the lower one first, but they are reversed"),
-        (low == high, "must differ, or there is nothing to release, but they are equal"),
-        (np.isinf(low) & np.isinf(high), "must have a finite side (use the law without bounds otherwise), but both are infinite"),
-    ):  # fmt: skip
+    for wrong, words in rules(low, high):
         where = np.argwhere(wrong)
         if len(where):
             place = tuple(int(i) for i in where[0])
             at = f" at position {place}" if place else ""
-            raise ValueError(f"bounds {words}{at}: {low[place]:.17g} and {high[place]:.17g}")
-    return lower, upper
+            raise ValueError(f"{names} {words}{at}: {low[place]:.17g} and {high[place]:.17g}")
 
 
 def sums_within(free: Any, mu: Floats, scale: Floats, lower: Floats, upper: Floats) -> tuple[Floats, ...]:

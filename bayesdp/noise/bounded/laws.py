@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesdp._arrays import Floats
 from bayesdp.noise.arrays import finite, special
-from bayesdp.noise.base import Floats
 from bayesdp.noise.bounded import kernels
 from bayesdp.noise.bounded.base import BoundedLaw, Clipped, Truncated
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats
 from bayesdp._validate import positive_number
 from bayesdp.invariants import Invariants
 from bayesdp.noise import kernels
 from bayesdp.noise.arrays import values_and_location
-from bayesdp.noise.base import Floats, IndependentLaw
+from bayesdp.noise.base import IndependentLaw
 from bayesdp.privacy import canonical
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats
 from bayesdp._docs import documented
 from bayesdp._validate import shown
 from bayesdp.invariants import Invariants
@@ -27,7 +28,7 @@ from bayesdp.noise.arrays import (
     values_and_location,
     whole,
 )
-from bayesdp.noise.base import Floats, IndependentLaw, KernelForm, LossByLength, exponential_loss, normal_loss
+from bayesdp.noise.base import IndependentLaw, KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.secure import gaussian_by_integers, laplace_by_integers
 from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff, approximate_dp
@@ -585,7 +586,7 @@ def shifted_discrete_laplace(rate: float, by: int) -> TradeOff | None:
     return DiscretePair(0.0, tuple(null[::-1].tolist()), tuple(null.tolist()))
 
 
-def shifted_masses(masses: npt.NDArray[np.float64], by: int) -> TradeOff | None:
+def shifted_masses(masses: Floats, by: int) -> TradeOff | None:
     """Of masses of the integers ``-n, ..., n``; what is beyond, less than any rounding, tells the two apart entirely."""
     # `masses`, shape (2 n + 1,): symmetric. What they lack to 1 must be below 1e-20 by their formula.
     if masses.size + by > MOST_OUTCOMES:

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from scipy.special import gammainccinv, logsumexp
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler, sample_noise, sampler_for
 from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
@@ -36,7 +37,7 @@ from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.lattices.sums import added, l1_log_sum, theta_series
 from bayesdp.noise import theta
 from bayesdp.noise.arrays import softplus
-from bayesdp.noise.base import Floats, Ints, KernelForm, LossByLength, exponential_loss, normal_loss
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.lattice.linear import size_masses
 from bayesdp.noise.tables import TableLaw, difference_of, norm_of, squared_norm
 from bayesdp.queries import Query

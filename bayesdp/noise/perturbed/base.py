@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import equal, located, values_and_location
 from bayesdp.noise.arrays import whole as whole_numbers
-from bayesdp.noise.base import Floats, IndependentLaw, Ints
-
-type Mask = npt.NDArray[np.bool_]
+from bayesdp.noise.base import IndependentLaw
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
-from bayesdp.noise.base import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
 from bayesdp.noise.perturbed.tables import TransitionTable, read_ptable
 from bayesdp.queries import Query
@@ -229,7 +229,7 @@ class CellKey(PerturbedLaw):
         if ptable is None:
             self._warn_where_degenerate()
 
-    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+    def withheld(self, values: npt.ArrayLike) -> dict[str, Mask]:
         """Which values stand for answers under the threshold of the table, if it has one. See `NoiseLaw.withheld`."""
         return {} if self.ptable is None else self.ptable.withheld(values)
 

@@ -9,32 +9,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, finite, values_and_location
-from bayesdp.noise.base import Floats, IndependentLaw, Ints, LossByLength, NoiseLaw
-from bayesdp.noise.bounded.base import plain_bounds
+from bayesdp.noise.base import IndependentLaw, LossByLength, NoiseLaw
+from bayesdp.noise.bounded.base import check_sides, plain_bounds
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.queries import Query
 
 
 def check_order(sides: Sequence[Limit], *, integer: bool) -> None:
     """Check that something is published: ``below <= above`` for integers, ``below < above`` for reals."""
-    below, above = sides
-    try:
-        low, high = np.broadcast_arrays(below, above)
-    except ValueError:
-        raise ValueError(
-            f"below and above must be of shapes that fit one another, got {np.shape(below)} and {np.shape(above)}"
-        ) from None
-    where = np.argwhere((low > high) if integer else (low >= high))
-    if len(where):
-        place = tuple(int(i) for i in where[0])
-        at = f" at position {place}" if place else ""
-        most = "at most" if integer else "smaller than"
-        raise ValueError(
-            f"below must be {most} above, or nothing is ever published, but{at} they are {low[place]:.17g} and {high[place]:.17g}"
-        )
+    most = "at most" if integer else "smaller than"
+    words = f"must be in order: below must be {most} above, or nothing is ever published; they are not"
+    check_sides(
+        "below and above", sides[0], sides[1], lambda low, high: [((low > high) if integer else (low >= high), words)]
+    )
 
 
 _FLAT_LAPLACE = 36.0
@@ -210,7 +201,7 @@ class Censored(IndependentLaw):
             for i in odd
         }
 
-    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+    def withheld(self, values: npt.ArrayLike) -> dict[str, Mask]:
         """Which values stand for answers under or over a threshold. See `NoiseLaw.withheld`."""
         y, found = np.asarray(values, dtype=np.float64), {}
         low, high = self._thresholds(y.shape)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Mask
 from bayesdp._text import printable
 from bayesdp.noise.perturbed.base import PerturbedLaw, Transitions, whole
 
@@ -81,7 +82,7 @@ class RandomRounding(PerturbedLaw):
         self._set(base=base, probabilities=None if given is None else _probabilities(given, base))
 
     @property
-    def upwards(self) -> npt.NDArray[np.float64]:
+    def upwards(self) -> Floats:
         """Probability of rounding up for each remainder, that of 0 first."""
         return np.arange(self.base) / self.base if self.probabilities is None else np.array([0.0, *self.probabilities])
 
@@ -357,7 +358,7 @@ class TransitionTable(PerturbedLaw):
         told = super().describe()
         return told if self.below else {key: value for key, value in told.items() if key != "below"}
 
-    def withheld(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.bool_]]:
+    def withheld(self, values: npt.ArrayLike) -> dict[str, Mask]:
         """Which values stand for answers under the threshold, if there is one. See `NoiseLaw.withheld`."""
         which = np.asarray(values) < self.below
         return {f"under {self.below}": which} if which.any() and self.below else {}
@@ -393,7 +394,7 @@ def _deviations(given: Any) -> tuple[int, ...]:
     return tuple(array.tolist())
 
 
-def _rows(given: Any, width: int) -> npt.NDArray[np.float64]:
+def _rows(given: Any, width: int) -> Floats:
     """Probabilities as an array, each of them checked."""
     needed = f"rows must have {width} probabilities each, one for each deviation"
     try:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp._validate import MAX_SCALE
 from bayesdp.invariants import COORDINATE_RULES, Invariants
-from bayesdp.noise.base import Floats, KernelForm, LossByLength, exponential_loss, normal_loss
+from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss, normal_loss
 from bayesdp.noise.tables import TableLaw, difference_of, squared_norm
 from bayesdp.queries import Query
 

@@ -21,12 +21,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from flint import fmpz_mat
 from scipy.sparse.csgraph import connected_components
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._nested import NestedAxis
 from bayesdp._numba import nb
 from bayesdp._random import exponential, uniform
@@ -34,9 +34,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.laws import SubspaceLaw
 from bayesdp.queries import Query
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _NEGLIGIBLE = 50.0
 """Pieces beyond a knot that lies this much below the peak are left out.
@@ -162,7 +159,7 @@ def blocks_density(
 
 
 @nb.njit(cache=True, error_model="numpy")
-def draw_on_line(knots: Floats, weights: Floats, b: float, masses: Floats, generator: npt.NDArray[np.uint64]) -> float:
+def draw_on_line(knots: Floats, weights: Floats, b: float, masses: Floats, generator: Words) -> float:
     """Draw w with density proportional to ``exp(-sum_i weight_i |w - knot_i| / b)``, exactly."""
     # `knots`, `weights`, shape (cells,). `masses`, shape (cells + 1 at least,): scratch. `generator`, shape (4,): state of the
     # random generator, see `bayesdp._random`.
@@ -368,9 +365,7 @@ def directions_of(invariants: Invariants) -> RowDirections:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def sweep(
-    noise: Floats, w: Floats, b: float, directions: RowDirections, sweeps: int, generator: npt.NDArray[np.uint64]
-) -> None:
+def sweep(noise: Floats, w: Floats, b: float, directions: RowDirections, sweeps: int, generator: Words) -> None:
     """Draw a step of noise ``u + R^T w``, shape (cells,), and of w, both changed, along every direction in turn, `sweeps` times."""
     cell_starts, cells, cell_entries, w_starts, places, w_entries = directions
     longest = 0

@@ -12,11 +12,11 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.spatial import HalfspaceIntersection
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
@@ -26,8 +26,6 @@ from bayesdp.polytopes import SymmetricHull, sensitivity_hull
 from bayesdp.polytopes.base import fill
 from bayesdp.polytopes.sensitivity import l1_moments, proposal_for
 from bayesdp.queries import Query
-
-type Floats = npt.NDArray[np.float64]
 
 LEAST = 1e-5  # smallest acceptance rate with which a rejection sampler counts as practical
 _PILOT = 200_000  # proposals by which the acceptance rate is estimated, or fewer if 20 are accepted before

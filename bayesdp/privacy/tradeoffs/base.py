@@ -20,7 +20,8 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import CanonicalNoise, Floats, RecursiveNoise, levels, plain
+from bayesdp._arrays import Floats
+from bayesdp.privacy.canonical import CanonicalNoise, RecursiveNoise, levels, plain
 
 _LOG_SMALL = -667.0
 """Logarithm of 1e-290: below it a curve is continued as a straight line through its end."""
@@ -91,7 +92,8 @@ class TradeOff(ABC):
     def _pair(self) -> DiscretePair:
         """The two discrete laws that a piecewise linear function is the trade-off of."""
         a = np.unique(np.concatenate([[0.0, 1.0], self._kinks()]))
-        return from_points(a, self._errors(a, 1.0 - a)[1])
+        power = self._errors(a, 1.0 - a)[1]
+        return ordered_pair(float(power[0]), np.diff(a), np.maximum(np.diff(power), 0.0))
 
     def _with(self, others: Sequence[TradeOff]) -> TradeOff | None:
         """The product with others of the same kind, where it is one of that kind as well."""
@@ -296,13 +298,6 @@ class DiscretePair(TradeOff):
             ratio = np.array(self.q) / np.array(self.p)
         n = np.searchsorted(-ratio, -np.exp(losses), side="left")  # outcomes with a ratio above
         return self._knots[0][n], self._knots[2][n]
-
-
-def from_points(alpha: Floats, power: Floats) -> DiscretePair:
-    """Join points (type I error, power) by straight lines: from (0, w) to (1, 1), rising and concave."""
-    p, q = np.diff(alpha), np.diff(power)
-    kept = p > 0.0
-    return ordered_pair(float(power[0]), p[kept], np.maximum(q[kept], 0.0))
 
 
 def ordered_pair(start: float, p: Floats, q: Floats) -> DiscretePair:

@@ -1,4 +1,4 @@
-"""The trade-off functions of (epsilon, delta), of mu, of Laplace noise, of two discrete and of two continuous laws; and in files."""
+"""The trade-off functions of (epsilon, delta), of mu, of Laplace noise, and of two discrete laws; and in files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import CanonicalNoise, Floats, GaussianNoise, Tulap, checked_delta, levels
+from bayesdp._arrays import Floats
+from bayesdp.privacy.canonical import CanonicalNoise, GaussianNoise, Tulap, checked_delta, levels
 from bayesdp.privacy.tradeoffs.base import DiscretePair, Grouped, SymmetricTradeOff, TradeOff, ordered_pair
 
 _MASS_SLACK = 1e-9
@@ -173,43 +174,24 @@ def laplace_dp(shift: float) -> LaplaceTradeOff:
     return LaplaceTradeOff(_validate.positive_real(shift, "shift"))
 
 
-def tradeoff(p: Any, q: Any) -> TradeOff:
+def tradeoff(p: npt.ArrayLike, q: npt.ArrayLike) -> TradeOff:
     """Give the trade-off function of two laws, by the lemma of Neyman and Pearson.
 
     Vectors of probabilities give a piecewise linear function, exactly; they are taken for *all* that is seen: do not give the
-    probabilities of bins of continuous laws, which loses what tells them apart within a bin. Continuous laws with a monotone
-    likelihood ratio, such as two of a location family with log-concave density, give ``q.cdf(p.isf(alpha))``, exactly; that the
-    ratio is monotone is checked at 4000 quantiles and in the tails to 1e-12, not proved.
+    probabilities of bins of continuous laws, which loses what tells them apart within a bin.
 
     Parameters
     ----------
-    p, q : array_like, or objects with the methods of a frozen continuous SciPy law
-        The laws under the null hypothesis and under the alternative: probabilities of the same outcomes, one axis (each
-        must add up to 1 within 1e-9, and is divided by its sum); or laws with cdf, sf, ppf, isf and logpdf.
-
-    Raises
-    ------
-    NotImplementedError
-        If the likelihood ratio of continuous laws is not monotone.
+    p, q : array_like
+        The laws under the null hypothesis and under the alternative: probabilities of the same outcomes, one axis. Each must add up
+        to 1 within 1e-9, and is divided by its sum.
 
     Examples
     --------
     >>> randomised_response = tradeoff([0.75, 0.25], [0.25, 0.75])
     >>> randomised_response([0.0, 0.25, 1.0])
     array([1.  , 0.25, 0.  ])
-    >>> from scipy.stats import logistic
-    >>> print(f"{tradeoff(logistic(0, 1), logistic(1, 1))(0.05):.6f}")
-    0.874839
     """
-    if hasattr(p, "cdf") or hasattr(q, "cdf"):
-        for law, argument in ((p, "p"), (q, "q")):
-            missing = [name for name in _METHODS if not callable(getattr(law, name, None))]
-            if missing:
-                raise TypeError(
-                    f"{argument} must be a vector of probabilities or a continuous law with the methods {', '.join(_METHODS)}, as "
-                    f"scipy.stats has them, got {type(law).__name__} without {', '.join(missing)}"
-                )
-        return _continuous(p, q)
     null, other = _law(p, "p"), _law(q, "q")
     if null.shape != other.shape:
         raise ValueError(f"p and q must list the same outcomes, but p has {null.size} and q has {other.size}")
@@ -227,76 +209,6 @@ def _law(values: npt.ArrayLike, argument: str) -> Floats:
     return masses / total
 
 
-_CHECKED = 2001
-_SLACK = 1e-9
-"""Roundings of log-densities that do not count against monotonicity."""
-_METHODS = ("cdf", "sf", "ppf", "isf", "logpdf")
-
-
-@dataclass(frozen=True, repr=False)
-class ContinuousPair(TradeOff):
-    """Trade-off function of two continuous laws whose likelihood ratio q / p is monotone: whether it is `rising`; see `tradeoff`."""
-
-    p: Any
-    q: Any
-    rising: bool
-
-    def __repr__(self) -> str:
-        return f"ContinuousPair(likelihood ratio {'rises' if self.rising else 'falls'})"
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether f is its own inverse, up to 1e-12, on a grid of 2001 levels that is dense at both ends."""
-        u = np.linspace(-7.0, 7.0, _CHECKED)
-        a, s = ndtr(u), ndtr(-u)
-        return bool(np.max(np.abs(self._errors(a, s)[0] - self.inverse()._errors(a, s)[0])) <= 1e-12)
-
-    def inverse(self) -> ContinuousPair:
-        """Give the trade-off of the same two laws with the hypotheses exchanged."""
-        return ContinuousPair(self.q, self.p, not self.rising)
-
-    def _threshold(self, a: Floats, s: Floats) -> Floats:
-        small = a <= 0.5  # through the tail that has the digits
-        upper, lower = np.where(small, a, 0.5), np.where(small, 0.5, s)
-        if self.rising:
-            return np.asarray(np.where(small, self.p.isf(upper), self.p.ppf(lower)), dtype=np.float64)
-        return np.asarray(np.where(small, self.p.ppf(upper), self.p.isf(lower)), dtype=np.float64)
-
-    def _errors(self, a: Floats, s: Floats) -> tuple[Floats, Floats]:
-        x = self._threshold(a, s)
-        below, above = np.asarray(self.q.cdf(x)), np.asarray(self.q.sf(x))
-        return (below, above) if self.rising else (above, below)
-
-    def _slope(self, a: Floats, s: Floats) -> Floats:
-        x = self._threshold(a, s)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            ratio = np.exp(np.asarray(self.q.logpdf(x)) - np.asarray(self.p.logpdf(x)))
-        return np.asarray(np.nan_to_num(ratio, nan=0.0, posinf=np.inf))  # both densities zero: outside of the supports
-
-
-def _continuous(p: Any, q: Any) -> ContinuousPair:
-    u = (np.arange(_CHECKED) + 0.5) / _CHECKED
-    tails = np.array([1e-12, 1e-9, 1e-6, 1e-4])
-    x = np.unique(
-        np.concatenate([law.ppf(u) for law in (p, q)] + [m(tails) for law in (p, q) for m in (law.ppf, law.isf)])
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = [np.asarray(law.logpdf(x), dtype=np.float64) for law in (p, q)]
-    either = np.isfinite(logs[0]) | np.isfinite(logs[1])
-    ratio = np.clip((logs[1] - logs[0])[either], -1e300, 1e300)
-    step = np.diff(ratio)
-    slack = _SLACK * (1.0 + np.minimum(np.abs(ratio[:-1]), np.abs(ratio[1:])))
-    if np.all(step >= -slack):
-        return ContinuousPair(p, q, True)
-    if np.all(step <= slack):
-        return ContinuousPair(p, q, False)
-    where = x[either][int(np.argmax(np.abs(np.diff(np.sign(np.where(np.abs(step) > slack, step, 0.0))))))]
-    raise NotImplementedError(
-        f"the likelihood ratio of p and q is not monotone (it turns near {float(where):.6g}), so that the best tests are not "
-        "thresholds"
-    )
-
-
 _MOST_STEPS = 10_000
 """Largest group that is read."""
 
@@ -308,11 +220,6 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
     -------
     dict
         ``{"tradeoff": kind, ...}``, kind one of approximate-dp, gaussian-dp, laplace, pair (masses of two discrete laws) and group.
-
-    Raises
-    ------
-    NotImplementedError
-        If it holds continuous laws of SciPy, which no file can name.
 
     Examples
     --------
@@ -326,11 +233,6 @@ def describe_tradeoff(tradeoff: TradeOff) -> dict[str, Any]:
             if isinstance(tradeoff, Grouped):
                 values["base"] = describe_tradeoff(tradeoff.base)
             return {"tradeoff": kind, **{name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}}
-    if isinstance(tradeoff, ContinuousPair):
-        raise NotImplementedError(
-            f"{tradeoff!r} holds continuous laws that a file cannot name; state it by the masses of two discrete laws "
-            "(bayesdp.privacy.tradeoff of two vectors), or by approximate_dp, gaussian_dp or laplace_dp"
-        )
     raise TypeError(f"tradeoff must be a trade-off function of bayesdp.privacy, got {type(tradeoff).__name__}")
 
 

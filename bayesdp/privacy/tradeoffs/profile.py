@@ -25,7 +25,8 @@ import scipy.fft
 from scipy.special import ndtr
 
 from bayesdp import _validate
-from bayesdp.privacy.canonical import Floats, checked_delta
+from bayesdp._arrays import Floats
+from bayesdp.privacy.canonical import checked_delta
 from bayesdp.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from bayesdp.privacy.tradeoffs.base import DiscretePair, SymmetricTradeOff, TradeOff, checked, multiplied, ordered_pair
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff, LaplaceTradeOff
