@@ -55,16 +55,19 @@ def test_closed_form_and_hermite_form_give_one_lattice(invariants):
     assert forms[0] == forms[1]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_integer_kernel_of_random_matrices(seed, make_rng):
-    rng = make_rng(seed)
-    matrix = rng.integers(-3, 4, size=(3, 7))
-    matrix[2] = matrix[0] - 2 * matrix[1]  # a redundant row
-    basis = integer_kernel(matrix)
-    assert len(basis) == 7 - len(eliminated(matrix)[1])
-    assert not np.any(matrix @ basis.T)
-    smith = fmpz_mat(basis.tolist()).snf()
-    assert [smith[i, i] for i in range(len(basis))] == [1] * len(basis)
+def test_integer_kernel_of_random_matrices(make_rng):
+    """Of every size, with rows of zeros and redundant rows among them."""
+    for seed in range(150):
+        rng = make_rng(seed)
+        rows, cells = rng.integers(1, 5), rng.integers(1, 8)
+        matrix = rng.integers(-6, 7, size=(rows, cells))
+        matrix = np.concatenate([matrix, rng.integers(-2, 3, size=(rng.integers(0, 4), rows)) @ matrix])
+        basis = integer_kernel(matrix)
+        assert basis.shape == (cells - len(eliminated(matrix)[1]), cells)
+        assert not np.any(matrix @ basis.T)
+        if len(basis):
+            smith = fmpz_mat(basis.tolist()).snf()
+            assert [smith[i, i] for i in range(len(basis))] == [1] * len(basis)
 
 
 def test_integer_kernel_of_an_invertible_matrix_is_empty():
