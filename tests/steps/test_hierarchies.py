@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-import cloudpickle
 import numba as nb
 import numpy as np
 import pymc as pm
@@ -147,18 +146,6 @@ def step(shared) -> FiberGibbs:
 
 
 class TestContract:
-    def test_a_point_stays_as_it_is_and_keys_keep_their_order(self, step, shared):
-        point = shared.initial_point()
-        kept = {name: value.copy() for name, value in point.items()}
-        for value in point.values():
-            value.setflags(write=False)
-        new, [stats] = step.step(point)
-        assert list(new) == list(point)
-        for name, value in kept.items():
-            np.testing.assert_array_equal(point[name], value)
-        assert (new["x"].dtype, new["x"].shape, new["x"].sum()) == (np.int64, (3, 2), 4)
-        assert all(0.0 <= stats[name] <= 1.0 for name in ("fiber_changed", "fiber_accepted"))
-
     def test_a_point_changed_from_outside_is_taken_up(self, step, shared):
         point, _ = step.step(shared.initial_point())
         step.tables[0].chain.load(np.array([0, 0, 0, 0, 0, 99]))
@@ -178,26 +165,6 @@ class TestContract:
                 assert len(set(seen)) > 1  # while it is tuned
         assert len(set(seen)) == 1
 
-    def test_sequential_chains_share_nothing(self, shared):
-        with shared:
-            step = FiberGibbs()
-        state = step.sampling_state
-
-        def chain(seed):
-            step.sampling_state = state
-            step.setup_chain(np.random.default_rng(seed), 12, 5)
-            point, draws = shared.initial_point(), []
-            for i in range(17):
-                if i == 12:
-                    step.stop_tuning()
-                point, _ = step.step(point)
-                draws.append(point["x"])
-            return np.array(draws)
-
-        first, other = chain(7), chain(8)
-        np.testing.assert_array_equal(chain(7), first)
-        assert not np.array_equal(first, other)
-
     def test_state_and_donors_belong_to_the_sampling_state(self, step, shared):
         point = shared.initial_point()
         for _ in range(5):
@@ -208,19 +175,6 @@ class TestContract:
         chain.choose_donors(-np.asarray(chain.state.counts))
         step.sampling_state = state
         np.testing.assert_array_equal([step.step(point)[0]["x"] for _ in range(3)], first)
-
-    def test_pickles(self, step, shared):
-        point, _ = step.step(shared.initial_point())
-        copy = cloudpickle.loads(cloudpickle.dumps(step))
-        for made in (step, copy):
-            made.setup_chain(np.random.default_rng(5), 5, 5)
-        np.testing.assert_array_equal(*(made.step(point)[0]["x"] for made in (step, copy)))
-
-    def test_seeds_cores_and_chains(self, shared):
-        one = run(shared, seed=11)
-        forked = run(shared, seed=11, cores=2, mp_ctx="fork")
-        np.testing.assert_array_equal(one.posterior["x"], forked.posterior["x"])
-        assert not np.array_equal(one.posterior["x"][0], one.posterior["x"][1])
 
 
 class TestDonors:
