@@ -12,7 +12,6 @@ from scipy import stats
 
 import bayesdp as bdp
 from bayesdp import noise
-from bayesdp.calibration import sbc
 from tests.inference.oracle import (
     GRID,
     LINE,
@@ -121,34 +120,6 @@ def test_posterior_predictive_numbers_have_the_law():
     residuals = drawn.posterior_predictive["noisy"].values - tree.posterior["x"].values
     for i, scale in enumerate(SCALES):
         assert_mean(np.abs(residuals[..., i]), scale, scale, f"mean size of the noise of cell {i}")
-
-
-@pytest.mark.slow
-def test_calibration():
-    # The calibration matrix has mechanisms only; this is its case for laws that no mechanism draws: Laplace noise with a
-    # scale a cell, Gaussian noise on one margin, the other margin exact. False alarm 0.01 for another seed.
-    cells = noise.Laplace([[1.0, 2.0, 3.0], [0.5, 4.0, 2.0]])
-    rows, columns = bdp.Margins(GRID, ["county"]), bdp.Margins(GRID, ["education"])
-
-    def simulate(rng):
-        rate = rng.gamma(2.0, 2.0)
-        x = rng.poisson(rate, size=(2, 3))
-        measured = (
-            bdp.Measured(bdp.Identity(GRID), cells.draw(rng, (2, 3), location=x), cells),
-            bdp.Measured(rows, noise.Gaussian(2.0).draw(rng, (2,), location=x.sum(axis=1)), noise.Gaussian(2.0)),
-        )
-        return {"rate": rate, "x": x}, bdp.Release(bdp.Frame.of(GRID), measured, (bdp.Exact(columns, x.sum(axis=0)),))
-
-    def build(release):
-        with pm.Model(coords=release.coords) as model:
-            rate = pm.Gamma("rate", 2.0, 0.5)
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
-            bdp.observe(release, x)
-        return model
-
-    result = sbc(simulate, build, ["rate", "x"], n=100, seed=11, draws=150, tune=100, progressbar=False)
-    assert result["verdict"].attrs["failed"] == 0
-    assert result["verdict"].attrs["calibrated"] == 1
 
 
 @pytest.mark.parametrize(

@@ -195,16 +195,6 @@ class TestSetData:
         with pytest.raises(ValueError, match="noisy_published must hold whole numbers"):
             logp(model.initial_point())
 
-    def test_the_loss_of_the_release_is_said(self):
-        model = build(published())
-        with model:
-            pm.set_data({"noisy_published": np.array([30.0, 20.0, 10.0])})
-            with pytest.warns(
-                UserWarning, match=r"replaced by pm.set_data: the result has no group.*bayesdp.set_release"
-            ):
-                tree = bdp.sample(**{**SHORT, "draws": 5})
-        assert "release" not in tree.children
-
 
 @pytest.fixture(scope="module")
 def result():

@@ -1,7 +1,7 @@
 """Posteriors given real noise on the space that invariants leave free, against enumeration.
 
-The densities here are written out for their small cases: Helmert contrasts by hand, row-space noise by quadrature, the
-projected Laplace law of a 2x2 table by its characteristic function. False alarms: see `oracle.STANDARD_ERRORS`.
+The densities here are written out for their small cases: Helmert contrasts by hand, row-space noise by quadrature.
+False alarms: see `oracle.STANDARD_ERRORS`.
 """
 
 from __future__ import annotations
@@ -78,26 +78,6 @@ def test_every_law_on_the_cells(name):
     logs = log_density(NOISY - tables) + log_poisson(tables, np.array([1.0, 2.0, 3.0])).sum(axis=1)
     assert is_exact_conditional(model) == (name != "k-norm")
     assert_posterior(sample(model, tune=100), tables, posterior_of(logs))
-
-
-def test_projected_laplace_noise_under_both_margins_of_a_2x2_table():
-    # The only coordinate is half of the alternating sum of four Laplace variables: (1 + (b t / 2)^2)^-4 in frequencies.
-    frame = {"row": ["p", "q"], "column": ["low", "high"]}
-    b, noisy = 2.0, np.array([[3.5, 2.5], [4.5, 0.5]])
-    release = bdp.Release.from_published(
-        frame,
-        measured=[bdp.Measured(bdp.Identity(frame), noisy, noise.ProjectedLaplace(b=b))],
-        exact=[bdp.Exact(bdp.Margins(frame, ["row"]), [6, 5]), bdp.Exact(bdp.Margins(frame, ["column"]), [8, 3])],
-    )
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims=release.dims)
-        bdp.observe(release, x)
-    tables = tables_of(release)
-    signs = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    along = ((noisy - tables) * signs).sum(axis=(1, 2)) / 2
-    density = [integrate.quad(lambda t, c=c: np.cos(t * c) * (1 + (b * t / 2) ** 2) ** -4, 0, 60)[0] for c in along]
-    logs = np.log(density) + log_poisson(tables, np.array(3.0)).sum(axis=(1, 2))
-    assert_posterior(sample(model, tune=200), tables, posterior_of(logs))
 
 
 def test_noise_on_a_margin_and_on_stacked_queries():

@@ -145,14 +145,6 @@ def test_the_verdict_and_what_else_is_in_the_result(tree, release):
 
 
 @pytest.mark.system
-def test_the_result_is_written_and_read(tree, tmp_path):
-    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
-    with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as read:
-        for group in ("posterior", "cells", "diagnostics"):
-            xr.testing.assert_equal(read[group].to_dataset().load(), tree[group].to_dataset())
-
-
-@pytest.mark.system
 def test_the_draws_do_not_depend_on_the_number_of_threads(release):
     one, two = (bdp.fit_hierarchy(release, PRIOR, record=BY_COUNTY, cores=cores, thin=2, **QUICK) for cores in (1, 2))
     xr.testing.assert_identical(one["posterior"].to_dataset(), two["posterior"].to_dataset())
