@@ -12,7 +12,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.steps.reading import read_model
-from tests.inference.oracle import LINE, assert_posterior, posterior_of, sample, tables_of
+from tests.inference.oracle import LINE, assert_posterior, counts_model, posterior_of, sample, tables_of
 
 pytestmark = pytest.mark.system
 
@@ -39,10 +39,8 @@ def _check(
     release: bdp.Release, law: Any, values: Any, tables: Any, exact_conditional: bool, draws: int = 2500
 ) -> None:
     rate = np.array([3.0, 7.0, 5.0])
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
-        bdp.observe(release, x)
-    reading = read_model(model, model.rvs_to_values[x])
+    model = counts_model(release, pm.Poisson.dist(rate))
+    reading = read_model(model, model.rvs_to_values[model["x"]])
     assert not reading.unknown
     assert bool(reading.rests) != exact_conditional
     prior = stats.poisson.logpmf(tables, rate).sum(axis=-1)
@@ -71,9 +69,7 @@ def test_posterior_of_counts_that_may_be_beyond_a_bound(law: Any, values: Any) -
         posterior_of(stats.poisson.logpmf(grid, rate[i]) + np.array([_one(law, values[i], float(k)) for k in grid]))
         for i in range(3)
     ]
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist(rate))
     probability = each[0][tables[:, 0]] * each[1][tables[:, 1]] * each[2][tables[:, 2]]
     assert_posterior(sample(model, draws=2500), tables, probability)
 

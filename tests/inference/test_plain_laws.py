@@ -17,6 +17,7 @@ from tests.inference.oracle import (
     LINE,
     assert_mean,
     assert_posterior,
+    counts_model,
     is_exact_conditional,
     log_poisson,
     posterior_of,
@@ -46,9 +47,7 @@ def released(law: noise.NoiseLaw, *, exact: bool = True) -> bdp.Release:
 def test_cells_off_the_lattice_with_a_scale_each(name, exact):
     law, log_density = LAWS[name]
     release = released(law(SCALES), exact=exact)
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims="county")
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist(RATE))
     # Without the total, cells up to 14 hold all but 1e-5 of the posterior.
     tables = tables_of(release) if exact else np.stack(np.meshgrid(*[np.arange(15)] * 3), axis=-1).reshape(-1, 3)
     logs = log_density(NOISY, tables, SCALES).sum(axis=1) + log_poisson(tables, RATE).sum(axis=1)
@@ -111,9 +110,7 @@ def test_an_unknown_scale(name):
 
 def test_posterior_predictive_numbers_have_the_law():
     release = released(noise.Laplace(SCALES))
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims="county")
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist(RATE))
     tree = sample(model, tune=50)
     with model:
         drawn = pm.sample_posterior_predictive(tree, random_seed=2, progressbar=False)
@@ -133,9 +130,7 @@ def test_posterior_predictive_numbers_have_the_law():
 def test_a_noisy_grand_total_alone(law, log_density):
     """What `CanonicalNoise` publishes of a total; both laws were refused once."""
     release = bdp.Release.from_published(LINE, [bdp.Measured(bdp.Totals(LINE), 6.3, law)])
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(np.array([1.0, 2.0, 1.5])), dims=release.dims)
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist(np.array([1.0, 2.0, 1.5])))
     assert is_exact_conditional(model)
     total = np.arange(60)
     probability = posterior_of(log_density(6.3 - total.astype(float)) + stats.poisson.logpmf(total, 4.5))

@@ -16,6 +16,7 @@ from tests.inference.oracle import (
     GRID,
     LINE,
     assert_posterior,
+    counts_model,
     is_exact_conditional,
     laplace,
     log_poisson,
@@ -46,9 +47,7 @@ class TestReleases:
             ],
             exact=[bdp.Exact(columns, [4, 4, 3]), bdp.Exact(rows, [3, 4], ">=")],
         )
-        with pm.Model(coords=release.coords) as model:
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(2.0), dims=("county", "education"))
-            bdp.observe(release, x)
+        model = counts_model(release, pm.Poisson.dist(2.0))
         tables = tables_of(release)
         seen = ~np.isnan(values)
         first = -(np.abs(tables - values) / b)[:, seen].sum(axis=1) - (np.abs(tables - values - 1) / 4)[:, seen].sum(

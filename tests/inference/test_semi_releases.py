@@ -14,6 +14,7 @@ from bayesdp.mechanisms import SemiLatticeLaplace
 from tests.inference.oracle import (
     GRID,
     assert_posterior,
+    counts_model,
     is_exact_conditional,
     log_poisson,
     posterior_of,
@@ -42,9 +43,7 @@ MECHANISMS = {
 def test_both_margins_of_a_2x3_table(name):
     mechanism, log_density = MECHANISMS[name]
     release = mechanism.release(TABLE, rng=np.random.default_rng(8))
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATES), dims=release.dims)
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist(RATES))
     tables = tables_of(release)
     logs = log_density((release.values.values - tables)[:, 0]) + log_poisson(tables, RATES).sum(axis=(1, 2))
     assert is_exact_conditional(model) == (name not in ("linf", "k-norm"))

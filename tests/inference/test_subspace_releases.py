@@ -19,6 +19,7 @@ from tests.inference.oracle import (
     GRID,
     LINE,
     assert_posterior,
+    counts_model,
     is_exact_conditional,
     log_poisson,
     posterior_of,
@@ -71,9 +72,7 @@ def test_every_law_on_the_cells(name):
     release = bdp.Release.from_published(
         LINE, measured=[bdp.Measured(bdp.Identity(LINE), NOISY, law)], exact=[bdp.Exact(TOTAL, 7)]
     )
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist([1.0, 2.0, 3.0]), dims="county")
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist([1.0, 2.0, 3.0]))
     tables = tables_of(release)
     logs = log_density(NOISY - tables) + log_poisson(tables, np.array([1.0, 2.0, 3.0])).sum(axis=1)
     assert is_exact_conditional(model) == (name != "k-norm")
@@ -100,9 +99,7 @@ def test_noise_on_a_margin_and_on_stacked_queries():
         ],
         exact=[bdp.Exact(columns, columns.apply(table)), bdp.Exact(bdp.Totals(GRID), int(table.sum()))],
     )
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(2.0), dims=release.dims)
-        bdp.observe(release, x)
+    model = counts_model(release, pm.Poisson.dist(2.0))
     tables = tables_of(release)
     first = -((counties.apply(tables) - counties.apply(table) - on_margin) ** 2).sum(axis=1) / 8
     second = -((stacked.apply(tables) - noisy) ** 2).sum(axis=1) / 18

@@ -17,6 +17,7 @@ import bayesdp as bdp
 from bayesdp.fibers import LogMassWindows
 from bayesdp.steps.reading import read_model
 from tests.comparison.chi_square import chi_square_pvalue
+from tests.inference.oracle import counts_model
 from tests.registering import only_here
 
 
@@ -81,9 +82,7 @@ def release_of(law, unmeasured=None):
 
 
 def model_of(release):
-    with pm.Model(coords=release.coords) as model:
-        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(2.5), dims=release.dims))
-    return model
+    return counts_model(release, pm.Poisson.dist(2.5))
 
 
 def enumerated(unmeasured=()):
