@@ -12,6 +12,7 @@ from bayesdp.hierarchies import linear
 from bayesdp.hierarchies.linear import gls
 from bayesdp.hierarchies.two_pass import Axis, Contradiction, LevelData, Unidentified, tree_estimate
 from bayesdp.queries import Query, SumPart
+from tests.noisy_sums import noisy_sums
 
 TABLE = {
     "tract": ["a", "b", "c", "d", "e"],
@@ -40,11 +41,7 @@ def _query(*keep):
 def release(request):
     rng = np.random.default_rng(3)
     truth = rng.poisson(20.0, FRAME.shape)
-    measured = []
-    for keep, sigma in MEASURED:
-        query = _query(*keep)
-        noisy = query.apply(truth) + np.rint(rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
+    measured = noisy_sums(FRAME, truth, [(_query(*keep), sigma) for keep, sigma in MEASURED], rng)
     exact = [bdp.Exact(_query("county"), _query("county").apply(truth))] if request.param else []
     return bdp.Release.from_published(FRAME, measured, exact)
 

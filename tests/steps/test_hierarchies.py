@@ -22,6 +22,7 @@ from bayesdp.steps.fiber_gibbs import ENDS
 from bayesdp.steps.telling import told_while_compiling
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
+from tests.noisy_sums import indices, noisy_sums
 from tests.steps.models import run
 
 RATE = 1e-5
@@ -62,12 +63,7 @@ class Case:
         if self.most is not None:
             known.append(bdp.Exact(query(["tract"]), query(["tract"]).apply(truth) + self.most, sign="<="))
         known += [bdp.Exact(query(keep), query(keep).apply(truth)) for keep in self.exact]
-        measured = []
-        for keep, sigma in NOISE:
-            answers = query(keep).apply(truth)
-            noisy = np.rint(answers + rng.normal(0.0, sigma, answers.shape)).astype(int)
-            measured.append(bdp.Measured(query(keep), noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
-        return bdp.Release.from_published(DIMS, measured=measured, exact=known)
+        return bdp.Release.from_published(DIMS, noisy_sums(DIMS, truth, NOISE, rng), known)
 
     def _totals(self) -> Any:
         [tracts] = [part for part in self.release().exact if part.query.shape == (3,)]
@@ -116,18 +112,13 @@ CASES = {
 SAMPLED = ("two exact levels", "sparse", "Dirichlet multinomial")
 
 
-def indices(tables, drawn):
-    number = {table.tobytes(): i for i, table in enumerate(tables)}
-    return np.array([[number[table.tobytes()] for table in chain] for chain in drawn])
-
-
 @pytest.mark.parametrize("name", [pytest.param(own, marks=[pytest.mark.system] * (own in SAMPLED)) for own in CASES])
 def test_draws_of_pymc_have_the_posterior_law(name):
     case = CASES[name]
     model, (tables, probability) = case.model(), case.posterior()
     with model:
         assert isinstance(FiberGibbs().tables[0].chain, TreeChain)
-    drawn = np.ascontiguousarray(run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"].values)
+    drawn = run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
     assert_close_in_variation(indices(tables, drawn), probability, rate=RATE)
 
 
@@ -242,8 +233,7 @@ def test_one_chain_and_four_chains_on_two_cores_agree_and_begin_apart(shared):
     tables, probability = Case().posterior()
     for chains, more in ((1, {}), (4, {"cores": 2, "mp_ctx": "fork"})):
         tree = run(shared, draws=2_000, tune=30, chains=chains, seed=21, fiber_gibbs={"sweeps": 4}, **more)
-        drawn = np.ascontiguousarray(tree["posterior"]["x"].values)
-        assert_close_in_variation(indices(tables, drawn), probability, rate=RATE)
+        assert_close_in_variation(indices(tables, tree["posterior"]["x"]), probability, rate=RATE)
         # Each tract is a group of two cells: the one word of each chain says at which of the two it began.
         told = tree["sample_stats"][f"{ENDS}x"].values
         began = [{int(word) & 0x3F for word in own if int(word) >> 48 == 1} for own in told]
@@ -310,7 +300,7 @@ def test_a_scale_that_varies_keeps_the_joint_law():
         norm = np.exp(-(np.arange(-200, 201) ** 2) / (2.0 * sigma**2)).sum()
         own = -((extra - tables) ** 2).sum(axis=(1, 2)) / (2.0 * sigma**2) - extra.size * np.log(norm)
         logs.append(np.log(case.posterior()[1]) + own + np.log(weight))
-    flat = indices(tables, np.ascontiguousarray(drawn["x"].values)) + len(tables) * drawn["wide"].values
+    flat = indices(tables, drawn["x"]) + len(tables) * drawn["wide"].values
     assert_close_in_variation(flat, probabilities(np.concatenate(logs)), rate=RATE)
 
 

@@ -17,6 +17,7 @@ from bayesdp.hierarchies.priors import FixedNegativeBinomial, Flat
 from bayesdp.streaming import chains, fitting, result
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
+from tests.noisy_sums import indices
 from tests.streaming.cases import FRAME, PRIOR, TRUTH, posterior, small_release
 
 RATE = 1e-6
@@ -59,10 +60,7 @@ def _within(found, expected, sd, ess):
 @pytest.mark.system
 def test_the_recorded_cells_have_the_posterior(tree, truth):
     tables, probability = truth
-    number = {table.tobytes(): i for i, table in enumerate(tables)}
-    draws = tree["posterior"]["x"].values
-    index = np.array([[number[own.tobytes()] for own in chain] for chain in draws])
-    assert_close_in_variation(index, probability, rate=RATE, largest=0.3)
+    assert_close_in_variation(indices(tables, tree["posterior"]["x"]), probability, rate=RATE, largest=0.3)
 
 
 @pytest.mark.system

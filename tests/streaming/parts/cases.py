@@ -10,6 +10,7 @@ import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from tests.comparison.enumeration import probabilities
+from tests.noisy_sums import noisy_sums
 
 FRAME = bdp.Frame.of(
     {
@@ -36,12 +37,7 @@ NOISE = (
 
 def country(noise=NOISE, exact=("state",), seed=5):
     """Noise at four levels, and exact totals of states."""
-    rng = np.random.default_rng(seed)
-    measured = []
-    for keep, sigma in noise:
-        query = bdp.Margins(FRAME, list(keep))
-        noisy = np.rint(query.apply(TRUTH) + rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma)))
+    measured = noisy_sums(FRAME, TRUTH, noise, np.random.default_rng(seed))
     totals = [bdp.Totals(FRAME, by=level) for level in exact]
     return bdp.Release.from_published(FRAME, measured, [bdp.Exact(own, own.apply(TRUTH)) for own in totals])
 

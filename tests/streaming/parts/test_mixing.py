@@ -8,18 +8,11 @@ import pytest
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.streaming.above import NoisyAbove, parts_per_round, split_noise
-from tests.streaming.parts.cases import FRAME, PRIOR, TRUTH, posterior
+from tests.streaming.parts.cases import FRAME, PRIOR, country, posterior
 
 
 def _release(sigma):
-    rng = np.random.default_rng(5)
-    measured = []
-    for keep, own in ((("county", "race"), 2.0), (("race",), sigma)):
-        query = bdp.Margins(FRAME, list(keep))
-        noisy = query.apply(TRUTH) + np.rint(rng.normal(0.0, own, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(own)))
-    totals = bdp.Totals(FRAME, by="state")
-    return bdp.Release.from_published(FRAME, measured, [bdp.Exact(totals, totals.apply(TRUTH))])
+    return country(((("county", "race"), 2.0), (("race",), sigma)))
 
 
 def _fitted(sigma, draws=400):
