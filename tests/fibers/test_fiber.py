@@ -180,10 +180,7 @@ class TestEmptyFibers:
 
     def test_limits_that_exclude_each_other(self):
         frame = frame_of(2, 2)
-        parts = [
-            Exact(Margins(frame, ["a"]), [3, 4]),
-            Exact(Margins(frame, ["b"]), [5, 5], ">="),
-        ]
+        parts = [Exact(Margins(frame, ["a"]), [3, 4]), Exact(Margins(frame, ["b"]), [5, 5], ">=")]
         with pytest.raises(ValueError, match=empty("a=a0 = 3; a=a1 = 4; b=b0 >= 5; b=b1 >= 5")):
             Fiber.of(parts).find_point()
 

@@ -222,16 +222,7 @@ def test_a_small_table_that_is_no_tree():
 def test_leaves_that_do_not_say_what_their_cells_are():
     """Of one tract nothing is measured but its total: cells of the county give the rest."""
     first = np.arange(6)
-    measured = [
-        (_query("tract", "kind", "age"), SIGMA(sigma=2.0), first),
-        (
-            _query(
-                "tract",
-            ),
-            SIGMA(sigma=1.0),
-            [],
-        ),
-    ]
+    measured = [(_query("tract", "kind", "age"), SIGMA(sigma=2.0), first), (_query("tract"), SIGMA(sigma=1.0), [])]
     release = _published([*measured, (_query("county", "kind", "age"), SIGMA(sigma=1.0), [])])
     _check(gls(release), release, [_query(*keep) for keep in EVERY])
 

@@ -162,10 +162,7 @@ def test_numbers_that_miss_their_total_keep_their_limits(off):
     assert np.all((found >= lower) & (found <= upper) & (found == np.rint(found)))
 
 
-ROOMY = {
-    "limits of sums": Case((3, 2, 3), "AAB", 60, limits=True),
-    "exact total": Case((3, 2, 3), "AAB", 60),
-}
+ROOMY = {"limits of sums": Case((3, 2, 3), "AAB", 60, limits=True), "exact total": Case((3, 2, 3), "AAB", 60)}
 """Sums of tract and age may be anything from 1 to one more than in truth: what goes out of one cell is too much for the other age."""
 
 

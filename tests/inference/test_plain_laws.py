@@ -28,10 +28,7 @@ from tests.inference.oracle import (
 RATE = np.array([1.0, 2.0, 3.0])
 NOISY = np.array([4.37, -0.81, 3.5])
 SCALES = np.array([1.5, 0.7, 4.0])
-LAWS = {
-    "laplace": (noise.Laplace, stats.laplace.logpdf),
-    "gaussian": (noise.Gaussian, stats.norm.logpdf),
-}
+LAWS = {"laplace": (noise.Laplace, stats.laplace.logpdf), "gaussian": (noise.Gaussian, stats.norm.logpdf)}
 
 
 def released(law: noise.NoiseLaw, *, exact: bool = True) -> bdp.Release:

@@ -126,17 +126,13 @@ class TestSetRelease:
             (bdp.Release.from_published(COUNTY, measured=published().measurements), "1 noisy and 0 exact parts"),
             (
                 bdp.Release.from_published(
-                    COUNTY,
-                    measured=published().measurements,
-                    exact=[bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])],
+                    COUNTY, measured=published().measurements, exact=[bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])]
                 ),
                 "exactly",
             ),
             (
                 bdp.Release.from_published(
-                    COUNTY,
-                    measured=[bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)],
-                    exact=published().exact,
+                    COUNTY, measured=[bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)], exact=published().exact
                 ),
                 "it measures",
             ),

@@ -15,11 +15,7 @@ from bayesdp.moves.basis import bounded_kernel
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, eliminated, labels, one_way, two_way_margins
 
-NESTED = {
-    "county": range(6),
-    "state": ("county", list("xxyyyx")),
-    "sex": ["m", "f", "n"],
-}
+NESTED = {"county": range(6), "state": ("county", list("xxyyyx")), "sex": ["m", "f", "n"]}
 INVARIANTS = [
     one_way(2, 3),
     one_way(4, 4),

@@ -202,10 +202,7 @@ def test_titles_of_rank_plots_are_escaped_once(posterior: xr.DataTree) -> None:
 
 
 def test_lines_are_the_functions() -> None:
-    curves = {
-        "pure": approximate_dp(1.0),
-        "both $": tensor_product(approximate_dp(0.5), approximate_dp(0.2)),
-    }
+    curves = {"pure": approximate_dp(1.0), "both $": tensor_product(approximate_dp(0.5), approximate_dp(0.2))}
     axes = tradeoffs(curves).axes[0]
     lines = axes.get_lines()[1:]
     assert [line.get_label() for line in lines] == ["pure", "both \\$"]

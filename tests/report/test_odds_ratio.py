@@ -12,10 +12,7 @@ from bayesdp.significance import odds_ratio_test_from_release, posterior_odds_ra
 from tests.plots.trees import tree as tree_of_counties
 
 LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
-EXACT = [
-    bdp.Exact(bdp.Margins(LABELS, ["sex"]), [10, 8]),
-    bdp.Exact(bdp.Margins(LABELS, ["admission"]), [9, 9]),
-]
+EXACT = [bdp.Exact(bdp.Margins(LABELS, ["sex"]), [10, 8]), bdp.Exact(bdp.Margins(LABELS, ["admission"]), [9, 9])]
 
 
 def tree(law: bdp.noise.NoiseLaw, exact: list[bdp.Exact] = EXACT, **others: object) -> xr.DataTree:

@@ -73,15 +73,7 @@ def _fitted(release):
     parts, top = split(release, "state")
     frame = bdp.Frame.of({"race": ["a", "b"], "state": ["S", "T", "U"]})
     return bdp.fit_parts(
-        parts,
-        PRIOR,
-        top=top,
-        record=bdp.Identity(frame),
-        tune=20,
-        phase=1,
-        random_seed=2,
-        quiet=True,
-        draws=2000,
+        parts, PRIOR, top=top, record=bdp.Identity(frame), tune=20, phase=1, random_seed=2, quiet=True, draws=2000
     )
 
 
