@@ -67,26 +67,22 @@ def test_it_is_near_the_answers_and_scatters_as_asked():
     assert np.array_equal(start_table(case.target, structure, 1, 0.0), start_table(case.target, structure, 2, 0.0))
 
 
-def test_scales_that_are_not_the_targets():
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("scale", lambda k, term: term.scale * (k + 1.0) ** 2),
+        ("values", lambda k, term: term.values + 3.0 * (np.arange(len(term.values)) % 2)),
+    ],
+)
+def test_scales_and_answers_that_are_not_the_targets(name, changed):
     case = CASES["exact total"]
     structure = structure_of(case.target, "tract")
-    other = [term.scale * (k + 1.0) ** 2 for k, term in enumerate(case.target.terms)]
-    terms = tuple(replace(term, scale=scale) for term, scale in zip(case.target.terms, other, strict=True))
-    stated = Target(case.target.fiber, terms, case.target.family)
-    for seed in range(10):
-        found = start_table(case.target, structure, seed, 1.0, scales=other)
-        assert np.array_equal(found, start_table(stated, structure_of(stated, "tract"), seed, 1.0))
-
-
-def test_answers_that_are_not_the_targets():
-    case = CASES["exact total"]
-    structure = structure_of(case.target, "tract")
-    other = [term.values + 3.0 * (np.arange(len(term.values)) % 2) for term in case.target.terms]
-    terms = tuple(replace(term, values=own) for term, own in zip(case.target.terms, other, strict=True))
+    other = [changed(k, term) for k, term in enumerate(case.target.terms)]
+    terms = tuple(replace(term, **{name: own}) for term, own in zip(case.target.terms, other, strict=True))
     stated = Target(case.target.fiber, terms, case.target.family)
     alike = []
     for seed in range(10):
-        found = start_table(case.target, structure, seed, 1.0, values=other)
+        found = start_table(case.target, structure, seed, 1.0, **{"values" if name == "values" else "scales": other})
         assert np.array_equal(found, start_table(stated, structure_of(stated, "tract"), seed, 1.0))
         alike.append(np.array_equal(found, start_table(case.target, structure, seed, 1.0)))
     assert not all(alike)
