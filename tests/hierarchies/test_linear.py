@@ -172,27 +172,6 @@ def test_exact_sums_of_any_kind_and_missing_answers(exact, missing):
     _check(found, release, [_query(*keep) for keep in EVERY])
 
 
-def test_one_dimension_of_cells_and_none():
-    for table in (
-        {"tract": list("abcde"), "county": ("tract", list("uvuvv"))},
-        {"tract": list("abcde"), "age": [1, 2]},
-    ):
-        frame = bdp.Frame.of(table)
-        queries = [Query(frame, (SumPart(frame, keep),)) for keep in (frame.dims, ("tract",), ())]
-        release = _published([(own, SIGMA(sigma=2.0), []) for own in queries], frame=frame)
-        _check(gls(release), release, queries)
-
-
-def test_groups_that_nobody_measured():
-    """Neither counties nor groups of cells are published: both are levels and sums all the same."""
-    release = _published(
-        [(_query("tract", "kind", "age"), SIGMA(sigma=2.0), []), (_query("kind"), SIGMA(sigma=1.0), [])]
-    )
-    found = gls(release, "tract")  # of its own accord it would take the kinds, which more queries keep
-    assert found.levels == ("tract", "county", "all")
-    _check(found, release, [_query(*keep) for keep in EVERY])
-
-
 def test_a_small_table_that_is_no_tree():
     frame = bdp.Frame.of(
         {"area": list("abcd"), "half": ("area", list("xxyy")), "other": ("area", list("xyxy")), "age": [1, 2]}
