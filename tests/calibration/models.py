@@ -7,6 +7,7 @@ import pymc as pm
 
 import bayesdp as bdp
 from bayesdp.noise import DiscreteGaussian
+from tests.inference.oracle import counts_model
 
 LABELS = {"county": [f"County {k}" for k in range(1, 11)]}
 MEANS = np.linspace(200.0, 1100.0, 10)  # a wide prior: the posterior's width is that of the noise
@@ -29,10 +30,7 @@ def build(release, law=None, exact=True):
         measured = release.measurements[0]
         swapped = bdp.Measured(measured.query, measured.values, law or measured.law)
         release = bdp.Release(release.frame, (swapped,), release.exact if exact else ())
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(MEANS), dims=release.dims)
-        bdp.observe(release, x)
-    return model
+    return counts_model(release, pm.Poisson.dist(MEANS))
 
 
 def noise_ignored(release):
@@ -63,10 +61,7 @@ def simulate_pair(rng):
 
 
 def build_pair(release):
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims=release.dims)
-        bdp.observe(release, x)
-    return model
+    return counts_model(release, pm.Poisson.dist(5.0))
 
 
 def simulate_rates(rng):

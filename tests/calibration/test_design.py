@@ -440,15 +440,3 @@ def test_a_confidential_count_is_not_printed():
 def test_local_processes_give_the_same(made):
     plain = CANDIDATES | {"low": bdp.LatticeLaplace(TOTAL, epsilon=LOW)}
     assert bdp.design(plain, prior, QUESTIONS, workers=2, **CALL).data.identical(made.data)
-
-
-@pytest.mark.system
-@pytest.mark.slow
-def test_dask_gives_the_same(made):
-    distributed = pytest.importorskip("distributed")
-    plain = CANDIDATES | {"low": bdp.LatticeLaplace(TOTAL, epsilon=LOW)}
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        assert bdp.design(plain, prior, QUESTIONS, client=client, **CALL).data.identical(made.data)

@@ -31,14 +31,14 @@ def test_every_noise_law_of_the_library_is_in_the_matrix():
     in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
     in_statistics |= {"truncated-gaussian", "boundary-inflated-gaussian"}
     assert in_statistics <= {mechanism.law.name for _, mechanism in STATISTICS.values()}
-    # No mechanism draws these two, which have a calibration of their own (tests/inference/test_plain_laws.py); and canonical
-    # noise of any function needs one free direction, where posteriors are listed (tests/mechanisms/test_canonical.py).
+    # No mechanism draws these two, whose posteriors are listed (tests/inference/test_laws.py), nor canonical noise of any
+    # function, which needs one free direction (tests/mechanisms/test_canonical.py).
     # The law of rescaled shares needs a public number of records: its posteriors are listed, too
     # (tests/papers/test_proportions_as_releases.py).
     elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace"}
     # Rounding without chance, and tables of probabilities in general: posteriors by enumeration (tests/noise/perturbed).
     elsewhere |= {"conventional-rounding", "transition-table"}
-    # Counts within bounds: no mechanism draws them, and posteriors are listed (tests/inference/test_bounded_releases.py).
+    # Counts within bounds: no mechanism draws them, and posteriors are listed (tests/inference/test_laws.py).
     elsewhere |= {f"boundary-inflated-discrete-{own}" for own in ("laplace", "gaussian")} | {
         "truncated-discrete-laplace"
     }

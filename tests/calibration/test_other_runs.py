@@ -17,6 +17,7 @@ from bayesdp.calibration.joint import _Chain
 from bayesdp.calibration.runs import Journal
 from bayesdp.calibration.study import Study
 from bayesdp.storage.journal import locked
+from tests.inference.oracle import counts_model
 
 LABELS = {"county": ["Alpha", "Beta"]}
 
@@ -45,9 +46,7 @@ def release_again(truth, rng):
 
 
 def build_model(release, mean=5.0):
-    with pm.Model(coords=release.coords) as model:
-        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(np.full(2, mean)), dims="county"))
-    return model
+    return counts_model(release, pm.Poisson.dist(np.full(2, mean)))
 
 
 def share(values, release):

@@ -12,6 +12,7 @@ from bayesdp.calibration import sbc, study, verdict_of
 from bayesdp.calibration.fits import Refit
 from bayesdp.calibration.quantities import EXACT_ANSWERS
 from tests.calibration import models
+from tests.calibration.test_coverage import odd_fails
 
 QUICK = {"draws": 200, "tune": 30, "progressbar": False}
 
@@ -139,12 +140,6 @@ def test_a_result_survives_its_file(right, tmp_path):
     again = xr.open_datatree(tmp_path / "sbc.nc", engine="h5netcdf").load()
     assert str(verdict_of(again)) == str(verdict_of(right))
     assert again["verdict"].attrs["message"] == right["verdict"].attrs["message"]
-
-
-def odd_fails(values, release):
-    if int(release.exact[0].values) % 2:
-        raise RuntimeError("odd total")
-    return values["x"].sum("county")
 
 
 def test_failed_fits_are_counted_and_listed():

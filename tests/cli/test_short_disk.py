@@ -19,14 +19,18 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> dict[str, dict]:
-    folder = tmp_path_factory.mktemp("short")
-    command = [sys.executable, "-m", "tests.cli.short_disk", str(folder)]
+def told_by(script: str, folder: Path) -> dict[str, dict]:
+    """What a script says of its runs, each of which it makes in a process of its own."""
+    command = [sys.executable, "-m", f"tests.cli.{script}", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, dict]:
+    return told_by("short_disk", tmp_path_factory.mktemp("short"))
 
 
 def test_all_outputs_are_tried(runs):

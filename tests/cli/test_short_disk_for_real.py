@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.cli.test_short_disk import told_by
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> dict[str, dict]:
-    folder = tmp_path_factory.mktemp("short")
-    command = [sys.executable, "-m", "tests.cli.short_disk_for_real", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return told_by("short_disk_for_real", tmp_path_factory.mktemp("short"))
 
 
 # tests/cli/test_short_disk.py tries all outputs, the sampling left out.

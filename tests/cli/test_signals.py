@@ -99,24 +99,29 @@ def test_a_full_disk_is_told_though_there_was_an_interrupt(defaults, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_a_closed_terminal_keeps_the_draws(run):
-    """The progress bar cannot be drawn any more, nor can anything be said."""
-    assert (
-        run("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc").status
-        == 0
-    )
+def _fit_on_a_terminal(run, draws: int, at_start) -> tuple[subprocess.Popen, int]:
+    """A fit whose progress bar is being drawn, and our end of its terminal."""
+    arguments = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc")
+    assert run(*arguments).status == 0
     main, terminal = pty.openpty()
+    fit = ["fit", "r.nc", "--chains", "2", "--draws", str(draws), "--tune", "10", "-o", "p.nc"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "bayesdp", "fit", "r.nc", "--chains", "2", "--draws", "1000000", "--tune", "10", "-o", "p.nc"],
-        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
-        preexec_fn=_as_from_a_shell,
+        [sys.executable, "-m", "bayesdp", *fit], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        env=ENVIRONMENT | {"TERM": "xterm"}, preexec_fn=at_start,
     )  # fmt: skip
     os.close(terminal)
     shown, deadline = b"", time.monotonic() + 240
     while b"Progress" not in shown and b"Draws" not in shown:
         assert time.monotonic() < deadline
         shown += os.read(main, 65536)
+    return process, main
+
+
+@pytest.mark.slow
+def test_a_closed_terminal_keeps_the_draws(run):
+    """The progress bar cannot be drawn any more, nor can anything be said."""
+    # The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start.
+    process, main = _fit_on_a_terminal(run, 1_000_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     reader = threading.Thread(target=_read_for, args=(main, 2.0))
     reader.start()
     reader.join()
@@ -131,29 +136,12 @@ def test_a_closed_terminal_keeps_the_draws(run):
 @pytest.mark.slow
 def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(run):
     """Under nohup SIGHUP is ignored: the run goes on to its end."""
-    arguments = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc")
-    assert run(*arguments).status == 0
-    main, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bayesdp", "fit", "r.nc", "--chains", "2", "--draws", "20000", "--tune", "10", "-o", "p.nc"],
-        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, env=ENVIRONMENT | {"TERM": "xterm"},
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )  # fmt: skip
-    os.close(terminal)
-    shown, deadline = b"", time.monotonic() + 240
-    while b"Progress" not in shown and b"Draws" not in shown:
-        assert time.monotonic() < deadline
-        shown += os.read(main, 65536)
+    process, main = _fit_on_a_terminal(run, 20_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     os.close(main)
     assert process.wait(timeout=400) == 0
     tree, _ = read_posterior("p.nc")
     assert "interrupted" not in tree.attrs
     assert tree["posterior"].sizes["draw"] == 20000
-
-
-def _as_from_a_shell() -> None:
-    """The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _read_for(terminal: int, seconds: float) -> None:

@@ -63,21 +63,6 @@ def summarised(query, prob: float, x: xr.DataArray | None = None) -> Answers:
     return summarise_table(Posterior.of(tree(x)), query, prob)
 
 
-def test_the_numbers_of_each_cell():
-    answers = summarised(Identity(TABLE), 0.9)
-    np.testing.assert_allclose(answers.mean, [9.5, 20.5, 5.0])
-    sd = np.sqrt((20**2 - 1) / 12)
-    np.testing.assert_allclose(answers.sd, [sd, sd, 0.0])
-    # 0 to 19, 50 times each: the 5% quantile is the first value with at least 50 of 1000 draws at or below it.
-    np.testing.assert_array_equal(answers.lower, [0, 11, 5])
-    np.testing.assert_array_equal(answers.upper, [18, 29, 5])
-    np.testing.assert_array_equal(answers.published, [11, np.nan, 5])
-    np.testing.assert_array_equal(answers.determined, [False, False, True])
-    assert 500 < answers.ess_bulk[0] < 2000
-    assert answers.rhat[0] == pytest.approx(1, abs=0.02)
-    assert np.isnan([answers.ess_bulk[2], answers.ess_tail[2], answers.rhat[2]]).all()
-
-
 def test_an_interval_holds_at_least_its_probability(make_rng):
     adams = make_rng(2).binomial(30, 0.1, draws().shape[:2])
     x = draws().copy(data=np.stack([adams, 30 - adams, np.full_like(adams, 5)], axis=-1))
@@ -85,15 +70,6 @@ def test_an_interval_holds_at_least_its_probability(make_rng):
         own = summarised(Identity(TABLE), prob, x)
         inside = ((x >= own.lower) & (x <= own.upper)).mean(("chain", "draw"))
         assert (inside >= prob).all()
-
-
-def test_exact_totals_are_marked_as_determined():
-    state = summarised(Totals(TABLE, "state"), 0.95)
-    assert state.determined.tolist() == [True, True]
-    assert state.mean.tolist() == [30.0, 5.0]
-    total = summarised(Totals(TABLE), 0.95)
-    assert total.determined.tolist() == [True]  # a sum of exact values
-    assert total.labels == {}
 
 
 def test_few_draws_and_cells_that_never_moved_have_no_diagnostics():

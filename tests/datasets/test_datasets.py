@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
+from importlib.resources import files
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp import datasets
+from bayesdp import Invariants, Margins, Totals, datasets
+from bayesdp.datasets import morocco_communes
 
 ALL: list[tuple[Callable[[], xr.DataArray], tuple[str, ...], tuple[int, ...]]] = [
     (datasets.delinquent_children, ("county", "education"), (4, 4)),
@@ -109,3 +112,115 @@ def test_illinois_is_the_illinois_part_of_the_midwest():
     assert set(illinois["state"].values.tolist()) == {"IL"}
     assert illinois.sel(county="IL: COOK") == 5_105_067
     assert "race" not in illinois.coords
+
+
+def test_the_most_frequent_destinations_of_flights():
+    # The five most frequent destinations as tutorials of the R package print them (`count(flights, dest, sort = TRUE)`).
+    by_destination = datasets.flights().sum(["carrier", "hour"]).to_series()
+    known = {"ORD": 17_283, "ATL": 17_215, "LAX": 16_174, "BOS": 15_508, "MCO": 14_082}
+    assert by_destination.nlargest(5).to_dict() == known
+
+
+def test_size_of_flights():
+    table = datasets.flights()
+    assert int(table.sum()) == 215_429
+    assert int((table > 0).sum()) == 1_025
+    assert int(table.sel(carrier="OO").sum()) == 7
+
+
+def test_labels_are_in_order_and_nothing_is_all_empty_but_the_night():
+    table = datasets.flights()
+    for dim in table.dims:
+        assert table[dim].values.tolist() == sorted(table[dim].values.tolist())
+    assert table["hour"].values.tolist() == [f"{hour:02d}" for hour in range(24)]
+    assert (table.sum(["hour", "destination"]) > 0).all()
+    assert (table.sum(["hour", "carrier"]) > 0).all()
+    by_hour = table.sum(["carrier", "destination"])
+    assert by_hour["hour"].values[by_hour.values == 0].tolist() == ["00", "01", "02", "03", "04"]
+
+
+def test_the_two_families_of_totals_of_the_paper_have_rank_740():
+    table = datasets.flights()
+    invariants = Invariants(Margins(table, ["hour", "destination"], ["carrier", "destination"]))
+    assert invariants.frame.size == 6720
+    assert invariants.rank == (24 + 14 - 1) * 20 == 740
+    unit = np.zeros(table.shape)
+    unit[3, 4, 5] = 1.0
+    kept = invariants.project(unit)[3, 4, 5]
+    np.testing.assert_allclose(kept, (1 - 1 / 14) * (1 - 1 / 24), rtol=1e-12)
+
+
+CASABLANCA = "Casablanca: Casablanca"
+PREFECTURES = {  # of arrondissements of Casablanca: the only units whose communes do not add up to them
+    "Casablanca-Anfa": 344_165,
+    "Al-Fida-Mers-Sultan": 224_072,
+    "Aïn-Sebaâ-Hay Mohammadi": 364_835,
+    "Hay-Hassani": 537_509,
+    "Aïn-Chock": 374_707,
+    "Sidi Bernoussi": 706_362,
+    "Ben M'sick": 207_252,
+    "Moulay Rachid": 457_033,
+}
+
+
+def _sums(table, by):
+    return dict(zip(table[by].values.tolist(), [0] * table.size, strict=True)) | {
+        str(name): int(table.values[table[by].values == name].sum()) for name in np.unique(table[by].values)
+    }
+
+
+def test_figures_of_the_census_of_morocco():
+    # The legal population of the Kingdom as the census of 2024 announced it: 36,828,330 in 9,275,038 households, 12 regions.
+    persons, households = morocco_communes(), morocco_communes("households")
+    assert persons.dtype == households.dtype == np.int64
+    assert int(persons.sum()) == 36_828_330
+    assert int(households.sum()) == 9_275_038
+    assert len(set(persons["province"].values)) == 75
+    assert len(set(persons["region"].values)) == 12
+    assert len(set(persons["code"].values)) == 1503
+    assert int(persons.min()) == 277
+    assert persons["commune"].equals(households["commune"])
+
+
+@pytest.mark.parametrize("of", ["population", "households"])
+def test_which_published_totals_add_up_and_which_do_not(of):
+    text = files("bayesdp.datasets").joinpath("morocco_2024.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    regions, provinces = (
+        {row["name"]: int(row[of]) for row in rows if row["level"] == level} for level in ("region", "province")
+    )
+    communes = morocco_communes(of)
+    assert len(provinces) == 83
+    assert _sums(communes, "region") == regions
+    found = _sums(communes, "province")
+    wrong = {name for name, total in provinces.items() if found.get(name) != total}
+    assert wrong == set(PREFECTURES) == set(provinces) - set(found)
+    assert sum(provinces[name] for name in wrong) == int(communes.sel(commune=CASABLANCA))
+    assert sum(provinces.values()) == int(communes.sum()) + int(communes.sel(commune=CASABLANCA))
+
+
+def test_the_prefectures_of_casablanca():
+    table = morocco_communes()
+    mechouar = table.sel(commune="Casablanca: Méchouar de Casablanca")
+    assert _sums(table, "province")["Casablanca"] == sum(PREFECTURES.values()) + int(mechouar) == 3_218_036
+
+
+def test_groups_are_those_of_the_codes_and_serve_queries():
+    table = morocco_communes()
+    totals = Totals(table, by="province")
+    assert totals.rows == 75
+    codes = table["code"].values
+    for by, length in (("province", 6), ("region", 2)):
+        pairs = {(name, code[:length]) for name, code in zip(table[by].values, codes, strict=True)}
+        assert len(pairs) == len(set(table[by].values)) == len({code for _, code in pairs})
+
+
+def test_morocco_has_no_dwellings():
+    with pytest.raises(ValueError, match="of must be"):
+        morocco_communes("dwellings")
+
+
+def test_attribution_of_morocco():
+    table = morocco_communes()
+    assert "Haut-Commissariat au Plan" in table.attrs["source"]
+    assert "CC BY 4.0" in table.attrs["licence"]

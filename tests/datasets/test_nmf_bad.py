@@ -265,8 +265,7 @@ def test_the_total_of_a_state_needs_both_branches(tmp_path):
     for folder in root.rglob("State=130"):
         shutil.rmtree(folder)
     with pytest.raises(
-        ValueError,
-        match=r"branches 030 and 130, but no State=130 in .*: the total is not that of what is there",
+        ValueError, match=r"branches 030 and 130, but no State=130 in .*: the total is not that of what is there"
     ):
         read_nmf(root, "30", levels=["State"], totals={"30": 100})
 

@@ -107,24 +107,16 @@ def test_random_fibers_against_enumeration(monkeypatch, programs):
     assert complete == 40 if programs else 15 < complete < 40, complete
 
 
-def test_what_only_whole_numbers_determine_is_open_to_linear_programs():
-    # 2a + 2b + 3c = 3: a = b = 0 and c = 1 in whole numbers; a may be 3/2 in others.
+@pytest.mark.parametrize(("programs", "found"), [(300, [0, 1, 2]), (0, [])])
+def test_what_only_whole_numbers_determine_is_open_to_linear_programs(monkeypatch, programs, found):
+    """2a + 2b + 3c = 3: a = b = 0 and c = 1 in whole numbers; a may be 3/2 in others. A list that may lack cells says so."""
+    monkeypatch.setattr(determined, "PROGRAM_CELLS", programs)
     frame = Frame.of({"cell": list(range(200))})
     rows = np.zeros((1, 200), dtype=np.int64)
     rows[0, :3] = 2, 2, 3
     fiber = Fiber.of([Exact(LinearQuery(frame, rows, ["weighted"]), [3])], frame)
-    assert np.flatnonzero(fiber.determined()).tolist() == [0, 1, 2]
-    assert fiber.determined_is_complete
-
-
-def test_a_list_that_may_lack_cells_says_so(monkeypatch):
-    monkeypatch.setattr(determined, "PROGRAM_CELLS", 0)
-    frame = Frame.of({"cell": list(range(200))})
-    rows = np.zeros((1, 200), dtype=np.int64)
-    rows[0, :3] = 2, 2, 3
-    fiber = Fiber.of([Exact(LinearQuery(frame, rows, ["weighted"]), [3])], frame)
-    assert not fiber.determined().any()
-    assert not fiber.determined_is_complete
+    assert np.flatnonzero(fiber.determined()).tolist() == found
+    assert fiber.determined_is_complete == bool(found)
 
 
 def test_limits_of_sums_determine_cells_too(monkeypatch):

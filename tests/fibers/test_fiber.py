@@ -7,11 +7,15 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from bayesdp.fibers import Fiber, enumerate_fiber
+from bayesdp.fibers import fiber as fibers
 from bayesdp.frames import Frame
-from bayesdp.measurements import Exact
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from bayesdp.release import Release
 from tests.fibers.cases import CASES, frame_of, with_margins, zeros_at
 
 
@@ -145,75 +149,62 @@ def empty(statements: str) -> str:
     return "^" + re.escape(f"no nonnegative integer table satisfies the exact values: {statements}") + r"($|, )"
 
 
-class TestEmptyFibers:
-    """Each says so, and names what cannot hold."""
+def stated(frame: Frame, name: str, rows, values, sign: str = "=") -> Exact:
+    """Sums by their rows, with names that are separated by semicolons."""
+    return Exact(LinearQuery(frame, rows, name.split("; ")), values, sign)
 
-    def test_different_grand_totals(self):
-        frame = frame_of(2, 2)
-        parts = [Exact(Margins(frame, ["a"]), [3, 4]), Exact(Margins(frame, ["b"]), [2, 6])]
-        with pytest.raises(ValueError, match=empty("a=a0 = 3; a=a1 = 4; b=b0 = 2; b=b1 = 6")):
-            Fiber.of(parts).find_point()
 
-    def test_a_part_larger_than_the_whole(self):
-        frame = frame_of(3)
-        parts = [Exact(Totals(frame), 5), Exact(LinearQuery(frame, [[1, 1, 0]], ["the first two"]), [6])]
-        with pytest.raises(ValueError, match=empty("total = 5; the first two = 6")):
-            Fiber.of(parts).find_point()
+def margins(a, b, sign: str = "=") -> list[Exact]:
+    """Both margins of a 2x2 table; `sign` is that of the second."""
+    frame = frame_of(2, 2)
+    return [Exact(Margins(frame, ["a"]), a), Exact(Margins(frame, ["b"]), b, sign)]
 
-    def test_no_whole_number(self):
-        frame = frame_of(2)
-        with pytest.raises(ValueError, match=empty("twice the sum = 5")):
-            Fiber.of([Exact(LinearQuery(frame, [[2, 2]], ["twice the sum"]), [5])]).find_point()
-        with pytest.raises(ValueError, match=empty("twice p = 5 (the answer is 2 times the cell a=a0")):
-            Fiber.of([Exact(LinearQuery(frame, [[2, 0]], ["twice p"]), [5])]).find_point()
 
-    def test_no_whole_table_although_real_ones_exist(self):
-        # 3x3x3 with all two-way sums 1/2 + 1/2 scaled: x + y = 1, y + z = 1, x + z = 1 has only (1/2, 1/2, 1/2).
-        frame = frame_of(3)
-        query = LinearQuery(frame, [[1, 1, 0], [0, 1, 1], [1, 0, 1]], ["xy", "yz", "xz"])
-        with pytest.raises(ValueError, match=empty("xy = 1; yz = 1; xz = 1")):
-            Fiber.of([Exact(query, [1, 1, 1])]).find_point()
+_GROUPS = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))})
+EMPTY = {
+    "different grand totals": (margins([3, 4], [2, 6]), "a=a0 = 3; a=a1 = 4; b=b0 = 2; b=b1 = 6"),
+    "a part larger than the whole": (
+        [Exact(Totals(frame_of(3)), 5), stated(frame_of(3), "the first two", [[1, 1, 0]], [6])],
+        "total = 5; the first two = 6",
+    ),
+    "an odd sum of even numbers": ([stated(frame_of(2), "twice the sum", [[2, 2]], [5])], "twice the sum = 5"),
+    "half a count": (
+        [stated(frame_of(2), "twice p", [[2, 0]], [5])],
+        "twice p = 5 (the answer is 2 times the cell a=a0",
+    ),
+    "(1/2, 1/2, 1/2) alone": (
+        [stated(frame_of(3), "xy; yz; xz", [[1, 1, 0], [0, 1, 1], [1, 0, 1]], [1, 1, 1])],
+        "xy = 1; yz = 1; xz = 1",
+    ),
+    "limits that exclude each other": (margins([3, 4], [5, 5], ">="), "a=a0 = 3; a=a1 = 4; b=b0 >= 5; b=b1 >= 5"),
+    "one cell with two values": (
+        [stated(frame_of(2), "p", [[1, 0]], [3]), stated(frame_of(2), "p", [[1, 0]], [4], ">=")],
+        "p = 3; p >= 4",
+    ),
+    "a negative count": (
+        [stated(frame_of(2), "difference; sum", [[1, -1], [1, 1]], [6, 4])],
+        "difference = 6; sum = 4",
+    ),
+    "an empty sum that is not zero": (
+        [stated(frame_of(2), "nothing", [[0, 0]], [1])],
+        "nothing = 1 (the answer adds up no cell",
+    ),
+    "zeros that leave no room": (
+        [*margins([3, 4], [3, 4]), zeros_at(frame_of(2, 2), [0, 1])],
+        "a=a0 = 3; a=a0, b=b0 = 0; a=a0, b=b1 = 0",
+    ),
+    "groups without cells left": (
+        [Exact(Totals(_GROUPS, "s"), [3, 4]), stated(_GROUPS, "p; q", [[1, 0, 0], [0, 1, 0]], [1, 1])],
+        "s=x = 3; c=p = 1; c=q = 1",
+    ),
+}
 
-    def test_limits_that_exclude_each_other(self):
-        frame = frame_of(2, 2)
-        parts = [
-            Exact(Margins(frame, ["a"]), [3, 4]),
-            Exact(Margins(frame, ["b"]), [5, 5], ">="),
-        ]
-        with pytest.raises(ValueError, match=empty("a=a0 = 3; a=a1 = 4; b=b0 >= 5; b=b1 >= 5")):
-            Fiber.of(parts).find_point()
 
-    def test_one_cell_with_two_values(self):
-        frame = frame_of(2)
-        one = LinearQuery(frame, [[1, 0]], ["p"])
-        with pytest.raises(ValueError, match=empty("p = 3; p >= 4")):
-            Fiber.of([Exact(one, [3]), Exact(one, [4], ">=")]).find_point()
-
-    def test_a_negative_count(self):
-        frame = frame_of(2)
-        query = LinearQuery(frame, [[1, -1], [1, 1]], ["difference", "sum"])
-        with pytest.raises(ValueError, match=empty("difference = 6; sum = 4")):
-            Fiber.of([Exact(query, [6, 4])]).find_point()
-
-    def test_an_empty_sum_that_is_not_zero(self):
-        frame = frame_of(2)
-        with pytest.raises(ValueError, match=empty("nothing = 1 (the answer adds up no cell")):
-            Fiber.of([Exact(LinearQuery(frame, [[0, 0]], ["nothing"]), [1])]).find_point()
-
-    def test_structural_zeros_that_leave_no_room(self):
-        frame = frame_of(2, 2)
-        parts = [Exact(Margins(frame, ["a"]), [3, 4]), Exact(Margins(frame, ["b"]), [3, 4]), zeros_at(frame, [0, 1])]
-        with pytest.raises(ValueError, match=empty("a=a0 = 3; a=a0, b=b0 = 0; a=a0, b=b1 = 0")):
-            Fiber.of(parts).find_point()
-
-    def test_group_totals_without_cells_left(self):
-        frame = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))})
-        parts = [
-            Exact(Totals(frame, "s"), [3, 4]),
-            Exact(LinearQuery(frame, [[1, 0, 0], [0, 1, 0]], ["p", "q"]), [1, 1]),
-        ]
-        with pytest.raises(ValueError, match=empty("s=x = 3; c=p = 1; c=q = 1")):
-            Fiber.of(parts).find_point()
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_fiber_names_what_cannot_hold(name):
+    parts, statements = EMPTY[name]
+    with pytest.raises(ValueError, match=empty(statements)):
+        Fiber.of(parts).find_point()
 
 
 def test_a_wide_table_names_what_has_to_give_way():
@@ -248,14 +239,6 @@ def test_first_points_of_sparse_and_of_huge_two_way_tables():
             assert fiber.contains(fiber.find_point(guide))
 
 
-def test_first_points_of_huge_blocks_are_exact():
-    frame = Frame.of({"c": range(300), "s": ("c", [i % 3 for i in range(300)])})
-    totals = [2**52 + 1, 0, 11_430_602]
-    fiber = Fiber.of([Exact(Totals(frame, "s"), totals)])
-    for guide in (None, np.random.default_rng(1).gamma(0.1, 1e12, 300), np.full(300, -5.0)):
-        assert fiber.contains(fiber.find_point(guide))
-
-
 def test_equalities_of_identity_determine_everything():
     frame = frame_of(2, 2)
     fiber = Fiber.of([Exact(Identity(frame), [[1, 2], [3, 4]])])
@@ -272,3 +255,61 @@ def test_bounded_sums_can_keep_tables_apart_and_computed_moves_join_them():
     assert case.fiber.proved
     assert "a Markov basis was computed" in case.fiber.claim
     assert not case.fiber.open_moves.proved  # nothing is shown where further limits are not known
+
+
+def limited_sums(rows: int, columns: int):
+    """A two-way table within some of every noisy sum and cell."""
+    rng = np.random.default_rng(5)
+    frame = Identity({"row": range(rows), "column": range(columns)}).frame
+    table = rng.poisson(3.0, (rows, columns))
+    below, above = [], []
+    for query, width in ((Identity(frame), 4), (Margins(frame, ["row"]), 2), (Margins(frame, ["column"]), 2)):
+        centre = query.apply(table) + rng.integers(-width, width + 1, query.shape)
+        below.append((query, np.maximum(centre - width, 0)))
+        above.append((query, centre + width))
+    guide = table.reshape(-1) + rng.integers(-6, 7, table.size)
+    return Fiber(frame, (), tuple(below), tuple(above)), guide.astype(float)
+
+
+def test_a_large_table_is_as_near_as_the_program_with_integers_finds(monkeypatch):
+    fiber, guide = limited_sums(12, 9)
+    far = fibers.find_point(fiber.system, fiber.invariants, guide)
+    with monkeypatch.context() as patch:
+        patch.setattr(fibers, "_LARGE", 0)
+        patch.setattr(sp, "eye_array", None)  # the program with integers would need it
+        near = fibers.find_point(fiber.system, fiber.invariants, guide)
+    assert fiber.contains(near.reshape(12, 9))
+    assert np.abs(near - np.clip(np.rint(guide), 0, None)).sum() <= np.abs(far - np.clip(np.rint(guide), 0, None)).sum()
+
+
+def test_a_solution_with_halves_is_not_taken(monkeypatch):
+    frame = Identity({"cell": ["a", "b", "c"]}).frame
+    pairs = LinearQuery(frame, np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]]), ["ab", "bc", "ac"])
+    fiber = Fiber(frame, (), (), ((pairs, np.ones(3, dtype=np.int64)),))
+    monkeypatch.setattr(fibers, "_LARGE", 0)
+    point = fibers.find_point(fiber.system, fiber.invariants, np.ones(3))
+    assert sorted(point) == [0, 0, 1]
+
+
+def test_a_contradiction_is_named_all_the_same(monkeypatch):
+    frame = Identity({"cell": ["a", "b"], "by": ["u", "v"]}).frame
+    sums = Margins(frame, ["cell"])
+    other = Margins(frame, ["by"])
+    fiber = Fiber(frame, (), ((sums, np.array([3, 3])),), ((other, np.array([2, 2])),))
+    monkeypatch.setattr(fibers, "_LARGE", 0)
+    with pytest.raises(ValueError, match=r"no nonnegative integer table.*cell=a >= 3"):
+        fibers.find_point(fiber.system, fiber.invariants, np.ones(4))
+
+
+def test_a_search_that_ends_without_an_answer_says_so(monkeypatch):
+    """At the fiber, and at a release, which looks for a table; the command line has a test of its own."""
+    frame = Identity({"a": ["p", "q", "r"], "b": ["s", "t", "u"], "c": ["v", "w", "x"]}).frame
+    exact = [Exact(Margins(frame, [one, other]), np.full((3, 3), 3)) for one, other in ("ab", "bc", "ac")]
+    monkeypatch.setattr(fibers, "LONGEST", 0.0)
+    with pytest.raises(
+        TimeoutError, match=r"^no table was found in 0 s .* nor was shown that there is none; fewer exact or bounded"
+    ):
+        Fiber.of(exact, frame).find_point()
+    measured = [Measured(Identity(frame), np.ones((3, 3, 3)), DiscreteGaussian(2.0))]
+    with pytest.raises(TimeoutError, match=r"^no table was found in 0 s"):
+        Release.from_published(frame, measured, exact)

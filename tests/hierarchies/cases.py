@@ -19,12 +19,7 @@ from bayesdp.queries import Query, SumPart
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities
 
-NOISE = (
-    (("tract", "age", "race"), 2.0),
-    (("tract", "race"), 0.4),
-    (("county", "age"), 1.5),
-    (("county",), 0.7),
-)
+NOISE = ((("tract", "age", "race"), 2.0), (("tract", "race"), 0.4), (("county", "age"), 1.5), (("county",), 0.7))
 """Sums that are published with noise, and its scale: one of them is precise."""
 
 

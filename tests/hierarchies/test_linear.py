@@ -10,7 +10,9 @@ from scipy.stats import binom
 import bayesdp as bdp
 from bayesdp.hierarchies import linear
 from bayesdp.hierarchies.linear import gls
+from bayesdp.hierarchies.two_pass import Axis, Contradiction, LevelData, Unidentified, tree_estimate
 from bayesdp.queries import Query, SumPart
+from tests.noisy_sums import noisy_sums
 
 TABLE = {
     "tract": ["a", "b", "c", "d", "e"],
@@ -39,11 +41,7 @@ def _query(*keep):
 def release(request):
     rng = np.random.default_rng(3)
     truth = rng.poisson(20.0, FRAME.shape)
-    measured = []
-    for keep, sigma in MEASURED:
-        query = _query(*keep)
-        noisy = query.apply(truth) + np.rint(rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
+    measured = noisy_sums(FRAME, truth, [(_query(*keep), sigma) for keep, sigma in MEASURED], rng)
     exact = [bdp.Exact(_query("county"), _query("county").apply(truth))] if request.param else []
     return bdp.Release.from_published(FRAME, measured, exact)
 
@@ -176,27 +174,6 @@ def test_exact_sums_of_any_kind_and_missing_answers(exact, missing):
     _check(found, release, [_query(*keep) for keep in EVERY])
 
 
-def test_one_dimension_of_cells_and_none():
-    for table in (
-        {"tract": list("abcde"), "county": ("tract", list("uvuvv"))},
-        {"tract": list("abcde"), "age": [1, 2]},
-    ):
-        frame = bdp.Frame.of(table)
-        queries = [Query(frame, (SumPart(frame, keep),)) for keep in (frame.dims, ("tract",), ())]
-        release = _published([(own, SIGMA(sigma=2.0), []) for own in queries], frame=frame)
-        _check(gls(release), release, queries)
-
-
-def test_groups_that_nobody_measured():
-    """Neither counties nor groups of cells are published: both are levels and sums all the same."""
-    release = _published(
-        [(_query("tract", "kind", "age"), SIGMA(sigma=2.0), []), (_query("kind"), SIGMA(sigma=1.0), [])]
-    )
-    found = gls(release, "tract")  # of its own accord it would take the kinds, which more queries keep
-    assert found.levels == ("tract", "county", "all")
-    _check(found, release, [_query(*keep) for keep in EVERY])
-
-
 def test_a_small_table_that_is_no_tree():
     frame = bdp.Frame.of(
         {"area": list("abcd"), "half": ("area", list("xxyy")), "other": ("area", list("xyxy")), "age": [1, 2]}
@@ -226,16 +203,7 @@ def test_a_small_table_that_is_no_tree():
 def test_leaves_that_do_not_say_what_their_cells_are():
     """Of one tract nothing is measured but its total: cells of the county give the rest."""
     first = np.arange(6)
-    measured = [
-        (_query("tract", "kind", "age"), SIGMA(sigma=2.0), first),
-        (
-            _query(
-                "tract",
-            ),
-            SIGMA(sigma=1.0),
-            [],
-        ),
-    ]
+    measured = [(_query("tract", "kind", "age"), SIGMA(sigma=2.0), first), (_query("tract"), SIGMA(sigma=1.0), [])]
     release = _published([*measured, (_query("county", "kind", "age"), SIGMA(sigma=1.0), [])])
     _check(gls(release), release, [_query(*keep) for keep in EVERY])
 
@@ -370,3 +338,74 @@ def test_intervals_cover_as_often_as_they_say():
         low, high = (found.to_dataset(asked, 0.9)[end].values for end in ("lower", "upper"))
         hits = int(((low <= asked.apply(truth)) & (asked.apply(truth) <= high))[::step, 0].sum())
         assert binom.ppf(5e-5, 400, 0.9) <= hits <= binom.ppf(1 - 5e-5, 400, 0.9)
+
+
+def _sums(codes, size):
+    """The matrix of sums of one dimension."""
+    if codes is None:
+        return np.ones((1, size))
+    return (codes[None, :] == np.unique(codes)[:, None]).astype(float)
+
+
+def _least_squares(rows, right, weights):
+    rows, right, weights = np.vstack(rows), np.concatenate(right), np.concatenate(weights)
+    covariance = np.linalg.inv(rows.T @ (weights[:, None] * rows))
+    return covariance @ rows.T @ (weights * right), covariance
+
+
+def test_a_precision_an_answer():
+    """Cells as one axis of groups: every answer has its own precision, and some are missing."""
+    rng = np.random.default_rng(4)
+    cells, parent = 6, np.array([0, 0, 1])
+    every, thirds = np.arange(cells), np.array([0, 0, 1, 1, 2, 2])
+    levels, rows, right, weights = [], [], [], []
+    for nodes, place in ((3, np.arange(3)), (2, parent)):
+        queries = []
+        for codes in (every, thirds):
+            precision = rng.uniform(0.1, 4.0, (nodes, codes.max() + 1))
+            if nodes == 2 or codes is thirds:
+                precision[rng.random(precision.shape) < 0.4] = 0.0
+            answers = rng.normal(size=precision.shape)
+            queries.append(((codes,), precision, answers))
+            for node in range(nodes):
+                rows.append(np.kron((place == node)[None, :].astype(float), _sums(codes, cells)))
+                right.append(answers[node])
+                weights.append(precision[node])
+        levels.append(LevelData(nodes, parent if nodes == 3 else None, queries))
+    # Two counties at the top: two trees.
+    estimate, covariance = _least_squares(rows, right, weights)
+    found = tree_estimate([Axis(every)], levels)
+    np.testing.assert_allclose(found[0].cells.reshape(-1), estimate, atol=1e-8)
+    np.testing.assert_allclose(
+        found[0].covariance((thirds,), 1), _sums(thirds, 6) @ covariance[6:12, 6:12] @ _sums(thirds, 6).T
+    )
+
+
+def test_a_leaf_that_leaves_cells_open():
+    precision = np.array([1.0, 0.0])
+    every = ((np.arange(3),), precision, np.ones((2, 3)))
+    with pytest.raises(Unidentified, match=r"needs answers at every leaf that fix every cell.*leaf 1") as caught:
+        tree_estimate([Axis.of(3, [])], [LevelData(2, np.zeros(2, int), [every]), LevelData(1, None, [])])
+    assert caught.value.leaf == 1
+
+
+def test_exact_sums_stand_for_answers():
+    """Two cells, of which one sum is exact and the other one noisy, no answer of both."""
+    axis = Axis(np.arange(2))
+    level = LevelData(
+        1, None, [((np.arange(2),), np.array([[4.0, 0.0]]), np.array([[3.0, 0.0]]))], [((None,), np.array([[10.0]]))]
+    )
+    [found] = tree_estimate([axis], [level])
+    np.testing.assert_allclose(found.cells, [[3.0, 7.0]])
+    np.testing.assert_allclose(found.covariance((np.arange(2),), 0), [[0.25, -0.25], [-0.25, 0.25]])
+
+
+@pytest.mark.parametrize("recodes", [[], [np.array([0, 1, 1])]])
+def test_exact_sums_of_nodes_that_contradict_one_another(recodes):
+    every = ((np.arange(3),), np.ones(2), np.ones((2, 3)))
+    leaves = LevelData(2, np.array([0, 0]), [every], [((None,), np.array([[4.0], [5.0]]))])
+    fits, odd = (LevelData(1, None, [], [((None,), np.array([[total]]))]) for total in (9.0, 10.0))
+    found = tree_estimate([Axis.of(3, recodes)], [leaves, fits])
+    np.testing.assert_allclose(found[1].sums((None,)), [[9.0]])
+    with pytest.raises(Contradiction, match="exact sums of node 0 of level 1 contradict those of the nodes below it"):
+        tree_estimate([Axis.of(3, recodes)], [leaves, odd])

@@ -29,12 +29,7 @@ RATE = 1e-5
 """False alarms of each statistical comparison."""
 
 LOOSE = 25.0
-SPLIT = Case(
-    (4, 2, 3),
-    "AAAA",
-    240,
-    noise=((("tract", "age", "race"), LOOSE), (("tract", "race"), 0.8)),
-)
+SPLIT = Case((4, 2, 3), "AAAA", 240, noise=((("tract", "age", "race"), LOOSE), (("tract", "race"), 0.8)))
 """About 10 counts of each race in a tract, of either age: the noise of a cell leaves open which of the two."""
 
 PATIENT = Case((3, 2, 3), "AAA", 60, noise=((("tract", "age", "race"), 3.0), (("tract", "race"), 0.8)))

@@ -1,4 +1,4 @@
-"""Which dimension of a release is taken for its geography."""
+"""Which dimension of a release is taken for its geography, and what its measurements become."""
 
 from __future__ import annotations
 
@@ -92,3 +92,32 @@ def test_queries_keep_no_table_of_their_own():
     for query in [*(own.query for own in release.measurements), *(own.query for own in release.exact)]:
         assert "matrix" not in vars(query)
     assert not any("row_of_cell" in vars(part) for own in release.measurements for part in own.query.parts)
+
+
+TWO_BY_TWO = {"tract": ["a", "b"], "age": ["y", "o"]}
+
+
+def test_every_measurement_is_a_term_with_its_scales_and_what_was_not_published():
+    release = bdp.Release.from_published(
+        TWO_BY_TWO,
+        [
+            bdp.Measured(
+                bdp.Identity(TWO_BY_TWO),
+                [[1.5, np.nan], [0, 2]],
+                bdp.noise.Gaussian([[1.0, 2.0], [3.0, 4.0]]),
+                unmeasured=["tract=a, age=o"],
+            ),
+            bdp.Measured(bdp.Margins(TWO_BY_TWO, ["age"]), [3, -1], bdp.noise.DiscreteGaussian(0.5)),
+        ],
+        [bdp.Exact(bdp.Margins(TWO_BY_TWO, ["tract"]), [4, 2])],
+    )
+    target = target_of(release, "poisson")
+    cells, ages = target.terms
+    assert target.fiber is release.fiber
+    assert target.family == "poisson"
+    assert cells.measured.tolist() == [True, False, True, True]
+    assert cells.scale.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert cells.values[cells.measured].tolist() == [1.5, 0.0, 2.0]
+    assert ages.scale.tolist() == [0.5, 0.5]
+    assert ages.values.tolist() == [3.0, -1.0]
+    assert ages.query == bdp.Margins(TWO_BY_TWO, ["age"])

@@ -5,6 +5,8 @@ Nothing here uses the kernel, the step method or PyMC's log-densities.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
@@ -15,26 +17,10 @@ import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.fibers import Fiber, enumerate_fiber
 from bayesdp.inference import FiberGibbs
-from tests.comparison.enumeration import probabilities
+from tests.comparison.enumeration import probabilities as posterior_of
 from tests.comparison.means import STANDARD_ERRORS, assert_mean
 
-__all__ = [
-    "GRID",
-    "LINE",
-    "NOISY",
-    "STANDARD_ERRORS",
-    "assert_mean",
-    "assert_posterior",
-    "is_exact_conditional",
-    "laplace",
-    "log_binomial",
-    "log_negative_binomial",
-    "log_poisson",
-    "posterior_of",
-    "sample",
-    "tables_of",
-    "three_counties",
-]
+__all__ = ["STANDARD_ERRORS", "assert_mean", "posterior_of"]
 
 type Floats = npt.NDArray[np.float64]
 
@@ -49,9 +35,11 @@ def tables_of(release: bdp.Release, *more: bdp.Exact) -> npt.NDArray[np.int64]:
     return enumerate_fiber(Fiber.of([*release.exact, *more], release.frame))
 
 
-def posterior_of(log_terms: Floats) -> Floats:
-    """Probabilities from logs of any shape, all together."""
-    return probabilities(log_terms)
+def counts_model(release: bdp.Release, base: Any) -> pm.Model:
+    """Counts x under a base without parameters of its own in the model, and a release of them."""
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=release.dims))
+    return model
 
 
 def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: int = 1, **kwargs) -> xr.DataTree:

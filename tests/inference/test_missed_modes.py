@@ -18,6 +18,7 @@ from bayesdp.inference.runs import recorded
 from bayesdp.steps import reading
 from bayesdp.steps.fiber_gibbs import ENDS
 from tests.hierarchies.cases import CASES
+from tests.noisy_sums import noisy_sums
 
 LABELS = {
     "tract": [f"tract{i}" for i in range(4)],
@@ -50,11 +51,7 @@ def build(more: bool = False) -> pm.Model:
     """About 10 counts of each race in a tract: noise and prior leave open of which age, and are against some of both."""
     rng = np.random.default_rng(1)
     truth = rng.multinomial(240, np.full(24, 1.0 / 24.0)).reshape(SHAPE)
-    measured = []
-    for keep, sigma in ((("tract", "age", "race"), 25.0), (("tract", "race"), 0.8)):
-        query = bdp.Margins(LABELS, list(keep))
-        noisy = np.rint(query.apply(truth) + rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sigma)))
+    measured = noisy_sums(LABELS, truth, ((("tract", "age", "race"), 25.0), (("tract", "race"), 0.8)), rng)
     release = bdp.Release.from_published(LABELS, measured, [bdp.Exact(bdp.Totals(LABELS), 240)])
     with pm.Model(coords=release.coords) as model:
         if more:

@@ -198,25 +198,6 @@ class TestSteps:
         for one, other in zip(drawn(step, point), drawn(again, point), strict=True):
             np.testing.assert_array_equal(one, other)
 
-    def test_a_base_that_the_kernel_does_not_know(self):
-        release = published("discrete-gaussian")
-        with pm.Model(coords=release.coords) as model:
-            base = pm.ZeroInflatedPoisson.dist(psi=0.9, mu=3.0)
-            bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=release.dims))
-            step = steps.FiberGibbs()
-        point = model.initial_point(random_seed=1)
-        for one, other in zip(drawn(step, point), drawn(through_pickle(step), point), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-    def test_row_space_noise_and_nuts(self, mixed: pm.Model):
-        point = mixed.initial_point(random_seed=1)
-        with mixed:
-            made = [steps.RowNoiseGibbs(), pm.NUTS([mixed["rate"]])]
-        for step in made:
-            again = through_pickle(step)  # before NUTS adapts its step size
-            for one, other in zip(drawn(step, point), drawn(again, point), strict=True):
-                np.testing.assert_array_equal(one, other)
-
     def test_nuts_keeps_one_mass_matrix(self, mixed: pm.Model):
         # It is tuned in one place, and used in another.
         with mixed:

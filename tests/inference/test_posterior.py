@@ -15,6 +15,7 @@ from bayesdp import noise
 from tests.inference.oracle import (
     GRID,
     assert_posterior,
+    counts_model,
     is_exact_conditional,
     laplace,
     log_binomial,
@@ -158,9 +159,7 @@ class TestOtherTermsOfTheModel:
     def test_a_base_with_bounds_of_its_own(self):
         # The noisy table and so the first point lie outside of 0 .. 4.
         release = three_counties(values=[9, -1, 0])
-        with pm.Model(coords=release.coords) as model:
-            x = bdp.ConfidentialCounts("x", pm.DiscreteUniform.dist(0, 4, shape=3), dims="county")
-            bdp.observe(release, x)
+        model = counts_model(release, pm.DiscreteUniform.dist(0, 4, shape=3))
         tables = tables_of(release)
         logs = np.where((tables <= 4).all(axis=1), laplace(tables, [9, -1, 0]), -np.inf)
         assert_posterior(sample(model, tune=100, fiber_gibbs={"sweeps": 6}), tables, posterior_of(logs))

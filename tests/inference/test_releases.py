@@ -16,6 +16,7 @@ from tests.inference.oracle import (
     GRID,
     LINE,
     assert_posterior,
+    counts_model,
     is_exact_conditional,
     laplace,
     log_poisson,
@@ -46,9 +47,7 @@ class TestReleases:
             ],
             exact=[bdp.Exact(columns, [4, 4, 3]), bdp.Exact(rows, [3, 4], ">=")],
         )
-        with pm.Model(coords=release.coords) as model:
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(2.0), dims=("county", "education"))
-            bdp.observe(release, x)
+        model = counts_model(release, pm.Poisson.dist(2.0))
         tables = tables_of(release)
         seen = ~np.isnan(values)
         first = -(np.abs(tables - values) / b)[:, seen].sum(axis=1) - (np.abs(tables - values - 1) / 4)[:, seen].sum(
@@ -102,29 +101,6 @@ class TestReleases:
             theta="rate",
             grid=grid,
         )
-
-    @pytest.mark.slow
-    def test_every_law_on_the_cells(self):
-        # One model, a table for each law; equal prior weights.
-        published = np.array([4, 0, 3])
-        laws = {
-            "a": (noise.LatticeLaplace(epsilon=0.4), lambda r: -0.4 * np.abs(r).sum(axis=1)),
-            "b": (noise.LatticeLaplace(epsilon=0.5, norm="l2"), lambda r: -0.5 * np.sqrt((r**2).sum(axis=1))),
-            "c": (noise.LatticeGaussian(sigma=2.0), lambda r: -(r**2).sum(axis=1) / 8),
-            "d": (noise.ProjectedGaussian(sigma=1.5), lambda r: -(r**2).sum(axis=1) / 4.5),
-            "e": (noise.DiscreteGaussian(sigma=1.0), lambda r: -(r**2).sum(axis=1) / 2),
-            "f": (noise.DiscreteLaplace(b=2.0), lambda r: -np.abs(r).sum(axis=1) / 2),
-        }
-        with pm.Model(coords=LINE) as model:
-            for name, (law, _) in laws.items():
-                values = published + (np.array([0.4, -0.1, -0.3]) if law.name == "projected-gaussian" else 0)
-                release = three_counties(law=law, values=values)
-                bdp.observe(release, bdp.FlatCounts(name, dims="county"))
-        tables = tables_of(release)
-        tree = sample(model, tune=50)
-        for name, (law, log_law) in laws.items():
-            values = published + (np.array([0.4, -0.1, -0.3]) if law.name == "projected-gaussian" else 0)
-            assert_posterior(tree, tables, posterior_of(log_law(tables - values)), name=name)
 
     def test_unknown_noise_scale(self):
         # The law's normaliser matters when its scale is a parameter.

@@ -126,17 +126,13 @@ class TestSetRelease:
             (bdp.Release.from_published(COUNTY, measured=published().measurements), "1 noisy and 0 exact parts"),
             (
                 bdp.Release.from_published(
-                    COUNTY,
-                    measured=published().measurements,
-                    exact=[bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])],
+                    COUNTY, measured=published().measurements, exact=[bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])]
                 ),
                 "exactly",
             ),
             (
                 bdp.Release.from_published(
-                    COUNTY,
-                    measured=[bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)],
-                    exact=published().exact,
+                    COUNTY, measured=[bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)], exact=published().exact
                 ),
                 "it measures",
             ),
@@ -194,16 +190,6 @@ class TestSetData:
             pm.set_data({"noisy_published": np.array([11.5, 29.0, 23.0])})
         with pytest.raises(ValueError, match="noisy_published must hold whole numbers"):
             logp(model.initial_point())
-
-    def test_the_loss_of_the_release_is_said(self):
-        model = build(published())
-        with model:
-            pm.set_data({"noisy_published": np.array([30.0, 20.0, 10.0])})
-            with pytest.warns(
-                UserWarning, match=r"replaced by pm.set_data: the result has no group.*bayesdp.set_release"
-            ):
-                tree = bdp.sample(**{**SHORT, "draws": 5})
-        assert "release" not in tree.children
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from bayesdp.steps import FiberGibbs, telling
 from bayesdp.steps.telling import warn_slow_rates
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
+from tests.noisy_sums import indices
 
 A, B = 12, 5
 DIMS = ("area", "cell")
@@ -139,9 +140,7 @@ def test_both_forms_have_the_same_posterior_of_counts(monkeypatch):
     means = mean * np.array([1.0, 2.0, 0.5])
     logs = stats.nbinom.logpmf(tables, alpha, alpha / (alpha + means)).sum(axis=1)
     logs -= np.square(tables - [3, 0, 1]).sum(axis=1) / (2 * 1.5**2)
-    number = {tuple(own): i for i, own in enumerate(tables)}
-    index = np.array([[number[tuple(own)] for own in chain] for chain in tree.posterior["x"].to_numpy()])
-    assert_close_in_variation(index, probabilities(logs), rate=1e-5, largest=0.3)
+    assert_close_in_variation(indices(tables, tree.posterior["x"]), probabilities(logs), rate=1e-5, largest=0.3)
 
 
 @pytest.fixture

@@ -1,21 +1,24 @@
-"""What is said of chains: independent draws are not shouted at, bad chains are."""
+"""What is said of chains: independent and slow draws that agree are not shouted at, bad chains are; how many draws would do."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.signal import lfilter
 
+from bayesdp._chains import chain_statistics, rhat_by_chance
 from bayesdp.inference import diagnose
-from bayesdp.inference.diagnostics import Worst, rhat_limit, verdict_of
+from bayesdp.inference.diagnostics import Worst, cell_limits, rhat_limit, verdict_of
+from bayesdp.streaming.cells import batch_diagnostics
 
 
-def verdict(draws: np.ndarray, **others: np.ndarray) -> dict:
+def verdict(draws: np.ndarray, determined: dict | None = None, **others: np.ndarray) -> dict:
     data = {
         name: (("chain", "draw", *(f"{name}_{i}" for i in range(own.ndim - 2))), own)
         for name, own in {"x": draws, **others}.items()
     }
-    return diagnose(xr.Dataset(data), {}).attrs
+    return diagnose(xr.Dataset(data), determined or {}).attrs
 
 
 def moving(draws: np.ndarray) -> np.ndarray:
@@ -129,3 +132,113 @@ def test_chains_that_stand_still_at_different_values_are_the_worst_there_is():
     alone = Worst.of("x", "counts", ratios, np.full(2, 1.01), sizes, 4, "x{}".format, stuck=False)
     assert verdict_of([alone], 4, 1024)["verdict"] == "not converged"
     assert "R-hat up to inf" in verdict_of([alone], 4, 1024)["message"]
+
+
+def autoregressions(rng, chains: int, draws: int, quantities: int, rho: float) -> np.ndarray:
+    """Stationary, of variance 1; the autocorrelation time is (1 + rho) / (1 - rho)."""
+    steps = rng.normal(scale=np.sqrt(1 - rho**2), size=(chains, draws, quantities))
+    steps[:, 0] = rng.normal(size=(chains, quantities))
+    return lfilter([1.0], [1.0, -rho], steps, axis=1)
+
+
+def verdict_of_counts(x: np.ndarray, **others: np.ndarray) -> dict:
+    return verdict(x, {"x": np.zeros(x.shape[2:], dtype=bool)}, **others)
+
+
+@pytest.mark.parametrize(("chains", "rho"), [(4, 0.7), (2, 0.7)])
+def test_the_limit_is_a_quantile_of_chains_that_agree(chains, rho):
+    """Of 1,000 quantities 2% at most, by the docstring 0.8% to 2.4%: with four standard deviations, 0.1% to 4%."""
+    draws = autoregressions(np.random.default_rng(21), chains, 600, 1000, rho)
+    over = np.mean(chain_statistics(draws).rhat > rhat_by_chance(draws, 0.01, 1.0, 9.0))
+    assert 0.001 < over < 0.04
+
+
+def test_cells_known_by_batches_have_such_limits_too():
+    """At 0.5%, with 130 effective draws a chain and 32 batches, of 4,000 cells: 0.2% to 1.2% with four standard deviations."""
+    draws = autoregressions(np.random.default_rng(22), 2, 1024, 4000, 0.8)
+    sums = draws.reshape(2, 32, 32, -1).sum(axis=2).transpose(0, 2, 1)
+    squares = np.square(draws - draws.mean(axis=1, keepdims=True)).sum(axis=1)
+    _, rhat, times = batch_diagnostics(sums, np.zeros((2, 4000)), squares, [1024, 1024], 32)
+    limits = cell_limits(rhat[:1], times, 2, 1024, 32, 1)
+    assert 0.002 < np.mean(rhat > limits) < 0.012
+    assert np.mean(rhat > 1.01) > 0.05
+    shifted = sums + 32 * 0.8 * np.arange(2)[:, None, None]
+    _, rhat, times = batch_diagnostics(shifted, np.zeros((2, 4000)), squares, [1024, 1024], 32)
+    assert np.mean(rhat > cell_limits(rhat[:1], times, 2, 1024, 32, 1)) > 0.8
+
+
+@pytest.mark.parametrize(("chains", "draws", "rho"), [(4, 400, 0.5), (4, 1000, 0.8), (2, 400, 0.6)])
+def test_slow_chains_that_agree_are_not_called_bad(chains, draws, rho):
+    """60 quantities, 10 runs: at a rate of 1% two alarms or more have a probability of 0.4%; R-hat is beyond 1.01 all the same."""
+    rng = np.random.default_rng([23, draws])
+    found = [verdict_of_counts(autoregressions(rng, chains, draws, 60, rho)) for _ in range(10)]
+    assert sum(own["verdict"] == "not converged" for own in found) <= 1
+    assert sum(own["worst_rhat"] > 1.01 for own in found) >= 8
+    assert all("by the usual limits" not in own["message"] or own["worst_rhat"] <= 1.01 for own in found)
+
+
+def slow_drift(rng) -> np.ndarray:
+    return np.cumsum(rng.normal(scale=0.05, size=(4, 1000)), axis=1) + rng.normal(size=(4, 1000))
+
+
+def two_modes(rng) -> np.ndarray:
+    """Four standard deviations apart; a chain goes over once in 1,000 draws."""
+    mode = (np.cumsum(rng.random((4, 1000)) < 0.001, axis=1) + rng.integers(2, size=(4, 1))) % 2
+    return 4.0 * mode + rng.normal(size=(4, 1000))
+
+
+def one_chain_apart(rng) -> np.ndarray:
+    """By a standard deviation, of chains that move slowly."""
+    return autoregressions(rng, 4, 1000, 1, 0.7)[:, :, 0] + np.array([[1.0], [0.0], [0.0], [0.0]])
+
+
+@pytest.mark.parametrize("bad", [slow_drift, two_modes, one_chain_apart])
+def test_one_bad_quantity_among_slow_ones_is_found_and_named(bad):
+    """10 runs each: none is called converged, all are called bad and name it, 8 or more by R-hat."""
+    rng = np.random.default_rng(24)
+    found, named, by_rhat = [], 0, 0
+    for _ in range(10):
+        x = autoregressions(rng, 4, 1000, 40, 0.6)
+        x[..., 17] = bad(rng)
+        own = verdict_of_counts(x)
+        found.append(own["verdict"])
+        named += own["worst_quantities"].startswith("x[x_0=17] (")
+        by_rhat += own["worst_rhat"] > own["rhat_limit"]
+    assert found == ["not converged"] * 10
+    assert named == 10
+    assert by_rhat >= 8
+
+
+def test_counts_and_parameters_are_judged_apart():
+    rng = np.random.default_rng(25)
+    own = verdict_of_counts(rng.normal(size=(4, 500, 20)), mu=rng.normal(size=(4, 500)) + np.arange(4)[:, None])
+    assert (own["verdict"], own["verdict_counts"], own["verdict_parameters"]) == (
+        "not converged",
+        "converged",
+        "not converged",
+    )
+    assert own["message"].startswith("NOT converged, as far as can be told: counts are good, R-hat at most 1.00")
+    assert "; parameters are bad, R-hat up to 1." in own["message"]
+    assert "The worst of 1 beyond a limit: mu (R-hat 1." in own["message"]
+    assert own["message"].lower().count("not converged") == 1
+    assert "draws_needed" not in own
+    assert own["message"].endswith("How many draws would do cannot be told from these chains: perhaps no number does.")
+
+
+@pytest.mark.parametrize(("draws", "rho", "quantities"), [(400, 0.8, 20), (500, 0.88, 20)])
+def test_so_many_draws_are_needed(draws, rho, quantities):
+    """Right within a factor of two, from 25 effective draws a chain on: with it most runs are good, with half of it few."""
+    rng = np.random.default_rng(26)
+    own = [verdict_of_counts(autoregressions(rng, 4, draws, quantities, rho)) for _ in range(6)]
+    needed = np.array([one["draws_needed"] for one in own])
+    usual = int(np.median(needed))
+    assert (needed > draws).all()
+    assert needed.max() < 2 * usual
+    assert needed.min() > usual / 2
+    assert f"Some {own[0]['draws_needed']:,.0f} draws a chain would do" in own[0]["message"]
+    good = [
+        sum(verdict_of_counts(autoregressions(rng, 4, number, quantities, rho))["converged"] for _ in range(6))
+        for number in (usual, usual // 2)
+    ]
+    assert good[0] >= 4
+    assert good[1] <= 1

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from flint import fmpz_mat
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import integer_kernel, kernel_basis
+from bayesdp.moves.basis import bounded_kernel
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, eliminated, labels, one_way, two_way_margins
 
-NESTED = {
-    "county": range(6),
-    "state": ("county", list("xxyyyx")),
-    "sex": ["m", "f", "n"],
-}
+NESTED = {"county": range(6), "state": ("county", list("xxyyyx")), "sex": ["m", "f", "n"]}
 INVARIANTS = [
     one_way(2, 3),
     one_way(4, 4),
@@ -55,16 +55,19 @@ def test_closed_form_and_hermite_form_give_one_lattice(invariants):
     assert forms[0] == forms[1]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_integer_kernel_of_random_matrices(seed, make_rng):
-    rng = make_rng(seed)
-    matrix = rng.integers(-3, 4, size=(3, 7))
-    matrix[2] = matrix[0] - 2 * matrix[1]  # a redundant row
-    basis = integer_kernel(matrix)
-    assert len(basis) == 7 - len(eliminated(matrix)[1])
-    assert not np.any(matrix @ basis.T)
-    smith = fmpz_mat(basis.tolist()).snf()
-    assert [smith[i, i] for i in range(len(basis))] == [1] * len(basis)
+def test_integer_kernel_of_random_matrices(make_rng):
+    """Of every size, with rows of zeros and redundant rows among them."""
+    for seed in range(150):
+        rng = make_rng(seed)
+        rows, cells = rng.integers(1, 5), rng.integers(1, 8)
+        matrix = rng.integers(-6, 7, size=(rows, cells))
+        matrix = np.concatenate([matrix, rng.integers(-2, 3, size=(rng.integers(0, 4), rows)) @ matrix])
+        basis = integer_kernel(matrix)
+        assert basis.shape == (cells - len(eliminated(matrix)[1]), cells)
+        assert not np.any(matrix @ basis.T)
+        if len(basis):
+            smith = fmpz_mat(basis.tolist()).snf()
+            assert [smith[i, i] for i in range(len(basis))] == [1] * len(basis)
 
 
 def test_integer_kernel_of_an_invertible_matrix_is_empty():
@@ -74,3 +77,37 @@ def test_integer_kernel_of_an_invertible_matrix_is_empty():
 def test_large_general_matrices_are_refused():
     with pytest.raises(ValueError, match="2001 free cells are more than 2000"):
         integer_kernel(np.ones((1, 2001), dtype=np.int64))
+
+
+def test_the_search_by_all_vectors() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        matrix = rng.integers(-2, 3, size=(int(rng.integers(0, 3)), 4))
+        for balanced, radius in ((True, 2), (False, 3)):
+            found = bounded_kernel(sp.csr_array(matrix.astype(np.int64)), radius, balanced=balanced)
+            expected = set()
+            for z in product(range(-radius, radius + 1), repeat=4):
+                fits = sum(z) == 0 if balanced else True
+                size = 2 * radius if balanced else radius
+                if any(z) and fits and sum(map(abs, z)) <= size and not np.any(matrix @ np.array(z)):
+                    expected.add(z)
+            own = {tuple(z) for z in found.tolist()}
+            assert own == {z for z in expected if next(v for v in z if v) > 0}
+            assert len(own) == len(found)
+            assert found.tolist() == sorted(found.tolist())
+
+
+def test_no_rows_and_no_vectors() -> None:
+    free = bounded_kernel(sp.csr_array((0, 2), dtype=np.int64), 1, balanced=False)
+    assert free.tolist() == [[0, 1], [1, 0]]
+    stuck = bounded_kernel(sp.csr_array(np.eye(3, dtype=np.int64)), 2, balanced=False)
+    assert stuck.shape == (0, 3)
+
+
+def test_sizes_that_cannot_be_listed() -> None:
+    with pytest.raises(ValueError, match="choices of up to 4 of 200 cells"):
+        bounded_kernel(sp.csr_array(np.ones((1, 200), dtype=np.int64)), 4, balanced=True)
+    with pytest.raises(ValueError, match="pairs of choices"):
+        bounded_kernel(sp.csr_array(np.ones((1, 200), dtype=np.int64)), 2, balanced=True)
+    with pytest.raises(ValueError, match="more than 2 differences"):
+        bounded_kernel(sp.csr_array(np.ones((1, 5), dtype=np.int64)), 1, balanced=True, most=10)

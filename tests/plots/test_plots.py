@@ -15,9 +15,11 @@ from matplotlib.text import Text
 
 import bayesdp as bdp
 from bayesdp import plots
+from bayesdp.plots import tradeoffs
 from bayesdp.plots.noise import noise_scale
 from bayesdp.plots.style import plain
 from bayesdp.posterior import Posterior, summarise_draws
+from bayesdp.privacy import approximate_dp, gaussian_dp, tensor_product
 from tests.plots.trees import FRAME, TRUTH, release, tree
 
 
@@ -198,3 +200,26 @@ def test_titles_of_rank_plots_are_escaped_once(posterior: xr.DataTree) -> None:
     figure = plots.ranks(posterior, quantities=12)
     assert figure is not None
     assert "x: 5\\$ & more · Low" in [axes.get_title(loc="left") for axes in figure.axes]
+
+
+def test_lines_are_the_functions() -> None:
+    curves = {"pure": approximate_dp(1.0), "both $": tensor_product(approximate_dp(0.5), approximate_dp(0.2))}
+    axes = tradeoffs(curves).axes[0]
+    lines = axes.get_lines()[1:]
+    assert [line.get_label() for line in lines] == ["pure", "both \\$"]
+    for line, f in zip(lines, curves.values(), strict=True):
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        assert (x[0], x[-1]) == (0.0, 1.0)
+        np.testing.assert_array_equal(y, f(x))
+    kink = np.asarray(lines[0].get_xdata(), dtype=np.float64) - 1.0 / (1.0 + np.e)
+    assert np.min(np.abs(kink)) < 1e-15  # it is drawn
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("type I error", "smallest type II error")
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match="curves must be a mapping"):
+        tradeoffs([gaussian_dp(1.0)])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one"):
+        tradeoffs({})
+    with pytest.raises(TypeError, match=r"curves\['a'\] must be a trade-off function"):
+        tradeoffs({"a": 1.0})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""The section on the noise law: where laws were compared, and where a law is of a kind that is often secret."""
+"""The sections of a report on the noise law (comparisons, laws that are often secret) and on the odds ratio."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import csv
 import io
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.noise import DiscreteGaussian
+from bayesdp.posterior import Posterior
+from bayesdp.report.context import Context
 from bayesdp.report.page import page
-from bayesdp.report.published import law_tables
-from tests.plots.trees import FRAME, release, tree
+from bayesdp.report.published import law_tables, noise_sizes
+from bayesdp.report.results import cell_table
+from bayesdp.significance import odds_ratio_test_from_release, posterior_odds_ratio
+from tests.plots.trees import FRAME, TRUTH, release, tree
 from tests.registering import only_here
 
 
@@ -72,3 +77,123 @@ def test_a_law_that_is_often_secret_gets_a_word_of_advice() -> None:
 def test_what_is_no_comparison_is_refused() -> None:
     with pytest.raises(TypeError, match=r"laws must be what bayesdp\.compare_laws gave, got dict"):
         page(tree(), laws={})
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    cells = bdp.Identity(FRAME)
+    noisy = np.where(TRUTH >= 5, TRUTH + 1.0, np.nan)
+    candidates = np.ones(TRUTH.shape, dtype=bool)
+    candidates[3, 0] = False
+    measured = bdp.thresholded(cells, noisy, bdp.noise.DiscreteGaussian(2.0), 5, candidates=candidates)
+    parts = bdp.suppressed(cells, {}, below=900, positive=False, assumption="primary")
+    exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
+    return page(tree(bdp.Release.from_published(FRAME, [measured], [*parts, exact])), prob=0.9)
+
+
+def test_the_law_and_the_size_of_the_noise_before_the_threshold(text: str) -> None:
+    assert "censored law=(discrete-gaussian sigma=2) below=5" in text
+    assert "Standard deviation of the noise: 2.00 counts (from the closed form of the law)" in text
+
+
+def test_how_many_answers_are_known_by_the_threshold_only(text: str) -> None:
+    # Four zeros and the 4 of Beta; the 3 of the last county was no candidate.
+    assert "Of its answers, 5 under 5 (not published, and known by that alone)." in text
+    assert "1 answer was not published." in text
+    assert "5 of them under 5, 1 of them not published, noise law censored" in text  # in the paragraph to cite
+
+
+def test_the_assumption_is_named_with_the_bounds_and_in_the_paragraph_to_cite(text: str) -> None:
+    assumed = "assumed: every missing answer was suppressed for being from 0 to 899"
+    assert text.count(assumed) == 2  # in the list and in the paragraph
+    assert f"as upper bounds ({assumed})" in text
+
+
+def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_published() -> None:
+    cells = bdp.Identity(FRAME)
+    noisy = np.where(TRUTH >= 5, TRUTH + 1.0, np.nan)
+    for law in (bdp.noise.DiscreteGaussian(2.0), bdp.noise.CellKey(max_deviation=3, variance=1.0)):
+        measured = bdp.thresholded(cells, noisy, law, 5, candidates=True)
+        own = tree(bdp.Release.from_published(FRAME, [measured]))
+        shown = bdp.summary(own).loc["x", "published"].to_numpy()
+        np.testing.assert_array_equal(shown, noisy.reshape(-1))
+        told = cell_table(Context(Posterior.of(own), 0.9)).to_csv()
+        published = [line["published"] for line in csv.DictReader(io.StringIO(told))]
+        np.testing.assert_array_equal([float(text) if text else np.nan for text in published], noisy.reshape(-1))
+        assert "6 under 5 (not published, and known by that alone)" in page(own)
+
+
+@pytest.mark.parametrize(
+    ("law", "square"), [(bdp.noise.RandomRounding(3), 2.0), (bdp.noise.ConventionalRounding(3), 1.0)]
+)
+def test_the_size_of_a_perturbation_is_averaged_over_the_posterior(law: bdp.noise.NoiseLaw, square: float) -> None:
+    """The mean squared difference is 2/3 * 1 + 1/3 * 4 = 2 at random, and 1 to the nearest multiple of 3; 0 for multiples of 3."""
+    measured = bdp.Measured(bdp.Identity(FRAME), 3 * (TRUTH // 3), law)
+    own = tree(bdp.Release.from_published(FRAME, [measured]))
+    context = Context(Posterior.of(own), 0.9)
+    draws = own["posterior"]["x"].values.reshape(-1, TRUTH.size)
+    expected = np.sqrt(square * (draws % 3 != 0).mean(axis=0))
+    np.testing.assert_allclose(noise_sizes(context, measured, context.noise[0]), expected)
+    assert "averaged over the posterior" in page(own)
+
+
+# The odds ratio: for 2 x 2 tables with exact margins only, and never with a draw in it.
+
+LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
+EXACT = [bdp.Exact(bdp.Margins(LABELS, ["sex"]), [10, 8]), bdp.Exact(bdp.Margins(LABELS, ["admission"]), [9, 9])]
+
+
+def table_of_four(law: bdp.noise.NoiseLaw, exact: list[bdp.Exact] = EXACT, **others: object) -> xr.DataTree:
+    rng = np.random.default_rng(1)
+    corner = rng.integers(5, 9, size=(2, 200))
+    counts = np.stack([corner, 10 - corner, 9 - corner, corner - 1], axis=-1).reshape(2, 200, 2, 2)
+    draws = xr.DataArray(counts, dims=("chain", "draw", *LABELS), coords=LABELS)
+    measured = bdp.Measured(bdp.Identity(LABELS), [[8, 2], [1, 7]], law)
+    release = bdp.Release.from_published(LABELS, [measured], exact)
+    return xr.DataTree.from_dict({
+        "/posterior": xr.Dataset({"x": draws, **others}),  # type: ignore[dict-item]
+        "/release": release.to_dataset(),
+    })  # fmt: skip
+
+
+def section(text: str) -> str:
+    return text.split('<section id="odds"')[1].split("</section>")[0]
+
+
+def test_posterior_and_test_are_side_by_side() -> None:
+    logs = xr.DataArray(np.linspace(0.0, 2.0, 400).reshape(2, 200), dims=("chain", "draw"))
+    own = table_of_four(bdp.noise.ProjectedGaussian(2.0), log_odds_ratio=logs)
+    text = page(own, prob=0.9)
+    assert '<section id="odds"' in text
+    assert 'href="#odds"' in text
+    found = posterior_odds_ratio(own, level=0.9)
+    assert found.test is not None
+    for number in (found.predictive_pvalue, found.test.pvalue, found.table.high, found.population.median):  # type: ignore[union-attr]
+        assert f"{number:.3g}" in text
+    assert "1-GDP" in text
+    assert "uniformly most powerful unbiased" in text
+    assert "x11 at sex=men, admission=yes" in text
+    assert section(page(own, prob=0.9)) == section(text)
+
+
+def test_integer_noise_shows_limits_and_draws_nothing() -> None:
+    own = table_of_four(bdp.noise.LatticeLaplace(0.25))
+    text = page(own)
+    assert section(page(own)) == section(text)
+    assert "largest" in text
+    release = bdp.Release.from_dataset(own["release"].to_dataset())
+    for seed in range(3):
+        p = odds_ratio_test_from_release(release, rng=np.random.default_rng(seed)).pvalue
+        assert repr(p) not in text
+
+
+def test_other_noise_has_the_posterior_only() -> None:
+    text = page(table_of_four(bdp.noise.DiscreteGaussian(2.0)))
+    assert "There is no p-value from the release itself" in text
+    assert "Posterior predictive p" in text
+
+
+@pytest.mark.parametrize("which", ["counties", "one margin"])
+def test_other_tables_have_no_such_section(which: str) -> None:
+    own = tree() if which == "counties" else table_of_four(bdp.noise.DiscreteGaussian(2.0), EXACT[:1])
+    assert '<section id="odds"' not in page(own)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -11,28 +15,152 @@ from pymc.step_methods.compound import Competence
 
 import bayesdp as bdp
 from bayesdp.inference import FiberGibbs
-from bayesdp.steps import register
+from bayesdp.steps import LatticeNoiseGibbs, RowNoiseGibbs, reading, register
+from bayesdp.steps.fiber_gibbs import ENDS
 from tests.steps.models import COUNTY, RATE, TOTAL, build, release, run, start_of
+from tests.steps.test_hierarchies import Case
+from tests.steps.test_lattice_gibbs import Y, lattice_start
+from tests.steps.test_lattice_gibbs import model_of as noise_model
+from tests.steps.test_row_gibbs import model_of as row_model
+
+
+class Method(NamedTuple):
+    """A step method, a model with a variable of its kind, the variable's name, and a start where the prior's own will not do."""
+
+    kind: type
+    build: Callable[[], pm.Model]
+    name: str
+    start: dict[str, np.ndarray] | None = None
+
+
+def other_base() -> pm.Model:
+    """Counts whose base the kernel does not know."""
+    with pm.Model(coords=COUNTY) as model:
+        x = bdp.ConfidentialCounts("x", pm.ZeroInflatedPoisson.dist(psi=0.9, mu=RATE), dims="county")
+        bdp.observe(release(), x)
+    return model
+
+
+METHODS = {
+    "counts": Method(FiberGibbs, lambda: build(before=True, after=True), "x"),
+    "counts of another base": Method(FiberGibbs, other_base, "x"),
+    "a hierarchy": Method(FiberGibbs, lambda: Case().model(), "x"),
+    "lattice noise": Method(LatticeNoiseGibbs, lambda: noise_model("l1", later=True), "z", {"z": Y - lattice_start()}),
+    "row noise": Method(RowNoiseGibbs, row_model, "w"),
+}
+KINDS = {own.kind for own in METHODS.values()}
+
+
+@cache
+def built(name: str) -> pm.Model:
+    return METHODS[name].build()
+
+
+@pytest.fixture(params=METHODS)
+def method(request, monkeypatch) -> tuple[Method, pm.Model]:
+    if request.param == "a hierarchy":
+        monkeypatch.setattr(reading, "HIERARCHY_CELLS", 0)
+    return METHODS[request.param], built(request.param)
+
+
+def begun(method, **options):
+    """The step method and its model, as a chain gets them."""
+    own, model = method
+    with model:
+        step = own.kind(**options)
+    step.setup_chain(np.random.default_rng(3), 10, 10)
+    return own, model, step
+
+
+class TestEveryMethod:
+    def test_keys_keep_their_order_and_the_point_its_values(self, method):
+        own, model, step = begun(method)
+        point = model.initial_point()
+        for order in (list(point), list(point)[::-1]):
+            given = {name: np.array(point[name]) for name in order}
+            for value in given.values():
+                value.setflags(write=False)  # multiprocess chains hold views of shared memory
+            new, [stats] = step.step(given)
+            assert list(new) == order
+            assert new[own.name].shape == point[own.name].shape
+            for name in order:
+                np.testing.assert_array_equal(given[name], point[name])
+            assert set(stats) == set(step.stats_dtypes_shapes)
+            for name, (dtype, shape) in step.stats_dtypes_shapes.items():
+                assert shape == []
+                assert np.ndim(stats[name]) == 0
+                assert np.asarray(stats[name]).dtype == dtype
+                assert name.startswith(("row_noise", ENDS)) or 0.0 <= stats[name] <= 1.0  # the others are shares
+
+    def test_sequential_chains_share_nothing(self, method):
+        """PyMC resets `sampling_state` between sequential chains; what is not in it would leak."""
+        own, model = method
+        with model:
+            step = own.kind()
+        state = step.sampling_state
+
+        def chain(seed: int) -> np.ndarray:
+            step.sampling_state = state
+            step.setup_chain(np.random.default_rng(seed), 12, 5)
+            point, draws = model.initial_point(), []
+            for i in range(17):
+                if i == 12:
+                    step.stop_tuning()
+                point, _ = step.step(point)
+                draws.append(point[own.name])
+            return np.array(draws)
+
+        first, other = chain(7), chain(8)
+        np.testing.assert_array_equal(chain(7), first)
+        assert not np.array_equal(first, other)
+
+    def test_generator_state_belongs_to_the_sampling_state(self, method):
+        own, model, step = begun(method)
+        point, _ = step.step(model.initial_point())
+        state = step.sampling_state
+        first = [step.step(point)[0][own.name].copy() for _ in range(3)]
+        step.sampling_state = state
+        np.testing.assert_array_equal([step.step(point)[0][own.name] for _ in range(3)], first)
+
+    def test_pickles(self, method):
+        own, model, step = begun(method, sweeps=3)
+        point, _ = step.step(model.initial_point())
+        copy = cloudpickle.loads(cloudpickle.dumps(step))
+        assert copy.sweeps == 3
+        assert [variable.name for variable in copy.vars] == [own.name]
+        for made in (step, copy):
+            made.setup_chain(np.random.default_rng(5), 5, 5)
+        np.testing.assert_array_equal(*(made.step(point)[0][own.name] for made in (step, copy)))
+
+    def test_registered_once_and_assigned_to_its_own_kind_alone(self, method):
+        own, model = method
+        register()
+        register()
+        assert STEP_METHODS.count(own.kind) == 1
+        for rv in model.free_RVs:
+            for kind in KINDS:
+                ideal = kind is own.kind and rv.name == own.name
+                for gradient in (True, False):
+                    expected = Competence.IDEAL if ideal else Competence.INCOMPATIBLE
+                    assert kind.competence(rv, gradient) == expected
+
+    def test_seeds_cores_and_chains(self, method):
+        own, model = method
+        one, again, forked, other = (
+            run(model, seed=seed, initvals=own.start, **more)
+            for seed, more in ((11, {}), (11, {}), (11, {"cores": 2, "mp_ctx": "fork"}), (12, {}))
+        )
+        assert set(own.kind.stats_dtypes_shapes) <= set(one.sample_stats.data_vars)
+        for name, draws in one.posterior.data_vars.items():
+            np.testing.assert_array_equal(draws, again.posterior[name])
+            np.testing.assert_array_equal(draws, forked.posterior[name])
+            assert not np.array_equal(draws, other.posterior[name])
+            assert not np.array_equal(draws[0], draws[1])
+        for name in own.kind.stats_dtypes_shapes:
+            np.testing.assert_array_equal(one.sample_stats[name], forked.sample_stats[name])
 
 
 class TestOneStep:
-    def test_keys_keep_their_order_and_the_point_its_values(self, mixed):
-        with mixed:
-            step = FiberGibbs()
-        step.setup_chain(np.random.default_rng(1), 10, 10)
-        point = start_of(mixed)
-        for order in (list(point), list(point)[::-1]):
-            given = {name: point[name] for name in order}
-            kept = {name: value.copy() for name, value in given.items()}
-            for value in given.values():
-                value.setflags(write=False)  # multiprocess chains hold views of shared memory
-            new, _ = step.step(given)
-            assert list(new) == order
-            for name, value in kept.items():
-                np.testing.assert_array_equal(given[name], value)
-            for value in given.values():
-                value.setflags(write=True)
-
     def test_tables_of_successive_points_are_different_arrays(self, step, plain):
         first, _ = step.step(start_of(plain))
         kept = first["x"].copy()
@@ -42,17 +170,6 @@ class TestOneStep:
         np.testing.assert_array_equal(first["x"], kept)
         assert second["x"].dtype == np.int64
         assert second["x"].shape == (4,)
-
-    def test_one_dictionary_of_scalar_statistics(self, step, plain):
-        _, stats = step.step(start_of(plain))
-        [own] = stats
-        assert set(own) == set(FiberGibbs.stats_dtypes_shapes)
-        for name, (dtype, shape) in FiberGibbs.stats_dtypes_shapes.items():
-            assert shape == []
-            assert np.ndim(own[name]) == 0
-            assert np.asarray(own[name]).dtype == dtype
-            assert 0.0 <= own[name] <= 1.0
-            assert name.startswith("fiber_")
 
     def test_off_the_fiber_it_comes_back_at_the_first_step(self, step, plain):
         new, _ = step.step({"x": np.array([1000, 0, 0, 0])})
@@ -64,69 +181,8 @@ class TestOneStep:
         new, _ = step.step(point)
         assert new["x"].sum() == TOTAL
 
-    def test_sequential_chains_share_nothing(self, plain):
-        # PyMC resets `sampling_state` between sequential chains; what is not in it would leak.
-        with plain:
-            step = FiberGibbs()
-        state = step.sampling_state
-
-        def chain(seed: int) -> np.ndarray:
-            step.sampling_state = state
-            step.setup_chain(np.random.default_rng(seed), 5, 5)
-            point, draws = start_of(plain), []
-            for _ in range(5):
-                point, _ = step.step(point)
-                draws.append(point["x"])
-            return np.array(draws)
-
-        first = chain(7)
-        other = chain(8)
-        np.testing.assert_array_equal(chain(7), first)
-        assert not np.array_equal(first, other)
-
-    def test_generator_state_belongs_to_the_sampling_state(self, step, plain):
-        point, _ = step.step(start_of(plain))
-        state = step.sampling_state
-        first = [step.step(point)[0]["x"].copy() for _ in range(3)]
-        step.sampling_state = state
-        again = [step.step(point)[0]["x"].copy() for _ in range(3)]
-        np.testing.assert_array_equal(first, again)
-
-    def test_pickles_with_and_without_a_generic_part(self, plain):
-        with pm.Model(coords=COUNTY) as generic:
-            x = bdp.ConfidentialCounts("x", pm.ZeroInflatedPoisson.dist(psi=0.9, mu=RATE), dims="county")
-            bdp.observe(release(), x)
-        for model in (plain, generic):
-            with model:
-                step = FiberGibbs(sweeps=3)
-            point, _ = step.step(start_of(model))
-            copy = cloudpickle.loads(cloudpickle.dumps(step))
-            assert copy.sweeps == 3
-            assert [v.name for v in copy.vars] == ["x"]
-            for made in (step, copy):
-                made.setup_chain(np.random.default_rng(5), 5, 5)
-            a, b = (made.step(point)[0]["x"] for made in (step, copy))
-            np.testing.assert_array_equal(a, b)
-
 
 class TestAssignment:
-    def test_registered_once(self):
-        register()
-        register()
-        assert STEP_METHODS.count(FiberGibbs) == 1
-
-    def test_claims_counts_and_nothing_else(self, mixed):
-        for rv in mixed.free_RVs:
-            expected = Competence.IDEAL if rv.name == "x" else Competence.INCOMPATIBLE
-            assert FiberGibbs.competence(rv, True) == expected
-            assert FiberGibbs.competence(rv, False) == expected
-        assert FiberGibbs._competence([mixed["x"]], [False]) == [Competence.IDEAL]
-
-    def test_pymc_assigns_it_and_nuts(self, mixed):
-        tree = run(mixed, draws=5, tune=5)
-        assert {"fiber_changed", "fiber_accepted", "tree_depth"} <= set(tree.sample_stats.data_vars)
-        assert tree.sample_stats["fiber_changed"].dims == ("chain", "draw")
-
     def test_user_options_arrive(self, plain):
         tree = run(plain, draws=5, tune=5, fiber_gibbs={"sweeps": 7})
         assert tree.posterior.sizes["draw"] == 5
@@ -157,23 +213,9 @@ class TestAssignment:
         assert "pair moves" in claim["claim"]
 
 
-class TestReproducibility:
-    def test_seeds_cores_and_chains(self, mixed):
-        one = run(mixed, seed=11)
-        again = run(mixed, seed=11)
-        forked = run(mixed, seed=11, cores=2, mp_ctx="fork")
-        other = run(mixed, seed=12)
-        for name in ("x", "scale", "later"):
-            np.testing.assert_array_equal(one.posterior[name], again.posterior[name])
-            np.testing.assert_array_equal(one.posterior[name], forked.posterior[name])
-            assert not np.array_equal(one.posterior[name], other.posterior[name])
-            assert not np.array_equal(one.posterior[name][0], one.posterior[name][1])
-        assert (one.posterior["x"].sum("county") == TOTAL).all()
-        np.testing.assert_array_equal(one.sample_stats["fiber_changed"], forked.sample_stats["fiber_changed"])
-
-    @pytest.mark.slow
-    def test_spawned_processes_give_the_same_counts(self):
-        model = build(before=False)
-        one = run(model, seed=11)
-        spawned = run(model, seed=11, cores=2, mp_ctx="spawn")
-        np.testing.assert_array_equal(one.posterior["x"], spawned.posterior["x"])
+@pytest.mark.slow
+def test_spawned_processes_give_the_same_counts():
+    model = build(before=False)
+    one = run(model, seed=11)
+    spawned = run(model, seed=11, cores=2, mp_ctx="spawn")
+    np.testing.assert_array_equal(one.posterior["x"], spawned.posterior["x"])

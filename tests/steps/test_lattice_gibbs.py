@@ -6,19 +6,16 @@ import subprocess
 import sys
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence
 from scipy.integrate import trapezoid
 from scipy.special import gammaln, logsumexp, softmax
 from scipy.stats import gamma, poisson
 
 import bayesdp as bdp
 from bayesdp.distributions import LatticeGaussian, LatticeLaplace
-from bayesdp.steps import FiberGibbs, LatticeNoiseGibbs, register
+from bayesdp.steps import LatticeNoiseGibbs
 from tests.lattices.oracles import LEVEL, lattice_points, law_on, pvalue
 from tests.steps.models import run
 
@@ -188,24 +185,6 @@ class TestEpsilon:
 
 
 class TestContract:
-    def test_keys_keep_their_order_and_the_point_its_values(self):
-        model = model_of("l1", later=True)
-        with model:
-            step = LatticeNoiseGibbs()
-        step.setup_chain(np.random.default_rng(1), 10, 10)
-        point = model.initial_point()
-        for order in (list(point), list(point)[::-1]):
-            given = {name: point[name].copy() for name in order}
-            kept = {name: value.copy() for name, value in given.items()}
-            for value in given.values():
-                value.setflags(write=False)  # multiprocess chains hold views of shared memory
-            new, [stats] = step.step(given)
-            assert list(new) == order
-            assert set(stats) == set(LatticeNoiseGibbs.stats_dtypes_shapes)
-            assert all(np.ndim(value) == 0 and 0.0 <= value <= 1.0 for value in stats.values())
-            for name, value in kept.items():
-                np.testing.assert_array_equal(given[name], value)
-
     def test_starts_on_the_lattice_where_the_model_allows_it(self, step, plain):
         np.testing.assert_array_equal(plain.initial_point()["z"], np.zeros_like(Y))
         for start in (np.zeros_like(Y), np.full_like(Y, 50)):
@@ -215,49 +194,6 @@ class TestContract:
             assert BOTH.is_null(new["z"])
             assert (Y - new["z"] >= 0).all()
             assert not np.shares_memory(step.step(new)[0]["z"], new["z"])
-
-    def test_sequential_chains_share_nothing(self, step, plain):
-        state = step.sampling_state
-
-        def chain(seed: int) -> np.ndarray:
-            step.sampling_state = state
-            step.setup_chain(np.random.default_rng(seed), 5, 5)
-            point, draws = plain.initial_point(), []
-            for _ in range(5):
-                point, _ = step.step(point)
-                draws.append(point["z"])
-            return np.array(draws)
-
-        first, other = chain(7), chain(8)
-        np.testing.assert_array_equal(chain(7), first)
-        assert not np.array_equal(first, other)
-
-    def test_pickles(self, step, plain):
-        point, _ = step.step(plain.initial_point())
-        copy = cloudpickle.loads(cloudpickle.dumps(step))
-        assert [v.name for v in copy.vars] == ["z"]
-        for made in (step, copy):
-            made.setup_chain(np.random.default_rng(5), 5, 5)
-        np.testing.assert_array_equal(*(made.step(point)[0]["z"] for made in (step, copy)))
-
-    def test_assigned_by_itself_next_to_nuts(self):
-        register()
-        assert STEP_METHODS.count(LatticeNoiseGibbs) == 1
-        model = model_of("l1", later=True)
-        for rv in model.free_RVs:
-            expected = Competence.IDEAL if rv.name == "z" else Competence.INCOMPATIBLE
-            assert LatticeNoiseGibbs.competence(rv, True) == expected
-            assert FiberGibbs.competence(rv, True) == Competence.INCOMPATIBLE
-        start = {"z": Y - lattice_start()}
-        one, again, forked = (
-            run(model, draws=30, initvals=start, seed=11, **kwargs)
-            for kwargs in ({}, {}, {"cores": 2, "mp_ctx": "fork"})
-        )
-        assert {"lattice_changed", "lattice_accepted", "tree_depth"} <= set(one.sample_stats.data_vars)
-        for name in ("z", "later"):
-            np.testing.assert_array_equal(one.posterior[name], again.posterior[name])
-            np.testing.assert_array_equal(one.posterior[name], forked.posterior[name])
-            assert not np.array_equal(one.posterior[name][0], one.posterior[name][1])
 
     def test_assigned_to_whoever_imports_the_distributions_alone(self):
         # PyMC's own choice would be Metropolis, which leaves the lattice.

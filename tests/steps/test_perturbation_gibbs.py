@@ -17,6 +17,7 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.noise_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
+from tests.inference.oracle import counts_model
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_of_tallies
 
@@ -33,10 +34,7 @@ def released(law: UnknownPerturbation, values: Sequence[int], total: int | None 
 
 
 def model_of(release: bdp.Release) -> pm.Model:
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
-        bdp.observe(release, x)
-    return model
+    return counts_model(release, pm.Poisson.dist(RATE))
 
 
 def tallies(law: UnknownPerturbation, values: Sequence[int], total: int | None) -> tuple[np.ndarray, np.ndarray]:

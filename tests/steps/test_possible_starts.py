@@ -19,6 +19,7 @@ import bayesdp as bdp
 from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm
 from bayesdp.fibers.windows import Gaps
 from bayesdp.inference import FiberGibbs
+from tests.inference.oracle import counts_model
 from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records, ten_five_rule
 
@@ -66,10 +67,7 @@ def released(frame, truth, law, rng, more=(), exact=()):
 
 
 def model_of(release, rate=6.0):
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=rate, alpha=0.8), dims=release.dims)
-        bdp.observe(release, x)
-    return model
+    return counts_model(release, pm.NegativeBinomial.dist(mu=rate, alpha=0.8))
 
 
 def impossible(release, table):

@@ -15,6 +15,7 @@ from bayesdp.distributions.confidential_counts import answers
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.inference import FiberGibbs
 from bayesdp.steps import reading
+from tests.noisy_sums import noisy_sums
 
 
 def _model(
@@ -24,11 +25,8 @@ def _model(
     dims: dict[str, Any] = {"abc"[i]: range(n) for i, n in enumerate(shape)}
     truth = np.random.default_rng(1).negative_binomial(0.1, 0.02, shape)
     rng = np.random.default_rng(2)
-    measured = []
     sums = bdp.Margins(dims, *(list(own) for own in combinations(dims, keep)))
-    for query, sd in ((bdp.Identity(dims), 16.0), (sums, margins or 0.5)):
-        noisy = query.apply(truth) + np.rint(rng.normal(0.0, sd, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma=sd)))
+    measured = noisy_sums(dims, truth, ((bdp.Identity(dims), 16.0), (sums, margins or 0.5)), rng)
     exact = [bdp.Exact(bdp.Totals(dims), int(truth.sum()))]
     with pm.Model(coords=dims) as model:
         base = pm.NegativeBinomial.dist(mu=5.0, alpha=0.1, shape=shape) if prior is None else prior(shape)

@@ -6,12 +6,9 @@ import math
 from typing import Any
 
 import arviz as az
-import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence
 from scipy.stats import kstest
 
 from bayesdp._random import seed_state
@@ -19,7 +16,7 @@ from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.projected_laplace import directions_of, row_basis, row_coordinates, sweep
 from bayesdp.queries import LinearQuery, Margins
-from bayesdp.steps import RowNoiseGibbs, register
+from bayesdp.steps import RowNoiseGibbs
 from tests.noise.oracles import all_margins, frame_of
 from tests.steps.models import run
 
@@ -132,55 +129,6 @@ class TestPosterior:
         thin = math.ceil(draws.size / float(az.ess(draws)))
         assert thin < 12
         assert kstest(draws[:, ::thin].reshape(-1), lambda x: np.interp(x, grid, cdf)).pvalue > 1e-4
-
-
-class TestContract:
-    def test_assigned_by_itself(self, model: pm.Model) -> None:
-        register()
-        assert STEP_METHODS.count(RowNoiseGibbs) == 1
-        for rv in model.free_RVs:
-            expected = Competence.IDEAL if rv.name == "w" else Competence.INCOMPATIBLE
-            assert RowNoiseGibbs.competence(rv, True) == expected
-        tree = run(model, draws=5, tune=5, row_noise_gibbs={"sweeps": 3})
-        assert {"row_noise_l1", "tree_depth"} <= set(tree.sample_stats.data_vars)
-
-    def test_keys_keep_their_order_and_the_point_its_values(self, model: pm.Model) -> None:
-        with model:
-            step = RowNoiseGibbs()
-        step.setup_chain(np.random.default_rng(1), 10, 10)
-        point = model.initial_point()
-        for order in (list(point), list(point)[::-1]):
-            given = {name: np.array(point[name]) for name in order}
-            for value in given.values():
-                value.setflags(write=False)  # multiprocess chains hold views of shared memory
-            new, [stats] = step.step(given)
-            assert list(new) == order
-            assert np.array_equal(given["w"], point["w"])
-            assert not np.array_equal(new["w"], point["w"])
-            assert set(stats) == set(RowNoiseGibbs.stats_dtypes_shapes)
-            assert np.ndim(stats["row_noise_l1"]) == 0
-
-    def test_sampling_state_and_pickling(self, model: pm.Model) -> None:
-        with model:
-            step = RowNoiseGibbs(sweeps=2)
-        point = model.initial_point()
-        step.setup_chain(np.random.default_rng(1), 5, 5)
-        state = step.sampling_state
-        first = [step.step(point)[0]["w"] for _ in range(3)]
-        step.sampling_state = state
-        again = [step.step(point)[0]["w"] for _ in range(3)]
-        np.testing.assert_array_equal(first, again)
-        copy = cloudpickle.loads(cloudpickle.dumps(step))
-        for made in (step, copy):
-            made.setup_chain(np.random.default_rng(2), 5, 5)
-        np.testing.assert_array_equal(step.step(point)[0]["w"], copy.step(point)[0]["w"])
-
-    def test_seeds_and_cores(self, model: pm.Model) -> None:
-        one, forked = run(model, seed=3), run(model, seed=3, cores=2, mp_ctx="fork")
-        other = run(model, seed=4)
-        np.testing.assert_array_equal(one.posterior["w"], forked.posterior["w"])
-        assert not np.array_equal(one.posterior["w"], other.posterior["w"])
-        assert not np.array_equal(one.posterior["w"][0], one.posterior["w"][1])
 
 
 class TestRefusals:

@@ -177,9 +177,7 @@ def test_numbers_that_no_table_explains():
     ):
         bdp.sample(draws=10, tune=10, chains=1, **QUIET)
     release = bdp.Release.from_published(
-        TABLE,
-        measured=[bdp.Measured(bdp.Identity(TABLE), np.full((2, 3), 9.0), law)],
-        exact=[bdp.Exact(TOTAL, 3)],
+        TABLE, measured=[bdp.Measured(bdp.Identity(TABLE), np.full((2, 3), 9.0), law)], exact=[bdp.Exact(TOTAL, 3)]
     )
     with build(release), pytest.raises(ValueError, match=r"no table is left for x"):
         bdp.sample(draws=10, tune=10, chains=1, **QUIET)

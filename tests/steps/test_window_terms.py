@@ -5,18 +5,23 @@ False alarms: each comparison of a posterior at 1e-5, by `tests.comparison`.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytest
+from pytensor.compile.mode import Mode
 from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.fibers import LogMassWindows
+from bayesdp.inference import FiberGibbs
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
 from bayesdp.steps.reading import read_model
 from tests.comparison.chi_square import chi_square_pvalue
+from tests.inference.oracle import assert_posterior, counts_model, posterior_of, sample
 from tests.registering import only_here
 
 
@@ -81,9 +86,7 @@ def release_of(law, unmeasured=None):
 
 
 def model_of(release):
-    with pm.Model(coords=release.coords) as model:
-        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(2.5), dims=release.dims))
-    return model
+    return counts_model(release, pm.Poisson.dist(2.5))
 
 
 def enumerated(unmeasured=()):
@@ -135,3 +138,23 @@ def test_what_no_count_can_lead_to_is_named():
     model = model_of(bdp.Release.from_published(TABLE, measured=[cells]))
     with pytest.raises(ValueError, match=r"a=x, b=v.*published -3, which only -4 to -2 can lead to"), model:
         bdp.sample(10, tune=10, chains=1, cores=1, random_seed=3, quiet=True, progressbar=False)
+
+
+LINE = {"county": ["p", "q", "r"]}
+RATE = np.array([2.0, 4.0, 3.0])
+TABLES = np.array([own for own in itertools.product(range(13), repeat=3) if sum(own) == 12])
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(1.5), DiscreteGaussian(2.0), Gaussian(1.5)], ids=str)
+def test_kernel_takes_them_and_has_the_posterior(law) -> None:
+    measured = bdp.thresholded(bdp.Identity(LINE), {"q": 7}, law, 5, candidates=["p", "q"])
+    release = bdp.Release.from_published(LINE, [measured], [bdp.Exact(bdp.Totals(LINE), 12)])
+    with pm.Model(coords=release.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims))
+        step = FiberGibbs(compile_kwargs={"mode": Mode(linker="py", optimizer="fast_compile")})
+    [table] = step.tables
+    assert [term.kind for term in table.target.terms] == ["windows"]
+    assert table._rest is None
+    under = law.log_cdf(4 if law.integer else 5.0, TABLES[:, 0])
+    logs = stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + under + law.log_each(7, TABLES[:, 1])
+    assert_posterior(sample(model, draws=2000, tune=100, seed=3, step=step), TABLES, posterior_of(logs))

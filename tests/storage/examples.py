@@ -7,13 +7,7 @@ import xarray as xr
 
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    LatticeGaussian,
-    LatticeLaplace,
-    ProjectedGaussian,
-)
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.privacy import Guarantee
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
@@ -53,12 +47,7 @@ def several() -> Release:
             Measured(state + Totals(GROUPED), [12, 8, 21], DiscreteGaussian(sigma=2.5)),
             Measured(state, [13, 7], DiscreteLaplace(b=3.0), name="states"),
         ],
-        [
-            Exact(state, [14, 9]),
-            Exact(Totals(GROUPED), 23),
-            Exact(matrix, [-4, 4], ">="),
-            Exact(matrix, [9, 30], "<="),
-        ],
+        [Exact(state, [14, 9]), Exact(Totals(GROUPED), 23), Exact(matrix, [-4, 4], ">="), Exact(matrix, [9, 30], "<=")],
     )
 
 
@@ -84,10 +73,7 @@ def scalar_and_line() -> Release:
     line = {"county": [17031, 17043]}
     return Release.from_published(
         line,
-        [
-            Measured(Totals(line), -3, DiscreteGaussian(4.0)),
-            Measured(Identity(line), [5, 6], LatticeGaussian(2.0)),
-        ],
+        [Measured(Totals(line), -3, DiscreteGaussian(4.0)), Measured(Identity(line), [5, 6], LatticeGaussian(2.0))],
     )
 
 

@@ -17,13 +17,7 @@ import pytest
 import xarray as xr
 
 from bayesdp.release import Release
-from bayesdp.storage import (
-    atomic,
-    draws,
-    write_draws,
-    write_draws_somewhere,
-    write_text,
-)
+from bayesdp.storage import atomic, draws, write_draws, write_draws_somewhere, write_text
 from tests.storage.examples import lattice, several
 
 pytestmark = pytest.mark.system

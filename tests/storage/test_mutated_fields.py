@@ -63,10 +63,7 @@ QUICK = {"lattice", "several", "lattice Laplace, l1"}
 """The other kinds take some seconds each."""
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MADE],
-)
+@pytest.mark.parametrize("kind", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MADE])
 def test_every_field_of_a_description(kind):
     release = MADE[kind]()
     description = described(release)

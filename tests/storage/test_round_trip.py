@@ -85,10 +85,7 @@ def test_other_versions_are_refused():
 
 def test_existing_output_is_kept_unless_told_otherwise(tmp_path):
     first, second = lattice(), scalar_and_line()
-    for write, read, name in (
-        ("to_netcdf", Release.from_netcdf, "a.nc"),
-        ("to_csv", Release.from_csv, "a.csv"),
-    ):
+    for write, read, name in (("to_netcdf", Release.from_netcdf, "a.nc"), ("to_csv", Release.from_csv, "a.csv")):
         getattr(first, write)(tmp_path / name)
         with pytest.raises(FileExistsError, match=r"exists already.*overwrite=True"):
             getattr(second, write)(tmp_path / name)

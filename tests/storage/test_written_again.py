@@ -112,3 +112,23 @@ def test_groups_may_be_a_few_deep(path, tmp_path):
         file.create_group(f"{inside}/deeper")
     with pytest.raises(ValueError, match=f"/{inside}/deeper is more than {DEPTH} groups deep"):
         read_draws(path)
+
+
+def constant(cells: int) -> xr.DataTree:
+    draws = xr.DataArray(np.zeros((2, 500, cells), dtype=np.int64), dims=("chain", "draw", "county"))
+    return xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws})})
+
+
+def test_what_is_written_is_believed_when_it_is_read(tmp_path):
+    # 240 MB of zeros are some 240 kB with compression: no reader of ours would believe that.
+    path = tmp_path / "posterior.nc"
+    write_draws(constant(30_000), path)
+    assert path.stat().st_size > 200e6
+    read_draws(path)
+
+
+def test_files_are_compressed_as_long_as_they_are_believed(tmp_path):
+    path = tmp_path / "posterior.nc"
+    write_draws(compress_draws(constant(5_000)), path)
+    assert path.stat().st_size < 1e6
+    read_draws(path)

@@ -9,6 +9,7 @@ import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from tests.comparison.enumeration import probabilities
+from tests.noisy_sums import noisy_sums
 
 LABELS = {
     "age": ["young", "old"],
@@ -27,12 +28,8 @@ TRUTH = np.array([[[2, 0], [0, 0], [1, 0]], [[0, 0], [1, 0], [0, 1]]])
 
 def small_release(total=True, law=bdp.noise.DiscreteGaussian):
     """Noise at three levels, and an exact total."""
-    rng = np.random.default_rng(3)
-    measured = []
-    for keep, sigma in ((("tract", "age", "race"), 2.0), (("tract", "race"), 0.5), (("county", "age"), 1.5)):
-        query = bdp.Margins(FRAME, list(keep))
-        noisy = np.rint(query.apply(TRUTH) + rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, law(sigma)))
+    noise = ((("tract", "age", "race"), 2.0), (("tract", "race"), 0.5), (("county", "age"), 1.5))
+    measured = noisy_sums(FRAME, TRUTH, noise, np.random.default_rng(3), law)
     exact = [bdp.Exact(bdp.Totals(FRAME), int(TRUTH.sum()))] if total else []
     return bdp.Release.from_published(FRAME, measured, exact)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.streaming.chains import longest_together
 from tests.streaming.cases import PRIOR, small_release
 from tests.streaming.parts import cases as country
 
@@ -57,3 +61,21 @@ def test_of_parts(watched):
         parts, country.PRIOR, top=top, draws=DRAWS, tune=80, phase=8, thin=1, chains=1, random_seed=1, quiet=True
     )
     _check(watched, [float(country.TRUTH[:, own].sum()) for own in ([0, 2], [1, 4], [3, 5])])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_other_choice_of_chains_keeps_more_draws(seed):
+    """Against all choices, each cut to its shortest chain."""
+    rng = np.random.default_rng(seed)
+    chains = [SimpleNamespace(number=i, draws=int(rng.integers(0, 30))) for i in range(int(rng.integers(1, 6)))]
+    found = longest_together(chains)
+    numbers = [chain.number for chain in found]
+    assert numbers == sorted(set(numbers))
+    choices = (own for size in range(1, len(chains) + 1) for own in combinations(chains, size))
+    best = max(len(own) * min(chain.draws for chain in own) for own in choices)
+    assert len(found) * min(chain.draws for chain in found) == best
+
+
+def test_all_chains_that_ran_to_their_end_are_kept():
+    chains = [SimpleNamespace(number=i, draws=10) for i in range(4)]
+    assert longest_together(chains) == chains

@@ -1,8 +1,23 @@
 import arviz as az
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from bayesdp.streaming.cells import batching, bytes_per_cell, new_summary, pooled, take
+import bayesdp as bdp
+from bayesdp.hierarchies.structure import levels_of, tree_of
+from bayesdp.streaming.cells import (
+    Recorder,
+    add_to,
+    batching,
+    bytes_per_cell,
+    named_queries,
+    new_summary,
+    occupied,
+    pooled,
+    pooled_quantiles,
+    take,
+)
+from tests.streaming.cases import FRAME
 
 
 def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1, 0.5, 0.9)):
@@ -146,3 +161,146 @@ def test_more_draws_of_one_count_than_two_bytes_hold():
     take(table, 65_535, 10_000, kept)
     assert int(kept.small[0, 0]) == 65_536
     assert int(kept.bins.sum()) == 65_536
+
+
+SHARES = np.array([0.01, 0.025, 0.25, 0.5, 0.9, 0.975, 1.0])
+
+
+def _filled(values, bins):
+    own, grid = np.zeros(bins, dtype=np.uint16), np.zeros(2, dtype=np.int64)
+    for x in values:
+        add_to(own, grid, int(x))
+    return own, grid
+
+
+def _quantiles(chains, bins):
+    filled = [_filled(values, bins) for values in chains]
+    total = sum(len(values) for values in chains)
+    quantile, width = np.zeros((len(SHARES), 1), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    ranks = np.maximum(1.0, np.ceil(SHARES * total - 1e-6))
+    pooled_quantiles(
+        np.stack([own for own, _ in filled])[:, None],
+        np.stack([grid for _, grid in filled])[:, None],
+        ranks,
+        quantile,
+        width,
+    )
+    return quantile[:, 0], int(width[0]), filled
+
+
+STREAMS = {
+    "small counts": lambda rng: rng.poisson(2.0, 400),
+    "far from 0, narrow": lambda rng: 10**9 + rng.integers(0, 30, 400),
+    "falling and rising": lambda rng: np.concatenate([np.arange(200, 0, -1), np.arange(400)]),
+    "two modes": lambda rng: np.where(rng.random(400) < 0.3, 0, 5_000 + rng.integers(0, 9, 400)),
+    "heavy": lambda rng: np.floor(np.exp(rng.normal(3.0, 3.0, 400))).astype(int),
+    "near the largest count": lambda rng: 2**53 - rng.integers(0, 2**40, 400),
+    "one value": lambda rng: np.full(10, 7),
+    "large, then 0": lambda rng: np.array([2**52, 0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("bins", [8, 9, 64])
+@pytest.mark.parametrize("name", STREAMS)
+def test_quantiles_are_right_to_the_stated_width(name, bins):
+    rng = np.random.default_rng(1)
+    values = STREAMS[name](rng)
+    found, width, [(own, grid)] = _quantiles([values], bins)
+    spread = int(np.ptp(values))
+    assert own.sum() == len(values)
+    assert width == 1 << grid[1]
+    assert width == 1 if spread < bins - 1 else width < 2 * spread / (bins - 1)
+    exact = np.quantile(values, SHARES, method="inverted_cdf")
+    assert (np.abs(found - exact) < width).all()
+    assert (found >= 0).all()
+
+
+@pytest.mark.parametrize("bins", [8, 64])
+def test_chains_with_bins_of_different_widths_pool(bins):
+    rng = np.random.default_rng(2)
+    chains = [rng.poisson(5.0, 300), 100 + 50 * rng.poisson(3.0, 500), rng.integers(3, 6, 100)]
+    found, width, _ = _quantiles(chains, bins)
+    exact = np.quantile(np.concatenate(chains), SHARES, method="inverted_cdf")
+    assert (np.abs(found - exact) < width).all()
+    assert width > 1
+
+
+def test_chains_apart_with_narrow_bins_are_exact():
+    chains = [np.arange(30), 10**6 + np.arange(50)]
+    found, width, _ = _quantiles(chains, 64)
+    assert width == 1
+    assert found.tolist() == np.quantile(np.concatenate(chains), SHARES, method="inverted_cdf").tolist()
+
+
+def test_bins_follow_a_drift_as_long_as_all_values_fit():
+    _, grid = _filled(np.r_[1000, np.arange(1000, 1064)], 64)
+    assert grid[1] == 0
+    _, grid = _filled(np.r_[1000, np.arange(1000, 1065)], 64)
+    assert grid[1] == 1
+
+
+QUERIES = {
+    "identity": bdp.Identity(FRAME),
+    "total": bdp.Totals(FRAME),
+    "race": bdp.Margins(FRAME, ["race"]),
+    "tract by age": bdp.Margins(FRAME, ["tract", "age"]),
+    "county by race": bdp.Margins(FRAME, ["county", "race"]),
+    "stack": bdp.Margins(FRAME, ["county"], ["age", "race"]) + bdp.Totals(FRAME),
+    "weights": bdp.LinearQuery(FRAME, sp.csr_array(np.arange(24).reshape(2, 12) % 5 - 2), ["u", "v"]),
+    "weights and sums": bdp.Margins(FRAME, ["age"])
+    + bdp.LinearQuery(FRAME, sp.csr_array(np.eye(12, dtype=int)[:3] * 7), list("abc")),
+}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("name", QUERIES)
+def test_answers_are_those_of_the_query(name, axis):
+    query = QUERIES[name]
+    parts = bdp.Margins(FRAME, ["county"]).parts if axis == 1 else ()
+    tree = tree_of(FRAME, axis, levels_of(FRAME, axis, parts))
+    recorder, answers = Recorder(query, tree), np.zeros((3, query.rows), dtype=np.int64)
+    tables = (
+        np.random.default_rng(1).poisson(2.0, size=(3, *FRAME.shape))
+        * (1 + 10**12 * (np.arange(3) == 2))[:, None, None, None]
+    )
+    for draw, table in enumerate(tables):
+        counts = np.ascontiguousarray(tree.leaves_by_cells(table.reshape(-1)))
+        recorder.take(counts, answers[draw], occupied(counts))
+    np.testing.assert_array_equal(answers, query.apply(tables).reshape(3, query.rows))
+
+
+def test_names_of_queries():
+    found = named_queries([QUERIES["total"], QUERIES["county by race"], QUERIES["stack"]], FRAME, ())
+    assert list(found) == ["total", "by_county_race", "answers"]
+    assert list(named_queries(QUERIES["race"], FRAME, ())) == ["by_race"]
+    assert list(named_queries({"x": QUERIES["identity"]}, FRAME, ())) == ["x"]
+
+
+OTHER = {"tract": ["t1", "t2", "t4"], "age": ["young", "old"]}
+
+
+@pytest.mark.parametrize(
+    ("record", "error", "message"),
+    [
+        ("race", TypeError, "record must be queries"),
+        (7, TypeError, "record must be queries"),
+        (["race"], TypeError, "record must hold queries"),
+        (
+            [bdp.Totals(OTHER)],
+            ValueError,
+            "is about a table with the dimensions 'tract', 'age', not about the release's",
+        ),
+        ({"race": QUERIES["race"]}, ValueError, "the name 'race' is that of a dimension"),
+        ({"county": QUERIES["race"]}, ValueError, "the name 'county' is that of a dimension"),
+        (
+            {"spread": QUERIES["race"]},
+            ValueError,
+            "the name 'spread' is that of a dimension, a group label, a hyperparameter or the summaries",
+        ),
+        ({"": QUERIES["race"]}, TypeError, "not empty"),
+        ([QUERIES["race"], QUERIES["race"]], ValueError, "two queries are called 'by_race'"),
+    ],
+)
+def test_what_is_no_record(record, error, message):
+    with pytest.raises(error, match=message):
+        named_queries(record, FRAME, ["spread"])

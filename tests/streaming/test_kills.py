@@ -16,10 +16,7 @@ from bayesdp.storage import journal as journals
 from tests.streaming.cases import FRAME, small_release
 from tests.streaming.parts import cases
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL"),
-]
+pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")]
 
 KILLS = 15
 RELEASE = small_release()

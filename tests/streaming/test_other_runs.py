@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import multiprocessing
 from pathlib import Path
 
@@ -76,16 +75,6 @@ def test_what_changes_no_draw_of_a_hierarchy_may_change(hierarchy):
     bdp.fit_hierarchy(
         **HIERARCHY, journal=hierarchy, resume=True, quiet=True, cores=1, quantiles=[0.5], memory_check=False
     )
-
-
-def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(hierarchy, tmp_path):
-    head = json.loads((hierarchy / "run.json").read_text())
-    head["run"] = {"bayesdp": "0.1.0", "seed": "none"}
-    for own in hierarchy.glob("*.npz"):
-        (tmp_path / own.name).write_bytes(own.read_bytes())
-    (tmp_path / "run.json").write_text(json.dumps(head))
-    with pytest.raises(ValueError, match=r"is of another run: it was begun by another version of bayesdp \(0\.1\.0\)"):
-        bdp.fit_hierarchy(**HIERARCHY, journal=tmp_path, resume=True, quiet=True)
 
 
 PARTS, TOP = split(cases.country(), "state")
@@ -161,15 +150,6 @@ def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path, mo
         assert int(arrays["round"]) == 2
     answers = bdp.fit_parts(**given, resume=True)["parts/S/posterior"]["q"]
     assert answers.sizes["draw"] == 10
-
-
-def test_a_country_of_an_earlier_version_is_refused_and_said_to_be_so(country, tmp_path):
-    head = json.loads((country / "run.json").read_text())
-    head["run"] = {"form": 2, "version": "0.1.0", "entropy": 3}
-    (tmp_path / ABOVE).write_bytes((country / ABOVE).read_bytes())
-    (tmp_path / "run.json").write_text(json.dumps(head))
-    with pytest.raises(ValueError, match=r"is of another run: it was begun by another version of bayesdp \(0\.1\.0\)"):
-        bdp.fit_parts(**COUNTRY, folder=tmp_path, resume=True, quiet=True)
 
 
 def _hold(path, ready, done):

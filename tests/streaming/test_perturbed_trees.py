@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -15,9 +12,9 @@ from scipy import special
 
 import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-from benchmarks.country import LAW as COUNTRY
 from benchmarks.country import released as released_by_office
 from benchmarks.country import table_prior
+from tests.streaming.test_journal import FILE, Killed, often
 
 FRAME = {"area": ["a", "b", "c"], "sex": ["f", "m"], "region": ("area", ["n", "n", "s"])}
 MEAN, SHAPE = 4.0, 1.5
@@ -69,53 +66,21 @@ def test_probabilities_of_every_cell_are_those_of_enumeration(law):
     )
 
 
-def test_a_journal_goes_on_from_where_it_was(tmp_path):
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
+    """Among the draws of its first chain, and once more when it has ended."""
     release = released(LAW)
     asked = {"draws": 300, "thin": 1, "tune": 50}
     whole = fitted(release, **asked)
-    fitted(release, journal=tmp_path / "journal", **asked)
-    again = fitted(release, journal=tmp_path / "journal", resume=True, **asked)
-    for name in ("posterior", "cells"):
-        assert whole[name].to_dataset().identical(again[name].to_dataset())
-
-
-_KILLED = """
-import sys
-from bayesdp.storage import journal
-from tests.streaming.test_perturbed_trees import areas_at_work
-journal.SECONDS = 0.2
-areas_at_work(sys.argv[1])
-"""
-
-
-def areas_at_work(journal):
-    """Areas of the Australian Capital Territory, and the state: from the extract in the package."""
-    release = bdp.datasets.working_population(COUNTRY, levels=["SA3", "STE"], within="8")
-    record = bdp.Margins(release.frame, [release.dims[0]])
-    asked = {"draws": 400, "tune": 100, "thin": 10, "chains": 2, "cores": 2, "random_seed": 4, "quiet": True}
-    return bdp.fit_hierarchy(
-        release, table_prior(release), record=record, journal=journal, resume=journal is not None, **asked
-    )
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path):
-    """A process that samples is killed once both chains have states with draws; another goes on from these."""
-    folder = tmp_path / "journal"
-    run = subprocess.Popen([sys.executable, "-c", _KILLED, str(folder)], cwd=Path(__file__).parents[2])
-    try:
-        while run.poll() is None and not all((folder / f"chain-{i}-part-0-0.npz").exists() for i in range(2)):
-            time.sleep(0.05)
-        killed = run.poll() is None
-    finally:
-        run.kill()
-        run.wait()
-    assert killed, "the run ended before it could be killed"
-    begun = [int(np.load(folder / f"chain-{i}-part-0-0.npz")["done"]) for i in range(2)]
-    assert all(0 < done < 500 for done in begun)
-    again, whole = areas_at_work(folder), areas_at_work(None)
-    for name in ("posterior", "cells"):
-        assert whole[name].to_dataset().identical(again[name].to_dataset())
+    with monkeypatch.context() as patched:
+        often(patched, kill=120)
+        with pytest.raises(Killed):
+            fitted(release, journal=tmp_path / "journal", cores=1, **asked)
+    with np.load(tmp_path / "journal" / FILE.format(0)) as state:
+        assert 50 < int(state["done"]) < 350
+    for _ in range(2):
+        again = fitted(release, journal=tmp_path / "journal", resume=True, **asked)
+        for name in ("posterior", "cells"):
+            assert whole[name].to_dataset().identical(again[name].to_dataset())
 
 
 def test_a_law_that_is_learnt_is_refused():

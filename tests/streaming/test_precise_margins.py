@@ -14,6 +14,7 @@ from bayesdp.hierarchies.kernel.sweeps import CROSSING
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.hierarchies.released import target_of
 from bayesdp.moves.moves import PRODUCT
+from tests.noisy_sums import noisy_sums
 
 PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)
 """Sparse: three cells in four are 0."""
@@ -27,10 +28,7 @@ def _release(shape, keep):
     truth = rng.negative_binomial(0.1, 1.0 / 21.0, shape)
     queries = [(bdp.Identity(dims), 1_000.0**0.5)]
     queries += [(bdp.Margins(dims, ["leaf", *own]), 1.0) for own in combinations(axes, keep)]
-    measured = []
-    for query, sigma in queries:
-        noisy = query.apply(truth) + np.rint(rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma)))
+    measured = noisy_sums(dims, truth, queries, rng)
     return bdp.Release.from_published(dims, measured, [bdp.Exact(bdp.Totals(dims), int(truth.sum()))])
 
 

@@ -8,8 +8,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-
-TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "IN"])}
+from tests.cli.test_summary import TABLE, draws
 
 
 def release(*measured: float) -> bdp.Release:
@@ -21,12 +20,10 @@ def release(*measured: float) -> bdp.Release:
 @pytest.fixture
 def tree() -> xr.DataTree:
     """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
-    adams = np.random.default_rng(5).permutation(np.tile(np.arange(20), 50)).reshape(4, 250)
-    values = np.stack([adams, 30 - adams, np.full_like(adams, 5)], axis=-1)
-    x = xr.DataArray(values, dims=("chain", "draw", "county"), coords={"county": TABLE["county"]})
+    x = draws()
     determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
     return xr.DataTree.from_dict({
-        "/posterior": xr.Dataset({"x": x, "beta1": (("chain", "draw"), adams / 10), "effect": x / 10}),
+        "/posterior": xr.Dataset({"x": x, "beta1": x[..., 0].drop_vars("county") / 10, "effect": x / 10}),
         "/release": release(33, 36).to_dataset(),
         "/fiber": xr.Dataset({"determined": determined}, attrs={"variable": "x"}),
         "/diagnostics": xr.Dataset(attrs={"converged": 1, "message": "fine"}),
@@ -46,6 +43,9 @@ def test_counts_totals_and_parameters(tree):
     assert adams[["published", "mean", "eti90_lower", "eti90_upper"]].tolist() == [11.0, 9.5, 0.0, 18.0]
     assert adams["sd"] == pytest.approx(np.sqrt((20**2 - 1) / 12))
     assert 500 < adams["ess_bulk"] < 2000
+    assert adams["rhat"] == pytest.approx(1, abs=0.02)
+    assert table.loc[("x", "county=Cook"), ["eti90_lower", "eti90_upper"]].tolist() == [11.0, 29.0]
+    assert table.loc[("x", "county=Lake"), ["ess_bulk", "ess_tail", "rhat"]].isna().all()
     assert table.loc[("beta1", ""), "mean"] == pytest.approx(0.95)
     assert table.loc[("effect", "county=Cook"), "eti90_upper"] == pytest.approx(2.9)
     # Two measurements of the grand total, both told.

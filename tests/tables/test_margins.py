@@ -9,11 +9,7 @@ from bayesdp.measurements import Exact
 from bayesdp.queries import Margins, Totals
 from bayesdp.tables import read_margins
 
-TABLE = {
-    "county": ["Alpha", "Beta", "Gamma"],
-    "region": ("county", ["N", "S", "N"]),
-    "education": ["Low", "High"],
-}
+TABLE = {"county": ["Alpha", "Beta", "Gamma"], "region": ("county", ["N", "S", "N"]), "education": ["Low", "High"]}
 
 
 @pytest.fixture
@@ -37,10 +33,7 @@ def test_a_single_margin_group_totals_and_the_grand_total(read):
     assert read("region,count\nS,30\nN,30\n") == [Exact(Totals(TABLE, "region"), [30, 30])]
     assert read("total\n60\n") == [Exact(Totals(TABLE), 60)]
     mixed = read("education,region,total\nLow,N,1\nLow,S,2\nHigh,N,3\nHigh,S,4\n,,10\n")
-    assert mixed == [
-        Exact(Margins(TABLE, ["region", "education"]), [[1, 3], [2, 4]]),
-        Exact(Totals(TABLE), 10),
-    ]
+    assert mixed == [Exact(Margins(TABLE, ["region", "education"]), [[1, 3], [2, 4]]), Exact(Totals(TABLE), 10)]
 
 
 def test_labels_of_the_table_may_be_numbers(read):
@@ -51,23 +44,14 @@ def test_labels_of_the_table_may_be_numbers(read):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "county,total\nAlpha,1\nBeta,2\n",
-            r"the margin by 'county' is not complete, 'county=Gamma' missing",
-        ),
+        ("county,total\nAlpha,1\nBeta,2\n", r"the margin by 'county' is not complete, 'county=Gamma' missing"),
         ("county,total\nAlpha,1\nAlpha,2\n", r"line 3: county=Alpha is there already, in line 2"),
         (
             "county,total\nOmega,1\n",
             r"line 2, column 'county': 'Omega' is no label of 'county'; labels are 'Alpha', 'Beta'",
         ),
-        (
-            "age,total\n5,1\n",
-            r"the column 'age' is neither a dimension nor a group label.*'county', 'education', 'reg",
-        ),
-        (
-            "county,region,total\nBeta,N,1\n",
-            r"line 2, column 'region': region of county=Beta is 'S', got 'N'",
-        ),
+        ("age,total\n5,1\n", r"the column 'age' is neither a dimension nor a group label.*'county', 'education', 'reg"),
+        ("county,region,total\nBeta,N,1\n", r"line 2, column 'region': region of county=Beta is 'S', got 'N'"),
         (
             "county,total\nAlpha,1\nBeta,2.5\nGamma,3\n",
             r"margins\.csv: values must hold whole numbers, but county=Beta",

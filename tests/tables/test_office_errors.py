@@ -164,10 +164,7 @@ WRONG_TYPES = [
     ({"encoding": None}, "encoding must be a name"),
     ({"skip_rows": "1"}, "skip_rows must be"),
     ({"strip": 1}, "strip must be"),
-    (
-        {"layout": "wide", "dims": ["area", "sex"], "value": "count"},
-        "value must be a list of columns in a wide file",
-    ),
+    ({"layout": "wide", "dims": ["area", "sex"], "value": "count"}, "value must be a list of columns in a wide file"),
 ]
 
 

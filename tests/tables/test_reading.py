@@ -93,10 +93,7 @@ def test_group_columns(written):
     ("text", "message"),
     [
         ("county,count\nA,3\nA,4\n", r"line 3, column 'count': county=A is there already, in line 2"),
-        (
-            "county,education,count\nA,Low,3\nB,High,4\n",
-            r"2 of the 4 cells are missing, for example county=A, educ",
-        ),
+        ("county,education,count\nA,Low,3\nB,High,4\n", r"2 of the 4 cells are missing, for example county=A, educ"),
         ("county,count\nA,three\n", r"line 2, column 'count': 'three' at county=A is not a number"),
         ("county,count\nA,nan\n", r"line 2, column 'count': 'nan' at county=A is not a number"),
         ('county,count\nA,"1,234"\n', r"'1,234' at county=A is not a number"),

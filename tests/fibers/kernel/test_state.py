@@ -7,10 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from bayesdp._random import seed_state
+from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers.kernel import state
 from bayesdp.fibers.kernel.state import add_gaussian, clear_noise, new_state, set_counts, set_laplace, set_prior
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.lattices import moves_for
+from bayesdp.measurements import Exact
+from bayesdp.queries import Identity, Totals
 from tests.lattices.oracles import one_way
 
 MATRIX = sp.csr_array(np.array([[1, 0, 2, 0], [0, -1, 0, 3], [0, 0, 0, 0]]))
@@ -118,3 +121,19 @@ def test_the_kernel_writes_to_what_its_state_says_and_to_nothing_else(way):
     if way == "rows":
         np.testing.assert_array_equal(packed.rows[:, state.VALUE], packed.counts)
         assert packed.groups[0, state.SQUARED] == pytest.approx(((packed.counts - 4.5) ** 2).sum())
+
+
+def test_draws_in_one_call_equal_sweeps_one_by_one():
+    frame = {"county": list("abcd")}
+    fiber = Fiber.of([Exact(Totals(frame), 20)])
+    term = NoiseTerm(Identity(frame), np.array([3.0, 9.0, 4.0, 6.0]), "l1", np.array(0.4), np.ones(4, dtype=bool))
+    target = Target(fiber, (term,), "flat")
+    one, many = (Chain(target, np.random.default_rng(7)) for _ in range(2))
+    for chain in (one, many):
+        chain.load(fiber.find_point())
+    drawn = one.draw(50, 8)
+    for row in drawn:
+        many.sweep(8)
+        assert np.array_equal(row, many.counts)
+    assert len(np.unique(drawn, axis=0)) > 10
+    assert np.all(drawn.sum(axis=1) == 20)

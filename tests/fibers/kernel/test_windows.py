@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special
 
-from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm, Target, enumerate_fiber
+from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm, Target
 from bayesdp.fibers.windows import bent, spread_of_windows
 from bayesdp.measurements import Exact
 from bayesdp.queries import Identity, Margins, Totals
-from tests.fibers.harness import LEVEL, log_prior, p_values, run, tabulated
+from tests.fibers.harness import LEVEL, exact_posterior, p_values, run, tabulated
 
 FRAME = Identity({"a": ["x", "y"], "b": ["u", "v"]}).frame
 SHAPES = ("concave", "two humps", "gaps", "sloped", "one side open")
@@ -59,19 +58,8 @@ def fiber_within(frame, terms, exact=()):
     return Fiber(base.frame, base.equalities, tuple(lower), tuple(upper))
 
 
-def law_of(target: Target, theta, shape, tables):
-    """Exact probabilities of all tables."""
-    logs = log_prior(target.family, theta, shape, tables)
-    for term in target.terms:
-        answers = tables @ term.query.matrix.toarray().T
-        for row in range(answers.shape[1]):
-            logs = logs + [tabulated(term.windows, row, int(v)) for v in answers[:, row]]
-    return special.softmax(logs)
-
-
 def check(target, theta, shape, start, bound, seed, thin=60):
-    tables = enumerate_fiber(bound).reshape(-1, target.fiber.frame.size)
-    probability = law_of(target, theta, shape, tables)
+    tables, probability = exact_posterior(target, theta, shape, bound)
     possible = probability > 0.0
     found = p_values(run(target, theta, shape, 3000, thin, seed, start), tables[possible], probability[possible])
     assert min(found) > LEVEL, found

@@ -22,10 +22,9 @@ import bayesdp as bdp
 from bayesdp.inference import holds_draws, remove_journal
 from bayesdp.inference.runs import journal as journal_module
 from bayesdp.inference.runs import recorded
-from bayesdp.inference.runs.fingerprint import described_run
 from bayesdp.inference.runs.journal import DrawJournal, chunk_arrays, read_chunk
 from bayesdp.inference.runs.recorded import checked_state, restore_state, state_arrays
-from bayesdp.storage.journal import difference, locked, write_arrays
+from bayesdp.storage.journal import locked, write_arrays
 
 pytestmark = pytest.mark.system
 
@@ -273,24 +272,6 @@ def test_another_release_or_model_is_refused(stopped):
     other = bdp.priors.build_model(release(), "independent", shape=1.25)
     with pytest.raises(ValueError, match=r"its (model|numbers in the model) is"):
         sample(other, stopped, resume=True)
-
-
-def test_what_is_the_same_run():
-    """A generator by its state, other processes and progress; data to the last bit."""
-
-    def about(data=(1.0, -2.0), **given):
-        with pm.Model() as model:
-            pm.Normal("y", pm.Normal("mu"), observed=list(data))
-        return described_run(model, (2, 10, 10), given)
-
-    plain = about()
-    assert difference(plain, about(cores=3, progressbar=True, quiet=True, callback=print)) == ""
-    assert difference(about(random_seed=np.random.default_rng(1)), about(random_seed=np.random.default_rng(1))) == ""
-    assert "seed" in difference(
-        about(random_seed=np.random.default_rng(1)), about(random_seed=np.random.default_rng(2))
-    )
-    assert "numbers in the model" in difference(plain, about((1.0, 2.0)))
-    assert "numbers in the model" in difference(plain, about((1.0, -2.0 - 1e-15)))
 
 
 def test_draws_are_not_lost_without_saying_what_becomes_of_them(small, stopped):

@@ -27,25 +27,13 @@ _SPACE = 1536 * 2**20
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended.
-
-    Attributes
-    ----------
-    told : tuple of dict
-        What it has sent.
-    signal : int
-        The signal that ended it; 0 if it ended by itself.
-    seconds, megabytes : float
-        Processor time, and the largest memory above that at its start.
-    hung : bool
-        Whether it had to be ended because it took too long by the clock.
-    """
+    """How a child ended, and what it has sent."""
 
     told: tuple[dict[str, Any], ...]
-    signal: int
-    seconds: float
-    megabytes: float
-    hung: bool
+    signal: int  # which ended it; 0 if it ended by itself
+    seconds: float  # of a processor
+    megabytes: float  # the largest memory, above that at its start
+    hung: bool  # whether it had to be ended because it took too long by the clock
 
 
 def _status(*names: str) -> list[int]:

@@ -19,25 +19,13 @@ _DIGITS = "9" * 401
 
 @dataclass(frozen=True)
 class Known:
-    """A valid file, how it is changed, and what must come of it.
-
-    Attributes
-    ----------
-    name : str
-        What is wrong with it.
-    target, specimen : str
-        Who reads it, and which valid file it was.
-    change : callable
-        Changes the file or folder.
-    expected : str
-        ``"refused"`` or ``"accepted"``; empty where either is right.
-    """
+    """A valid file, who reads it, what is made wrong with it, and what must come of it."""
 
     name: str
     target: str
     specimen: str
     change: Callable[[Path], None]
-    expected: str = ""
+    expected: str = ""  # "refused" or "accepted"; empty where either is right
 
 
 def _in_hdf5(change: Callable[[h5py.File], None]) -> Callable[[Path], None]:

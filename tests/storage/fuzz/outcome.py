@@ -36,37 +36,17 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case: a mutated file, and what its reader did.
+    """One case: a mutated file, and what its reader did, in seconds of a processor and memory above the imports."""
 
-    Attributes
-    ----------
-    case : int
-        Its number; with the seed it is all that is needed to have it again.
-    target : str
-        The kind of file, and what read it.
-    how : str
-        What was done to the file.
-    verdict : str
-        ``"refused"``, ``"accepted"``, ``"defect"``, or ``"unmade"`` where the mutation itself failed.
-    sort : str
-        The class of a defect.
-    message : str
-        What was said.
-    seconds, megabytes : float
-        Processor time and memory of reading, above the imports.
-    size : int
-        Bytes of the file, or of all files of a folder.
-    """
-
-    case: int
+    case: int  # with the seed all that is needed to have it again
     target: str
-    how: str
-    verdict: str
-    sort: str = ""
+    how: str  # it was changed
+    verdict: str  # "refused", "accepted", "defect", or "unmade" where the mutation itself failed
+    sort: str = ""  # of a defect
     message: str = ""
     seconds: float = 0.0
     megabytes: float = 0.0
-    size: int = 0
+    size: int = 0  # bytes of the file, or of all files of a folder
 
 
 def place_of(error: BaseException) -> str:

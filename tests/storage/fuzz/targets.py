@@ -19,36 +19,16 @@ type Check = Callable[[Any, Callable[[], Any], Path], None]
 
 @dataclass(frozen=True)
 class Target:
-    """A reader and its valid files.
-
-    Attributes
-    ----------
-    name : str
-        For the table.
-    specimens : tuple of str
-        Names of valid files or folders, as `write_specimens` and `prepare_journals` make them.
-    form : str
-        How the file is changed besides its bytes: ``"hdf5"``, ``"parquet"``, ``"csv"``, ``"journal"`` or ``"folder"``.
-    read : callable
-        From a path to whatever is in the file; ValueError or OSError where it is refused.
-    check : callable
-        Given what was read, a function that reads once more, and a folder to write in: raises `Defect`.
-    weight : int
-        How often it is taken, relative to the others.
-    goes_on : bool
-        Whether the reader may write on in the file: a journal.
-    cpu_seconds : float, optional
-        The limit where reading is not all that is done.
-    """
+    """A reader and its valid files, which `write_specimens` and `prepare_journals` make."""
 
     name: str
     specimens: tuple[str, ...]
-    form: str
-    read: Callable[[Path], Any]
-    check: Check
-    weight: int
-    goes_on: bool = False
-    cpu_seconds: float | None = None
+    form: str  # how the file is changed besides its bytes
+    read: Callable[[Path], Any]  # ValueError or OSError where it is refused
+    check: Check  # of what was read, given a function that reads once more and a folder to write in: raises `Defect`
+    weight: int  # how often it is taken, relative to the others
+    goes_on: bool = False  # whether the reader may write on in the file: a journal
+    cpu_seconds: float | None = None  # the limit where reading is not all that is done
 
 
 _RELEASES = ("lattice", "several", "projected", "scalar")

@@ -27,13 +27,7 @@ def allowed_folders() -> tuple[str, ...]:
 
 
 class Watch:
-    """An audit hook, from now to the end of the process.
-
-    Parameters
-    ----------
-    may_write : sequence of path
-        Files or folders in which the task may write.
-    """
+    """An audit hook, from now to the end of the process, for a task that may write in some files or folders."""
 
     def __init__(self, *may_write: Path) -> None:
         self.may_write = (*map(str, may_write), *allowed_folders())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 from scipy.stats import nbinom
 
 import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from tests.comparison.enumeration import probabilities
+from tests.noisy_sums import noisy_sums
 
 FRAME = bdp.Frame.of(
     {
@@ -35,14 +37,27 @@ NOISE = (
 
 def country(noise=NOISE, exact=("state",), seed=5):
     """Noise at four levels, and exact totals of states."""
-    rng = np.random.default_rng(seed)
-    measured = []
-    for keep, sigma in noise:
-        query = bdp.Margins(FRAME, list(keep))
-        noisy = np.rint(query.apply(TRUTH) + rng.normal(0.0, sigma, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(sigma)))
+    measured = noisy_sums(FRAME, TRUTH, noise, np.random.default_rng(seed))
     totals = [bdp.Totals(FRAME, by=level) for level in exact]
     return bdp.Release.from_published(FRAME, measured, [bdp.Exact(own, own.apply(TRUTH)) for own in totals])
+
+
+SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "quiet": True}
+
+
+def fitted(cut, prior=PRIOR, **more):
+    """Parts with their sums by race, and their counties, recorded."""
+    parts, top = cut
+    return bdp.fit_parts(
+        parts, prior, top=top, record=bdp.Margins(top.frame, ["state", "race"]),
+        **{"record_parts": lambda frame: bdp.Totals(frame, by="county"), **SIZES, **more},
+    )  # fmt: skip
+
+
+def assert_same(one, other):
+    assert list(one.groups) == list(other.groups)
+    for group in one.groups:
+        xr.testing.assert_equal(one[group].to_dataset(), other[group].to_dataset())
 
 
 def posterior(release):

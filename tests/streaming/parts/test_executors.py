@@ -11,12 +11,10 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-import xarray as xr
 
-import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.streaming import driver
-from tests.streaming.parts.cases import PRIOR, country
+from tests.streaming.parts.cases import assert_same, country, fitted
 
 
 @pytest.fixture(scope="module")
@@ -24,25 +22,9 @@ def cut():
     return split(country(), "state")
 
 
-def _fit(cut, **more):
-    parts, top = cut
-    sizes = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "chains": 2, "random_seed": 3, "quiet": True}
-    record = {
-        "record": bdp.Margins(top.frame, ["state", "race"]),
-        "record_parts": lambda frame: bdp.Totals(frame, by="county"),
-    }
-    return bdp.fit_parts(parts, PRIOR, top=top, **record, **sizes, **more)
-
-
 @pytest.fixture(scope="module")
 def alone(cut):
-    return _fit(cut, cores=1)
-
-
-def _same(one, other):
-    assert list(one.groups) == list(other.groups)
-    for group in one.groups:
-        xr.testing.assert_equal(one[group].to_dataset(), other[group].to_dataset())
+    return fitted(cut, chains=2, cores=1)
 
 
 class Flaky(ThreadPoolExecutor):
@@ -65,7 +47,7 @@ class Flaky(ThreadPoolExecutor):
 @pytest.mark.parametrize("folder", [False, True])
 def test_workers_that_die_cost_no_run_and_no_draw(cut, alone, folder, tmp_path):
     with Flaky(2) as executor:
-        _same(_fit(cut, client=executor, folder=tmp_path if folder else None), alone)
+        assert_same(fitted(cut, chains=2, client=executor, folder=tmp_path if folder else None), alone)
     assert executor.begun > 60
 
 
@@ -75,7 +57,7 @@ def test_work_that_is_always_lost_is_given_up(cut):
             raise OSError("a worker has died")
 
     with pytest.raises(RuntimeError, match="work for the part 'S' was lost 10 times"):
-        _fit(cut, client=Gone())
+        fitted(cut, chains=2, client=Gone())
 
 
 @pytest.mark.system
@@ -95,6 +77,6 @@ def test_processes_that_are_killed_ten_times_cost_no_run_and_no_draw(cut, alone,
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["bayesdp.streaming.driver"])
     with ProcessPoolExecutor(2, context) as executor:
-        _same(_fit(cut, client=executor, folder=tmp_path if folder else None), alone)
+        assert_same(fitted(cut, chains=2, client=executor, folder=tmp_path if folder else None), alone)
     assert len(killed) == 10
     assert not list(tmp_path.glob(".*.tmp"))

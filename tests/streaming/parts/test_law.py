@@ -11,6 +11,7 @@ from bayesdp.streaming import driver
 from bayesdp.streaming.above import above, split_noise
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation
+from tests.noisy_sums import indices
 from tests.streaming.parts.cases import FRAME, PRIOR, country, posterior
 
 pytestmark = pytest.mark.system
@@ -72,23 +73,13 @@ def _fitted(release):
     parts, top = split(release, "state")
     frame = bdp.Frame.of({"race": ["a", "b"], "state": ["S", "T", "U"]})
     return bdp.fit_parts(
-        parts,
-        PRIOR,
-        top=top,
-        record=bdp.Identity(frame),
-        tune=20,
-        phase=1,
-        random_seed=2,
-        quiet=True,
-        draws=2000,
+        parts, PRIOR, top=top, record=bdp.Identity(frame), tune=20, phase=1, random_seed=2, quiet=True, draws=2000
     )
 
 
 def _index(tree, release, query, values):
     every, probability = _sums(release, query)
-    number = {row.tobytes(): i for i, row in enumerate(every)}
-    rows = values.reshape(*values.shape[:2], -1)
-    return np.array([[number[np.ascontiguousarray(own).tobytes()] for own in chain] for chain in rows]), probability
+    return indices(every, values.reshape(*values.shape[:2], -1)), probability
 
 
 def test_fit_parts_has_the_joint_posterior():

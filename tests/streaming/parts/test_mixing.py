@@ -7,18 +7,12 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.hierarchies import split
-from tests.streaming.parts.cases import FRAME, PRIOR, TRUTH, posterior
+from bayesdp.streaming.above import NoisyAbove, parts_per_round, split_noise
+from tests.streaming.parts.cases import FRAME, PRIOR, country, posterior
 
 
 def _release(sigma):
-    rng = np.random.default_rng(5)
-    measured = []
-    for keep, own in ((("county", "race"), 2.0), (("race",), sigma)):
-        query = bdp.Margins(FRAME, list(keep))
-        noisy = query.apply(TRUTH) + np.rint(rng.normal(0.0, own, query.shape)).astype(int)
-        measured.append(bdp.Measured(query, noisy, bdp.noise.DiscreteGaussian(own)))
-    totals = bdp.Totals(FRAME, by="state")
-    return bdp.Release.from_published(FRAME, measured, [bdp.Exact(totals, totals.apply(TRUTH))])
+    return country(((("county", "race"), 2.0), (("race",), sigma)))
 
 
 def _fitted(sigma, draws=400):
@@ -70,3 +64,47 @@ def test_too_few_phases_to_look_at_are_no_alarm(phase):
     parts, top = split(release, "state")
     tree = bdp.fit_parts(parts, PRIOR, top=top, draws=10, tune=4, phase=phase, random_seed=1, quiet=True)
     assert "Sums of parts" not in tree["diagnostics"].attrs["message"]
+
+
+PARTS = 12
+
+
+def _total(noise, answers=1):
+    """Sums over all parts, each with noise of this scale; of more than one only the first was measured."""
+    return NoisyAbove(
+        name="total",
+        keep=(),
+        rows=np.tile(np.arange(answers), (PARTS, 1)),
+        row_of_cell=np.tile(np.arange(answers), (PARTS, 1)),
+        sum_of_cell=np.arange(answers),
+        values=np.zeros(answers),
+        scale=np.full(answers, noise),
+        measured=np.arange(answers) < 1,
+        labels=[str(i) for i in range(answers)],
+    )
+
+
+@pytest.mark.parametrize(("sd", "noise"), [(1.0, 1.0), (1.0, 0.4), (1.0, 2.1), (0.7, 1.5), (0.5, 2.0)])
+def test_as_many_as_leave_the_autocorrelation_at_one_half(sd, noise):
+    """Given its share z of the noise, of variance s**2 / m, a difference of two parts is drawn about v / (v + s**2 / m) of that of
+    their z, which is the difference as it stood and noise: so this is its autocorrelation."""
+    query = _total(noise)
+    found = parts_per_round([query], [[np.array([sd])]] * PARTS, PARTS)
+
+    def autocorrelation(moving):
+        tables = np.arange(PARTS)[:, None]
+        first, *_ = split_noise([query], tables, np.arange(moving), np.random.default_rng(1))
+        return sd**2 / (sd**2 + float(first[1][0][0]) ** 2)
+
+    assert 1 <= found <= PARTS
+    assert found == 1 or autocorrelation(found) <= 0.5 + 1e-12
+    assert found == PARTS or autocorrelation(found + 1) > 0.5
+
+
+def test_what_it_is_worked_out_from():
+    one = [[np.array([1.0])]] * PARTS
+    assert parts_per_round([], [[]] * PARTS, PARTS) == PARTS
+    assert parts_per_round([_total(1.8)], one, PARTS) == 3
+    # Sums of which nothing was published do not count, and one part without an estimate may be much wider than the noise.
+    assert parts_per_round([_total(1.8, 2)], [[np.array([1.0, np.nan])]] * PARTS, PARTS) == 3
+    assert parts_per_round([_total(1.8)], [*one[1:], [np.array([np.nan])]], PARTS) == 1

@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,11 +15,9 @@ from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.streaming import driver
 from bayesdp.streaming.driver import ABOVE
-from tests.streaming.parts.cases import PRIOR, country
+from tests.streaming.parts.cases import PRIOR, assert_same, country, fitted
 
 pytestmark = pytest.mark.system
-
-SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "quiet": True}
 ROUNDS = 11
 """The start, two phases of the tuning, and eight of draws."""
 
@@ -34,23 +29,9 @@ def cut():
     return split(country(), "state")
 
 
-def _fit(cut, prior=PRIOR, **more):
-    parts, top = cut
-    return bdp.fit_parts(
-        parts, prior, top=top, record=bdp.Margins(top.frame, ["state", "race"]),
-        **{"record_parts": lambda frame: bdp.Totals(frame, by="county"), **SIZES, **more},
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def alone(cut):
-    return _fit(cut)
-
-
-def _same(one, other):
-    assert list(one.groups) == list(other.groups)
-    for group in one.groups:
-        xr.testing.assert_equal(one[group].to_dataset(), other[group].to_dataset())
+    return fitted(cut)
 
 
 def test_what_is_in_the_result(alone):
@@ -65,14 +46,14 @@ def test_what_is_in_the_result(alone):
 
 
 def test_the_same_draws_from_the_same_seed(cut, alone):
-    _same(_fit(cut), alone)
-    other = _fit(cut, random_seed=4)
+    assert_same(fitted(cut), alone)
+    other = fitted(cut, random_seed=4)
     assert (other["posterior"]["by_race_state"] != alone["posterior"]["by_race_state"]).any()
 
 
 def test_parts_may_be_functions(cut, alone):
     parts, top = cut
-    _same(_fit(({label: lambda own=own: own for label, own in parts.items()}, top)), alone)
+    assert_same(fitted(({label: lambda own=own: own for label, own in parts.items()}, top)), alone)
 
 
 class _KilledError(Exception):
@@ -97,27 +78,27 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(cut, alone, tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(driver.Driver, "_save", killed)
         with pytest.raises(_KilledError):
-            _fit(cut, folder=tmp_path)
+            fitted(cut, folder=tmp_path)
     with pytest.raises(FileExistsError, match="resume=True"):
-        _fit(cut, folder=tmp_path)
+        fitted(cut, folder=tmp_path)
     with pytest.raises(ValueError, match="is of another run: its seed is"):
-        _fit(cut, folder=tmp_path, resume=True, random_seed=9)
+        fitted(cut, folder=tmp_path, resume=True, random_seed=9)
     with pytest.raises(ValueError, match="is of another run: its prior: 'S' is"):
-        _fit(cut, folder=tmp_path, resume=True, prior=FixedNegativeBinomial(1.0, 1.0))
+        fitted(cut, folder=tmp_path, resume=True, prior=FixedNegativeBinomial(1.0, 1.0))
     with monkeypatch.context() as patch:
         moved = _counted(patch)
-        _same(_fit(cut, folder=tmp_path, resume=True), alone)
+        assert_same(fitted(cut, folder=tmp_path, resume=True), alone)
     assert len(moved) == ROUNDS - 4
     # A run that has ended gives its result again; states of earlier rounds are gone.
-    _same(_fit(cut, folder=tmp_path, resume=True, random_seed=None), alone)
+    assert_same(fitted(cut, folder=tmp_path, resume=True, random_seed=None), alone)
     states = {f"chain-{c}-part-{k}-{ROUNDS - 1}.npz" for c in range(4) for k in range(3)}
     assert {own.name for own in tmp_path.iterdir()} == {"run.json", "lock", ABOVE, *states}
     (tmp_path / LAST).unlink()
     with pytest.raises(FileNotFoundError, match=f"{LAST}' is missing"):
-        _fit(cut, folder=tmp_path, resume=True)
+        fitted(cut, folder=tmp_path, resume=True)
     (tmp_path / ABOVE).write_bytes((tmp_path / ABOVE).read_bytes()[:-30])
     with pytest.raises(ValueError, match=r"above\.npz' is damaged"):
-        _fit(cut, folder=tmp_path, resume=True)
+        fitted(cut, folder=tmp_path, resume=True)
 
 
 IMPOSSIBLE = {
@@ -136,7 +117,7 @@ IMPOSSIBLE = {
 @pytest.fixture(scope="module")
 def states(cut, tmp_path_factory):
     folder = tmp_path_factory.mktemp("states")
-    _fit(cut, folder=folder)
+    fitted(cut, folder=folder)
     return folder, {"LAST": (folder / LAST).read_bytes(), "ABOVE": (folder / ABOVE).read_bytes()}
 
 
@@ -149,7 +130,7 @@ def test_states_that_no_chain_had_are_refused(cut, states, wrong):
         changed = {**arrays, name: change(arrays[name])}
     np.savez(file, **changed)
     with pytest.raises(ValueError, match=rf"{file.name}' is damaged \("):
-        _fit(cut, folder=folder, resume=True)
+        fitted(cut, folder=folder, resume=True)
     file.write_bytes(whole[kind])
 
 
@@ -158,41 +139,8 @@ def test_a_full_disk_costs_the_saving_and_not_the_run(cut, alone, tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("bayesdp.storage.journal.replacing", full)
-    _same(_fit(cut, folder=tmp_path), alone)
+    assert_same(fitted(cut, folder=tmp_path), alone)
     assert [own.getMessage().count("No space left on device") for own in caplog.records] == [1]
-
-
-_SCRIPT = """
-import os, signal, sys
-from bayesdp.hierarchies import split
-from bayesdp.streaming import driver
-from tests.streaming.parts.cases import country
-from tests.streaming.parts.test_running import _fit
-real = driver.Driver._take
-def take(self, *given):
-    real(self, *given)
-    if self.round == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-driver.Driver._take = take
-_fit(split(country(), "state"), folder=sys.argv[1], resume=True)
-"""
-
-
-@pytest.mark.slow  # two processes that import everything
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_killed_driver_goes_on_where_it_was_saved(cut, alone, tmp_path, monkeypatch):
-    """Killed in the tuning, then among the draws, each time when some parts have moved in a round, and others have not."""
-    root = Path(__file__).resolve().parents[3]
-    for number in ("1", "7"):
-        done = subprocess.run(
-            [sys.executable, "-c", _SCRIPT, str(tmp_path), number], cwd=root, timeout=300, check=False
-        )
-        assert done.returncode == -signal.SIGKILL
-        with np.load(tmp_path / ABOVE) as arrays:
-            assert arrays["round"] == int(number)
-    moved = _counted(monkeypatch)
-    _same(_fit(cut, folder=tmp_path, resume=True), alone)
-    assert len(moved) == ROUNDS - 7
 
 
 def test_on_a_cluster_the_draws_are_the_same(cut, alone):
@@ -201,7 +149,7 @@ def test_on_a_cluster_the_draws_are_the_same(cut, alone):
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
-        _same(_fit(cut, client=client), alone)
+        assert_same(fitted(cut, client=client), alone)
 
 
 @pytest.mark.slow
@@ -224,12 +172,12 @@ def test_a_killed_worker_costs_its_tasks_and_no_draw(cut, alone, tmp_path, monke
             real(self)
 
         monkeypatch.setattr(driver.Driver, "_round", killing)
-        _same(_fit(cut, client=client, folder=tmp_path), alone)
+        assert_same(fitted(cut, client=client, folder=tmp_path), alone)
     assert len(set(killed)) == 2
 
 
 def test_hyperparameters_are_those_of_each_part(cut):
-    tree = _fit(cut, VaryingShares(), draws=20)
+    tree = fitted(cut, VaryingShares(), draws=20)
     for label in "STU":
         names = VaryingShares().names
         assert set(names) <= set(tree[f"parts/{label}/posterior"].data_vars)
@@ -240,19 +188,19 @@ def test_exact_sums_above_follow_from_the_parts_or_are_refused(cut):
     known = country(exact=("state", "region"))
     _, both = split(known, "state")
     assert len(both.exact) == 1
-    _fit((parts, both), draws=5, phase=5)
+    fitted((parts, both), draws=5, phase=5)
     wrong = bdp.Release.from_published(top.frame, top.measurements, [bdp.Exact(bdp.Totals(top.frame), 8)])
     with pytest.raises(ValueError, match="exact answer 'total' is = 8; the exact answers of the parts add up to 7"):
-        _fit((parts, wrong))
+        fitted((parts, wrong))
     free, above = split(country(exact=()), "state")
     only = bdp.Release.from_published(above.frame, above.measurements, [bdp.Exact(bdp.Totals(above.frame), 7)])
     with pytest.raises(NotImplementedError, match="about the part 'S', whose own sum is not exact"):
-        _fit((free, only))
+        fitted((free, only))
     finer = bdp.Release.from_published(
         top.frame, top.measurements, [bdp.Exact(bdp.Margins(top.frame, ["race"]), [4, 3])]
     )
     with pytest.raises(NotImplementedError, match="'race=a' is about the part 'S'"):
-        _fit((parts, finer))
+        fitted((parts, finer))
 
 
 def test_errors_name_the_part(cut):
@@ -262,10 +210,10 @@ def test_errors_name_the_part(cut):
         raise OSError("no such file: U.parquet")
 
     with pytest.raises(OSError, match=r"U\.parquet") as raised:
-        _fit(({**parts, "U": unreadable}, top))
+        fitted(({**parts, "U": unreadable}, top))
     assert raised.value.__notes__ == ["This is about the part 'U'."]
     with pytest.raises(TypeError, match=r"must return a bayesdp\.Release, got int"):
-        _fit(({**parts, "U": lambda: 3}, top))
+        fitted(({**parts, "U": lambda: 3}, top))
 
 
 @pytest.mark.parametrize(
@@ -282,7 +230,7 @@ def test_errors_name_the_part(cut):
 )
 def test_arguments_that_are_not_valid(cut, changed, error, match):
     with pytest.raises(error, match=match):
-        _fit(cut, **changed)
+        fitted(cut, **changed)
 
 
 def test_parts_that_are_not_valid(cut):
@@ -305,17 +253,17 @@ def test_more_than_memory_is_refused_before_sampling(cut, monkeypatch):
     monkeypatch.setattr("bayesdp.inference.memory.available_memory", lambda: 1_000)
     message = r"works on this part needs about .* MB of memory, and 0\.0 MB are available.*smaller parts.*`bins`"
     with pytest.raises(MemoryError, match=message) as raised:
-        _fit(cut)
+        fitted(cut)
     assert raised.value.__notes__ == ["This is about the part 'S'."]
     monkeypatch.setattr("bayesdp.streaming.part.check_worker", lambda _: None)
     message = (
         r"in the process that drives it, .* 0\.0 MB .* cells of 3 parts .*`record_parts`.* work on the parts .*`client`"
     )
     with pytest.raises(MemoryError, match=message):
-        _fit(cut)
+        fitted(cut)
     assert not seen
 
 
 def test_the_memory_check_can_be_left_out(cut, alone, monkeypatch):
     monkeypatch.setattr("bayesdp.inference.memory.available_memory", lambda: 1_000)
-    _same(_fit(cut, memory_check=False), alone)
+    assert_same(fitted(cut, memory_check=False), alone)
