@@ -85,6 +85,11 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,traceback__limit=0")
 _ALWAYS_COMPILED = (ROOT / "benchmarks", ROOT / "docs")
 
 
+def _is_compiled(node: pytest.Item | pytest.Collector) -> bool:
+    """Whether a file or test says so, or samples for so long that compilation pays."""
+    return any(node.get_closest_marker(name) for name in ("compiled", "system", "slow"))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
     """Have PyTensor's graphs evaluated by Python, which takes milliseconds where their compilation takes seconds."""
@@ -93,7 +98,7 @@ def _interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
 
     # Sums stay as they are written: NumPy adds up at most 32 numbers at once.
     python = get_mode("FAST_COMPILE").excluding("local_add_canonizer", "local_mul_canonizer")
-    compiled = request.node.get_closest_marker("compiled") is not None
+    compiled = _is_compiled(request.node)
     compiled |= any(request.path.is_relative_to(folder) for folder in _ALWAYS_COMPILED)
     with pytensor.config.change_flags(mode="Mode" if compiled else python):
         yield
@@ -101,8 +106,8 @@ def _interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _compiled(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Have them compiled in a test with the mark `compiled`."""
-    if request.node.get_closest_marker("compiled") is None:
+    """Have them compiled in a single test with such a mark."""
+    if not _is_compiled(request.node):
         yield
         return
     import pytensor

@@ -199,7 +199,7 @@ class _Published:
 
 def _published(release: Release, leaves: str | None) -> _Published:
     """Sort what is published by the levels of a tree."""
-    noisy = [own for measured in release.measurements for own in Sums.of(*noisy_answers(measured, "topdown_like"))]
+    noisy = [own for measured in release.measurements for own in Sums.of(*noisy_answers(measured))]
     stated, zero = _exact_parts(release)
     parts = [*(own.part for own in noisy), *(part for part, _, _ in stated)]
     tree = tree_of(release.frame, *leaf_axes(release.frame, parts, leaves)[0])

@@ -329,7 +329,8 @@ class PerturbationGibbs(AssignedStep):
         new, accepted = point.copy(), 0
         for table in self.tables:
             counted, repeated = (
-                table.tally(places) for places in table.occurring(*(new[name] for name in table.inputs))
+                table.tally(places.astype(np.int64))
+                for places in table.occurring(*(new[name] for name in table.inputs))
             )
             drawn = table.law.drawn_rows(self.rng, counted - repeated)
             rest, threshold = table.rest, np.log1p(-self.rng.random())

@@ -145,23 +145,24 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     if not hasattr(os, "fork"):
         with damaged(path):
             return read()
-    # A pickle by this very process, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. In
-    # memory that both have, which takes what is written only, and not in a file: files may have a limit (ulimit -f).
+    # Memory that both have, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. It takes what
+    # is written only, and is no file: files may have a limit (ulimit -f). Arrays stay in it, until the last of them goes.
     shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    with mmap.mmap(-1, limits.memory + _LIBRARIES, flags=shared) as answer:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
-            child = os.fork()
-        if child == 0:
-            _answer(read, path, limits, answer)
-        number = _end_of(child)
-        answer.seek(0)
-        error: str
-        value: Any = None
-        try:
-            error, value = pickle.load(answer)
-        except (EOFError, pickle.UnpicklingError):
-            error = _line(path, _unanswered(number, limits))
+    answer = mmap.mmap(-1, limits.memory + _LIBRARIES, flags=shared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
+        child = os.fork()
+    if child == 0:
+        _answer(read, path, limits, answer)
+    number = _end_of(child)
+    error: str
+    value: Any = None
+    if begin := int.from_bytes(answer[:8], "little"):
+        answer.seek(begin)
+        error, rest, places = pickle.load(answer)
+        value = pickle.loads(rest, buffers=[memoryview(answer)[slice(*place)] for place in places])
+    else:
+        error = _line(path, _unanswered(number, limits))
     if error:
         raise ValueError(error)
     found: T = value
@@ -213,15 +214,28 @@ def _answer(read: Callable[[], object], path: str | os.PathLike[str], limits: Li
             signal.signal(number, signal.SIG_DFL)
         _limit(limits)
         try:
-            pickle.dump(("", read()), answer, protocol=5)
+            _write(answer, "", read())
         except Exception as error:
             # Errors of ours, ValueErrors, may quote the file.
             short = isinstance(error, MemoryError) or (not isinstance(error, ValueError) and _SHORT.search(str(error)))
             line = _line(path, _too_large(limits) if short else str(error)[:_LONGEST] or type(error).__name__)
-            answer.seek(0)
-            pickle.dump((line, None), answer)
+            _write(answer, line, None)
     finally:
         os._exit(0)
+
+
+def _write(answer: mmap.mmap, error: str, value: object) -> None:
+    """Arrays as they are, each at a multiple of 64 bytes, the rest pickled, and last, at the front, where that begins."""
+    arrays: list[pickle.PickleBuffer] = []
+    rest, places, end = pickle.dumps(value, protocol=5, buffer_callback=arrays.append), [], 64
+    for raw in (array.raw() for array in arrays):
+        places.append((begin := -(-end // 64) * 64, end := begin + raw.nbytes))
+        if end > len(answer):
+            raise MemoryError
+        answer[begin:end] = raw  # type: ignore[assignment]
+    answer.seek(end)
+    pickle.dump((error, rest, places), answer)
+    answer[:8] = end.to_bytes(8, "little")
 
 
 _LONGEST = 4000

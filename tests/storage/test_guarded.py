@@ -172,11 +172,12 @@ def test_other_threads_may_read_meanwhile(tmp_path):
 
 
 INTERRUPTED = """
-import time
+import signal, time
 from bayesdp.storage.guarded import Limits, in_child
 def read():
     open("{0}/child", "w").write(str(__import__("os").getpid()))
     time.sleep(1000)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background is started without
 try:
     in_child(read, "a.nc", Limits(2**24, 1.0))
 except KeyboardInterrupt:
