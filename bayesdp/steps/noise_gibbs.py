@@ -296,7 +296,7 @@ class _Rows:
             counted.append(self.law.transitions.places(pt.concatenate(values), pt.concatenate(mu), pt))
         found = model.replace_rvs_by_values([pt.concatenate(places) for places in (counted, repeated)])
         self.occurring, self.inputs = compiled(model, found, {"mode": _PLAIN} | dict(compile_kwargs))
-        self.rest = log_density(model, depending_on(model, value, known), value.name, compile_kwargs)
+        self.rest: Any = log_density(model, depending_on(model, value, known), value.name, compile_kwargs)
 
     def tally(self, at: Ints) -> Ints:
         """How often each place occurs that the law has."""

@@ -145,8 +145,8 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     if not hasattr(os, "fork"):
         with damaged(path):
             return read()
-    # Memory that both have, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. It takes what
-    # is written only, and is no file: files may have a limit (ulimit -f). Arrays stay in it, until the last of them goes.
+    # Memory that both have, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. It takes
+    # what is written only, and is no file: files may have a limit (ulimit -f). Arrays stay in it, until the last of them goes.
     shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     answer = mmap.mmap(-1, limits.memory + _LIBRARIES, flags=shared)
     with warnings.catch_warnings():
@@ -232,7 +232,7 @@ def _write(answer: mmap.mmap, error: str, value: object) -> None:
         places.append((begin := -(-end // 64) * 64, end := begin + raw.nbytes))
         if end > len(answer):
             raise MemoryError
-        answer[begin:end] = raw  # type: ignore[assignment]
+        answer[begin:end] = raw
     answer.seek(end)
     pickle.dump((error, rest, places), answer)
     answer[:8] = end.to_bytes(8, "little")
