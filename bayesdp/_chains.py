@@ -22,11 +22,9 @@ from scipy.fft import next_fast_len
 from scipy.special import ndtri
 from scipy.stats import f as f_distribution
 
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb
 
-type Floats = npt.NDArray[np.float64]
-type Words = npt.NDArray[np.uint64]
-type Ints = npt.NDArray[np.int64]
 type Numbers = npt.NDArray[Any]
 
 FEWEST_DRAWS = 4

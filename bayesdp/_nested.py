@@ -33,10 +33,8 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp.queries import SumPart
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,14 +15,13 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from flint import fmpz_mat
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._nested import NestedSums
 from bayesdp.frames import Frame
 from bayesdp.queries import LinearQuery, Query, SumPart
 
 __all__ = ["COORDINATE_RULES", "Invariants"]
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 COORDINATE_RULES = ("helmert-1", "echelon-1")
 """How orthonormal coordinates of a null space are chosen; see `Invariants.coordinate_rule`."""

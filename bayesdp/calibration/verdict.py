@@ -29,10 +29,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 POINTS = 50
 """Points of the grid (fewer for fewer values than that)."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._arrays import Mask
 from bayesdp._text import printable
 from bayesdp._validate import positive_integer, shown
 from bayesdp.frames import Frame
@@ -24,8 +25,6 @@ from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Identity, Query, cell_list
 from bayesdp.release import Release
-
-type Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, override
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inside
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.fibers.kernel.classes import apart
@@ -46,9 +47,6 @@ from bayesdp.fibers.kernel.state import (
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.fibers.target import Target
 from bayesdp.moves.moves import SUMS
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _FIRST, _LAST, _TIMES, _GAP, _DIFFERING = 0.1, 12.0, 120, 3.0, 0.25
 """The first and the last price, after how many steps this is reached, how many of it an answer costs that is in a gap, and one

@@ -17,17 +17,13 @@ If anything remains open, the list is not complete, and says so.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.system import System, is_two_way, two_way_margins
 from bayesdp.invariants import Invariants
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 EXACT_CELLS = 150
 """Up to this many cells, limits without a closed form are found by two integer programs a cell."""

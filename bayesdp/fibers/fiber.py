@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import exact_total, finite_array
 from bayesdp.fibers.determined import cell_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
@@ -22,9 +23,6 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.moves.moves import Moves, Preserved, moves_for
 from bayesdp.queries import LinearQuery, MatrixPart, Query, cell_list
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _IN_USE: WeakValueDictionary[tuple[Any, ...], Fiber] = WeakValueDictionary()
 """The fibers that are referred to, by their frame and exact answers, so that none is worked out or held a second time."""

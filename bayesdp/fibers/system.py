@@ -20,15 +20,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Query
 from bayesdp.queries.parts import exact_product, largest_size
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _MOST = 2.0**61
 """Sums stay below, so that int64 holds them."""

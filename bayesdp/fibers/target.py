@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.classes import gather_classes
@@ -49,8 +50,6 @@ from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.moves import Moves, Preserved, has_families, moves_keeping
 from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
 
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 type Part = SumPart | MatrixPart
 
 APART = 4.0
@@ -194,9 +193,6 @@ def _precise(fiber: Fiber, variances: dict[Part, Floats], end: float) -> tuple[M
         if not alone.all():
             rows.append(LinearQuery(frame, matrix[~alone], [str(i) for i in range(np.count_nonzero(~alone))]))
     return fixed, sums, rows
-
-
-type Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

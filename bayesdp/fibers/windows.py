@@ -11,12 +11,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.kernel.state import IMPOSSIBLE
 from bayesdp.queries import Query
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 _ROUNDING = 1e-9
 """Differences of log-masses that count as none."""

@@ -43,14 +43,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from bayesdp._arrays import Ints, Mask
 from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
 from bayesdp.queries import Query, SumPart
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 type Levels = list[tuple[str, Ints]]
 
 

@@ -33,8 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import null_space
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
+from bayesdp._arrays import Floats, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +404,6 @@ class Coordinates:
         return found
 
 
-type Mask = npt.NDArray[np.bool_]
 type Exact = tuple[Floats, Mask, Floats]
 """Rows A, shape (rows, K); which nodes have them; tables in coordinates whose sums by A are right."""
 

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import xarray as xr
 
 import bayesdp
+from bayesdp._arrays import Ints, Mask
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
@@ -31,9 +31,6 @@ from bayesdp.release import Release
 from bayesdp.steps.fiber_gibbs import ENDS
 from bayesdp.steps.reading import exact_fiber, kernel_target, movement, possible, read_model
 from bayesdp.storage import compress_draws
-
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 _CELLS, _ANSWERS = 3, 3
 """Of cells that do not move: how many are named, and how many of the answers that hold one."""

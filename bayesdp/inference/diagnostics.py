@@ -14,11 +14,10 @@ from scipy.special import lambertw
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
+from bayesdp._arrays import Floats
 from bayesdp._chains import FEWEST_DRAWS, chain_statistics, rhat_by_chance
 from bayesdp._text import printable
 from bayesdp.hierarchies.modes import MissedModes, TiedGroups, missed_modes_of_draws
-
-type Floats = npt.NDArray[np.float64]
 
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100

@@ -12,11 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 
+from bayesdp._arrays import Ints, Words
 from bayesdp._nested import NestedAxis
 from bayesdp.invariants import Invariants
-
-type Ints = npt.NDArray[np.int64]
-type Words = npt.NDArray[np.uint64]
 
 _FLINT_CELLS = 2000
 """General matrices: above this many cells the dense Hermite form is refused."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
-
-type Ints = npt.NDArray[np.int64]
 
 
 @inlined

@@ -30,12 +30,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
+from bayesdp._arrays import Ints, Mask
 from bayesdp._numba import nb
 from bayesdp.moves.basis import distinct_up_to_sign, integer_kernel
 
-type Ints = npt.NDArray[np.int64]
 type Words = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 MOST_COORDINATES = 62
 """Supports of vectors are kept as bits of one word."""

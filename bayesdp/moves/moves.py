@@ -29,13 +29,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Ints, Mask
 from bayesdp._nested import Classes, classes_of, is_decomposable, product_families, row_of_cell
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.basis import directions_on, single_cells
 from bayesdp.moves.markov import COMPUTED_CELLS, computed_moves
-
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 MOST_FACTORS = 3
 """Products of more differences are not drawn by looking at the table."""

@@ -17,8 +17,6 @@ from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent
 from bayesdp.posterior import Posterior, Summary, flat, summarise_draws
 from bayesdp.queries import Margins, answer_labels
 
-type Floats = npt.NDArray[np.float64]
-
 _MARKERS = "D^vs*"
 """One a measurement of the cells."""
 _INVISIBLE = 25.0

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 
+from bayesdp._arrays import Floats
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.noise import PerturbedLaw
@@ -20,8 +21,6 @@ from bayesdp.plots.style import COLOURS, figure, plain, style, together
 from bayesdp.posterior import Posterior
 from bayesdp.privacy import TradeOff
 from bayesdp.queries import SumPart, answer_labels
-
-type Floats = npt.NDArray[np.float64]
 
 _STEPS = 3_000_000
 """Steps of the noise sampler that a picture is worth: about a second."""

@@ -22,12 +22,11 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 
+from bayesdp._arrays import Floats
 from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
 from bayesdp.plots.style import COLOURS, cell_labels, panels, percent, plain, style, together
 from bayesdp.posterior import Posterior, PosteriorModel
-
-type Floats = npt.NDArray[np.float64]
 
 POINTS = 99
 """Points of the grid between 0 and 1 at which chains are compared with the band."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._arrays import Floats, Mask
 from bayesdp._validate import probability, shown
 from bayesdp.composition import as_one
 from bayesdp.consistency import determined_answers
@@ -32,9 +33,6 @@ from bayesdp.posterior.groups import (
 )
 from bayesdp.queries import Identity, Query, rows_of
 from bayesdp.release import Exact, Measured, Release
-
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 
 _COLUMNS_AT_ONCE = 512
 """About as many quantities are summarised at a time, so that a large table needs no second copy of its draws."""

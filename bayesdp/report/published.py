@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats
 from bayesdp._text import printable
 from bayesdp.composition import LOSS_UNKNOWN, check_law
 from bayesdp.fibers import Fiber
@@ -213,9 +213,6 @@ def published_statistics(context: Context) -> Html:
             if measured.query.rows > _LISTED_STATISTICS:
                 written.append(paragraph(f"and {measured.query.rows - _LISTED_STATISTICS} more."))
     return joined([*written, element("h3", "Whom the noise protects"), *guarantees(context)])
-
-
-type Floats = npt.NDArray[np.float64]
 
 
 def noise_and_sampling(context: Context) -> Html:

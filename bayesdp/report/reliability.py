@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Mask
 from bayesdp.plots.cells import prior_predictive
 from bayesdp.plots.rank import ranks
 from bayesdp.posterior import flat, summarise_draws
@@ -169,9 +170,6 @@ prior draws and 400 effective posterior draws, chance alone gives up to 0.08 (95
 _FEWEST = 200
 """With fewer prior draws the distance is chance."""
 _SD_RATIO = (0.8, 1.25)
-
-type Floats = npt.NDArray[np.float64]
-type Mask = npt.NDArray[np.bool_]
 
 
 def sensitivity(context: Context) -> Html:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._arrays import Floats
 from bayesdp.plots import heatmaps, intervals
 from bayesdp.plots.style import percent
 from bayesdp.posterior import PosteriorModel, SummarisedPosterior, Summary, summarise_draws
@@ -195,8 +196,6 @@ _STREAMED = (
     " No draws of the cells were kept: their numbers were gathered while sampling, and totals are those whose draws were "
     "recorded."
 )
-
-type Floats = npt.NDArray[np.float64]
 
 
 def results(context: Context) -> Html:

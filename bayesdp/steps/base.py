@@ -19,10 +19,9 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import positive_integer
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Point = Mapping[str, npt.NDArray[Any]]
 
 _ATTEMPTS = 20_000

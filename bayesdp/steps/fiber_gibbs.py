@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV
@@ -34,9 +35,6 @@ from bayesdp.steps.base import (
 )
 from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, possible, read_model, said_of
 from bayesdp.steps.telling import told_while_compiling, warn_slow_rates
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 ENDS = "fiber_ends_"
 """Beginning of the name of the statistic by which a hierarchy tells where its chains began; `annotate` reads it, and takes it out."""

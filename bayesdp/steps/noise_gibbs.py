@@ -16,6 +16,7 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._random import seed_state
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
@@ -37,9 +38,6 @@ from bayesdp.steps.base import (
     log_density,
     moved_into_support,
 )
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 _PLAIN = Mode(linker="py", optimizer="fast_compile")  # numba would compile half a minute, and save little
 

@@ -35,6 +35,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Cast
 from pytensor.tensor.shape import SpecifyShape
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.distributions.confidential_counts import AnswersOp
 from bayesdp.distributions.independent import BoundedRV, CanonicalOfCountsRV, TulapRV
 from bayesdp.distributions.perturbed import PerturbedRV
@@ -49,10 +50,6 @@ from bayesdp.noise import NoiseLaw
 from bayesdp.privacy.canonical import CanonicalNoise, Tulap
 from bayesdp.queries import Identity, LinearQuery, Query
 from bayesdp.steps.base import RemainingDensity, is_random
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-type Mask = npt.NDArray[np.bool_]
 
 type Reach = tuple[Query, Ints, Ints]
 """Sums of the table, and the smallest and largest of each that bounded noise leaves possible."""

@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 
+from bayesdp._arrays import Floats
 from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
 from bayesdp.distributions.perturbed import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
@@ -26,8 +27,6 @@ from bayesdp.queries import Query
 from bayesdp.steps.base import RemainingDensity, depends
 from bayesdp.steps.noise_terms import KernelTerm, Reach, kernel_term, reach_of_unknown, source, value_of
 from bayesdp.steps.supports import prior_family, restricting, support_of
-
-type Floats = npt.NDArray[np.float64]
 
 HIERARCHY_CELLS = 100
 """Fewest cells of a table that is moved as a hierarchy, with ten times the smallest effective draws of a cell a CPU second; of smaller

@@ -38,13 +38,11 @@ from pytensor.tensor.special import Softmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp.distributions.confidential_counts import AnswersOp, FlatCountsRV
 from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.steps.base import is_random
-
-type Ints = npt.NDArray[np.int64]
-type Floats = npt.NDArray[np.float64]
 
 _TRIED = 20_000
 """Largest count up to which the probabilities of a base without random parameters are evaluated one by one."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._arrays import Floats
 from bayesdp._chains import chain_statistics
 from bayesdp._validate import nearest, probability, shown
 from bayesdp.consistency import determined_answers, implied_answers
@@ -29,8 +30,6 @@ from bayesdp.posterior import (
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Release
-
-type Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import shown
-
-type Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

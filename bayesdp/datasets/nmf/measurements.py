@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp.datasets.nmf.histograms import Binning, Cells, Histogram
 from bayesdp.datasets.nmf.layout import Row, read_rows
 from bayesdp.datasets.nmf.products import Product, plain_name, same_query
@@ -21,8 +22,6 @@ from bayesdp.measurements import SIGNS, Exact, Measured
 from bayesdp.noise import DiscreteGaussian
 from bayesdp.queries import LinearQuery, Query, SumPart, cell_list
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 type Bins = tuple[Binning, ...]
 
 

@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 import scipy.sparse as sp
 
+from bayesdp._arrays import Mask
 from bayesdp._validate import choice, shown
 from bayesdp.datasets.nmf.histograms import DHC_PERSON, PL94_PERSON, PL94_UNIT, RACE_SETS, Binning, Histogram
 from bayesdp.frames import Frame
 from bayesdp.queries import LinearQuery
-
-type Mask = npt.NDArray[np.bool_]
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 """Levels of geography of the redistricting file, from the top down."""

@@ -26,13 +26,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Mask
 from bayesdp._validate import nonnegative_integer, shown
 from bayesdp.datasets.nmf.layout import KINDS, Folder, Place, find_rows
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import LinearQuery, Totals
-
-type Mask = npt.NDArray[np.bool_]
 
 BLOCK_DIGITS = 16
 """Digits at the end of a block's geocode that are its ordinary code, with the block group between tract and block."""

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, positive_real, shown
 from bayesdp.datasets.nmf.histograms import Binning
 from bayesdp.datasets.nmf.layout import parquet
 from bayesdp.datasets.nmf.products import Product, product_of, same_query, sigma_squared
 from bayesdp.noise import DiscreteGaussian
 
-type Ints = npt.NDArray[np.int64]
 type Variance = float | Callable[[str, str], float] | None
 
 _GROUP_ROWS = 4096

@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inside
 from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
 from bayesdp.fibers.kernel.weights import log_ratio, windowed
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 CODE, ROWS, NUMBERS = 0, 1, 2
 """Columns of the slots, a hash table of the classes: their code, how many rows they have, the sum of their published numbers."""

@@ -46,14 +46,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._numba import compiled, inside
 from bayesdp._random import below, uniform
 from bayesdp.fibers.kernel.state import LOWER, State, X
 from bayesdp.fibers.kernel.sweep import draw_step, line_of, take_back
 from bayesdp.fibers.kernel.weights import IMPROPER
 from bayesdp.moves.moves import MOST_FACTORS, Moves
-
-type Ints = npt.NDArray[np.int64]
 
 LONGEST = 6
 """A walk has at most this many labels of each of its two factors: 4 cells for each."""

@@ -25,8 +25,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, next_word, uniform
 from bayesdp.fibers.kernel.classes import close_classes, draw_joined, open_classes, turn_cell
@@ -355,10 +355,6 @@ def short_moves(moves: int, family: int, state: State, line: Line) -> tuple[int,
             for i in range(count):
                 cells_int[cells[i], X] += k * steps[i]
     return moves, changed, 0
-
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 @inside

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, by_log_weight, exponential, uniform
 from bayesdp.fibers.kernel.state import (
@@ -41,9 +42,6 @@ from bayesdp.fibers.kernel.state import (
     WINDOW_WEIGHT,
     X,
 )
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 NEGLIGIBLE = 1e-17
 """Steps whose weight is below this share of the total are left out; a double cannot tell."""

@@ -27,11 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 RESIDUAL, PRECISION = 0, 1
 """Last axis of `State.answers`."""

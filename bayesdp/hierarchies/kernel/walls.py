@@ -18,12 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, exponential, uniform
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, NEGBIN, POISSON
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 LONGEST = 255
 """Steps of one sign that are looked at: more than any window is long."""
