@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -121,7 +122,7 @@ def described_task(task: Any, first: Any, **more: Any) -> dict[str, Any]:
     return fingerprint(**given | {"first": first} | model | more)
 
 
-class Refitting:
+class Refitting(ABC):
     """A task that compiles its model once in every process; compiled functions are not sent along with the task."""
 
     build_model: Build
@@ -132,9 +133,9 @@ class Refitting:
         return self.__dict__ | {"_refit": None}
 
     @property
+    @abstractmethod
     def first(self) -> Any:
         """The release that gives the model, in every process: what is compiled must not depend on which one came first."""
-        raise NotImplementedError
 
     @property
     def refit(self) -> Refit:
@@ -170,9 +171,9 @@ class Simulations(Refitting):
         """The release of simulation 0."""
         return self.draw(0).release
 
+    @abstractmethod
     def __call__(self, number: int) -> dict[str, Any]:
         """Run a simulation: its record, in plain numbers."""
-        raise NotImplementedError
 
     def run(
         self,

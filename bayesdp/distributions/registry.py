@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
 from functools import singledispatch
@@ -305,9 +306,9 @@ class WithDerivatives(Op):
     derivatives: ClassVar[int]
     evaluate: Any
 
+    @abstractmethod
     def types(self, *inputs: Any) -> list[Any]:
         """New variables for the outputs."""
-        raise NotImplementedError
 
     def make_node(self, *inputs: Any) -> Apply[Any]:
         """Apply to symbolic inputs."""

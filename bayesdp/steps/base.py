@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -73,8 +74,9 @@ class AssignedStep(BlockedStep):
         self.rng = get_random_generator(rng)
         self.tables = [self._table(found, value, compile_kwargs or {}, initial_point) for value in self.vars]
 
+    @abstractmethod
     def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> Any:
-        raise NotImplementedError
+        """What is kept of a variable."""
 
     @classmethod
     def belongs(cls, variable: Any) -> bool:
@@ -87,7 +89,7 @@ class AssignedStep(BlockedStep):
         return Competence.IDEAL if cls.belongs(var) else Competence.INCOMPATIBLE
 
 
-class KernelTable:
+class KernelTable(ABC):
     """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
@@ -95,14 +97,14 @@ class KernelTable:
     _rest: Callable[[Point, Ints], float] | None
 
     @property
+    @abstractmethod
     def generator(self) -> npt.NDArray[np.uint64]:
         """State of the kernel's generator, in place."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def value(self) -> Ints:
         """The table as it stands, a copy."""
-        raise NotImplementedError
 
     @property
     def exact_conditional(self) -> bool:
@@ -114,31 +116,31 @@ class KernelTable:
         """Sums that the kernel updates by differences; adding them up anew would differ in the last digits."""
         return np.empty(0)
 
-    @sums.setter
+    @sums.setter  # noqa: B027 - by default there are none
     def sums(self, recorded: Floats) -> None:
         """Sums to be restored at the next step, if table and noise are those that they were computed from."""
 
+    @abstractmethod
     def begin(self, point: PointType, rng: np.random.Generator) -> None:
         """Start a chain at a table that the model allows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, point: PointType, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
-        raise NotImplementedError
 
-    def learn(self) -> None:
+    def learn(self) -> None:  # noqa: B027 - by default nothing is tuned
         """Note the table, while tuning."""
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027
         """End the tuning."""
 
+    @abstractmethod
     def _propose(self) -> tuple[int, int]:
         """Move by the exact conditional law of what the kernel knows: the number of cells moved and the step, 0 for none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take_back(self, count: int, step: int) -> None:
         """Undo the last move."""
-        raise NotImplementedError
 
     def _accept_on_the_rest(self, point: Point, moves: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
         """Propose moves, and accept each on the ratio of the rest of the model (Metropolis within Gibbs); returns what `step` does."""

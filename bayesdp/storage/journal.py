@@ -87,7 +87,7 @@ def _differing(name: str, one: Any, other: Any) -> str:
         return ""
     if isinstance(one, dict) and isinstance(other, dict):
         keys = [
-            own for own in dict.fromkeys([*other, *one]) if (own in one, one.get(own)) != (own in other, other.get(own))
+            key for key in dict.fromkeys([*other, *one]) if (key in one, one.get(key)) != (key in other, other.get(key))
         ]
         more = f", and so on for {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
         return "; ".join(_differing(f"{name}: {key!r}", one.get(key), other.get(key)) for key in keys[:_NAMED]) + more
@@ -110,7 +110,7 @@ def _short(value: Any, other: Any) -> str:
 def _foreign(folder: Path) -> list[str]:
     """What is in a folder besides the files of a journal: others, and links, pipes or folders with their names."""
     every = folder.iterdir()
-    return [own.name for own in every if not (_OURS.fullmatch(own.name) and stat.S_ISREG(own.lstat().st_mode))]
+    return [file.name for file in every if not (_OURS.fullmatch(file.name) and stat.S_ISREG(file.lstat().st_mode))]
 
 
 def holds_draws(path: str | os.PathLike[str]) -> bool:
@@ -142,8 +142,8 @@ def remove_journal(path: str | os.PathLike[str]) -> bool:
     held, place = holds_draws(path), Path(path)
     if place.exists():
         with locked(place / "lock"):
-            for own in place.iterdir():
-                own.unlink()
+            for file in place.iterdir():
+                file.unlink()
         place.rmdir()
     return held
 
@@ -236,12 +236,12 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     found: dict[str, npt.NDArray[Any]] = {}
     with readable(file), zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
-        stored = all(own.compress_type == zipfile.ZIP_STORED for own in entries)
+        stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
         size = file.stat().st_size
-        require(stored and sum(own.file_size for own in entries) <= size, "it would become larger in memory")
-        for own in entries:
-            with archive.open(own) as stream:
-                found[own.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+        require(stored and sum(entry.file_size for entry in entries) <= size, "it would become larger in memory")
+        for entry in entries:
+            with archive.open(entry) as stream:
+                found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
     return found
 
 
@@ -285,4 +285,4 @@ def require(holds: Any, what: str) -> None:
 
 def group(arrays: Arrays, prefix: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays whose names begin so, without that."""
-    return {name.removeprefix(prefix): own for name, own in arrays.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

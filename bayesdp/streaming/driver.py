@@ -249,7 +249,7 @@ class Driver:
         if self.folder is None:
             return
         saver = journals.Saver(self.folder / ABOVE)
-        tops = {f"{c} {name}": own for c, top in enumerate(self.tops) for name, own in top.items()}
+        tops = {f"{c} {name}": array for c, top in enumerate(self.tops) for name, array in top.items()}
         if not saver.write({"round": np.array(self.round), **tops}):
             self._trouble(saver.trouble)
             return
@@ -303,8 +303,8 @@ class Driver:
                 table = self._in_frame(self.sums[c])
                 for name, query in self.queries.items():
                     top[name][row] = query.apply(table).reshape(-1)
-                for own in self.noisy:
-                    top[f"{SUMS}{own.name}"][row] = own.part_sums(self.sums[c])
+                for query in self.noisy:
+                    top[f"{SUMS}{query.name}"][row] = query.part_sums(self.sums[c])
 
     def _take(self, places: Sequence[tuple[int, int]], found: Sequence[Moved]) -> None:
         """Take over what tasks gave."""
@@ -325,7 +325,7 @@ class Driver:
         """Room for what is recorded above the parts of a chain."""
         rows = sum(end > self.plan.tune for end in self.ends)
         sizes = {name: (query.rows,) for name, query in self.queries.items()}
-        sizes |= {f"{SUMS}{own.name}": own.rows.shape for own in self.noisy}
+        sizes |= {f"{SUMS}{query.name}": query.rows.shape for query in self.noisy}
         return {name: np.zeros((rows, *size), dtype=np.int64) for name, size in sizes.items()}
 
     def _in_frame(self, tables: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -343,12 +343,12 @@ class Driver:
         found = self.runner.run([Task(k, unseen) for k in range(self.parts)])
         # Random factors: equal parts have the same tables, whose differences would not move.
         mixed = np.stack(found, axis=1) * np.random.default_rng(0).standard_normal((3, self.parts, 1))
-        tables = np.stack([self._in_frame(own).reshape(-1) for own in mixed])
+        tables = np.stack([self._in_frame(table).reshape(-1) for table in mixed])
         none = np.zeros(tables.shape[1], dtype=np.bool_)
         return {name: unmoved(query, tables, none) for name, query in self.queries.items()}
 
     def results(self, function: Callable[..., Any]) -> list[Any]:
         """What a function makes of the states of all chains, part by part."""
-        states = [[own[k] for own in self.states] for k in range(self.parts)]
+        states = [[chain[k] for chain in self.states] for k in range(self.parts)]
         self.states = [[None] * self.parts for _ in self.rngs]  # most of the memory of a run, if they are not in files
-        return self.runner.run([Task(k, function, (own,)) for k, own in enumerate(states)])
+        return self.runner.run([Task(k, function, (state,)) for k, state in enumerate(states)])
