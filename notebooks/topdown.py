@@ -21,9 +21,10 @@ import xarray as xr
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.linalg import splu
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp.hierarchies.released import Sums, level_data, noisy_answers
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree, leaf_axes, tree_of
+from bayesdp.hierarchies.structure import Tree, leaf_axes, tree_of
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.queries import SumPart
 from bayesdp.release import Release

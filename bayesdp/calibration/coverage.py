@@ -12,10 +12,11 @@ import numpy as np
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import Quantities, Simulate, as_points, checked_quantities, evaluate, scalars
 from bayesdp.calibration.runs import by_name, numbers
-from bayesdp.calibration.verdict import Floats, share_limits
+from bayesdp.calibration.verdict import share_limits
 
 
 def row_of(true: float, draws: Floats, probabilities: Sequence[float]) -> Floats:

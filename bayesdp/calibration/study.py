@@ -19,6 +19,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp._chains import ess_bulk, ess_mean
 from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import (
@@ -37,7 +38,7 @@ from bayesdp.calibration.quantities import (
 )
 from bayesdp.calibration.runs import Check, by_name, number, rank, unit
 from bayesdp.calibration.runs import count as whole_number
-from bayesdp.calibration.verdict import Floats, Verdict, judge
+from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.release import Release

@@ -20,6 +20,7 @@ from typing import Any, override
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.chain import CountChain, is_time_to_choose
 from bayesdp.hierarchies.kernel.crossing import LABELS, LAYERS, LEAVES, RECTANGLE, Directions, cross, keep
@@ -48,7 +49,7 @@ from bayesdp.hierarchies.modes import (
     visits_of,
 )
 from bayesdp.hierarchies.start import start_table
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, effective_levels, sum_parts
+from bayesdp.hierarchies.structure import Structure, effective_levels, sum_parts
 
 _FAMILIES = {"flat": 1.0, "poisson": 0.0, "negbin": 1.0}
 """Prior family to beta of `kernel.moves`."""

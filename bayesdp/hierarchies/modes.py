@@ -23,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._chains import FEWEST_DRAWS, ess_mean
 from bayesdp._text import printable
 from bayesdp.hierarchies.kernel.moves import PRECISION, RESIDUAL, UNBOUNDED
 from bayesdp.hierarchies.kernel.sweeps import gather
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, refines
+from bayesdp.hierarchies.structure import Structure, refines
 
 if TYPE_CHECKING:
     from bayesdp.hierarchies.chain import TreeChain

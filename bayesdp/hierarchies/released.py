@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import Floats, Ints, NoStructure, Tree, refines, same_partition, sum_parts
+from bayesdp.hierarchies.structure import NoStructure, Tree, refines, same_partition, sum_parts
 from bayesdp.hierarchies.two_pass import Axis, Codes, LevelData
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise.base import NoiseLaw

@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import Seed, generator_of, nonnegative_real
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.hierarchies.modes import tying_query
 from bayesdp.hierarchies.released import Sums, axes_of, level_data
-from bayesdp.hierarchies.structure import Floats, Ints, Structure, refines
+from bayesdp.hierarchies.structure import Structure, refines
 from bayesdp.hierarchies.two_pass import Unidentified, tree_estimate
 from bayesdp.queries import SumPart
 

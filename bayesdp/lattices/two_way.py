@@ -254,7 +254,10 @@ def _slices(state: Words, plan: TwoWay, table: Ints, room: Room) -> int:
     for i in range(len(table) - 1):
         _set_table(state, plan, table[i], room)
         last -= table[i]
-    return _size(last.reshape(-1))
+    size = 0
+    for row in last:
+        size += _size(row)
+    return size
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.linear import gls
 from bayesdp.hierarchies.released import noise_term
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, sum_parts
+from bayesdp.hierarchies.structure import Structure, sum_parts
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import Floats, Ints, Tree
+from bayesdp.hierarchies.structure import Tree
 from bayesdp.posterior import CELLS
 from bayesdp.queries import MatrixPart, Query, SumPart
 

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._interrupts import give_back
 from bayesdp.fibers import Fiber
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.modes import ends_of, entries_of
 from bayesdp.hierarchies.priors import CellPrior
-from bayesdp.hierarchies.structure import Floats, Ints, Structure
+from bayesdp.hierarchies.structure import Structure
 from bayesdp.storage import journal as journals
 from bayesdp.storage.journal import Arrays, group, require
 from bayesdp.streaming.cells import CellSummary, batching, occupied, take

@@ -20,10 +20,10 @@ import cloudpickle
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._interrupts import deferred, dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
-from bayesdp.hierarchies.structure import Ints
 from bayesdp.inference.runs.running import dask_executor
 from bayesdp.queries import Query
 from bayesdp.storage import journal as journals

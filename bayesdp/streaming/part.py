@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import shown
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.released import target_of
-from bayesdp.hierarchies.structure import Floats, Ints, Structure, structure_of
+from bayesdp.hierarchies.structure import Structure, structure_of
 from bayesdp.inference.memory import in_words, refuse_if_short
 from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._random import seed_state
 from bayesdp.distributions.confidential_counts import ConfidentialCounts
 from bayesdp.fibers import NoiseTerm, Target
@@ -19,7 +20,7 @@ from bayesdp.fibers.chain import LONGEST_START, Chain, price_at
 from bayesdp.fibers.kernel.state import FAMILIES
 from bayesdp.fibers.windows import without_infinities
 from bayesdp.hierarchies.kernel.walls import LONGEST, Walls, charge, sweep
-from bayesdp.hierarchies.structure import Floats, Ints, Structure, structure_of, sum_parts
+from bayesdp.hierarchies.structure import Structure, structure_of, sum_parts
 from bayesdp.inference import observe
 from bayesdp.release import Release
 from bayesdp.steps.reading import kernel_target, read_model

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._arrays import Floats, Ints
 from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
 from bayesdp._text import printable
@@ -21,7 +22,7 @@ from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
-from bayesdp.hierarchies.structure import Floats, Ints, Structure
+from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.diagnostics import (
     Worst,
     cell_limits,

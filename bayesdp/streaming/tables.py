@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp.frames import Frame, Label
-from bayesdp.hierarchies.structure import Ints, Tree
+from bayesdp.hierarchies.structure import Tree
 from bayesdp.storage.atomic import check_output, replacing
 from bayesdp.storage.journal import read_arrays, readable, require
 

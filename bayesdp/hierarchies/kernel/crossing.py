@@ -42,9 +42,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
-from bayesdp.hierarchies.kernel.moves import ONE, Ints, State, meeting_level
+from bayesdp.hierarchies.kernel.moves import ONE, State, meeting_level
 from bayesdp.hierarchies.kernel.sweeps import draw_along, fall_of, near_leaf, other_leaf, take_step
 from bayesdp.moves.direction import draw_direction
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayesdp._arrays import Ints
 from bayesdp._numba import compiled, inlined, inside, nb
 from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.moves import (
@@ -21,7 +22,6 @@ from bayesdp.hierarchies.kernel.moves import (
     TWO,
     UNBOUNDED,
     ZERO,
-    Ints,
     State,
     draw_many,
     meeting_level,

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Structure, Tree
+from bayesdp.hierarchies.structure import Structure, Tree
 
 type Hyper = Mapping[str, Floats]
 

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import betaln
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
 from bayesdp._validate import positive_real
 from bayesdp.hierarchies.priors.base import (
@@ -29,7 +30,7 @@ from bayesdp.hierarchies.priors.base import (
     slice_width,
     zeros_away,
 )
-from bayesdp.hierarchies.structure import Floats, Ints, Mask, Tree
+from bayesdp.hierarchies.structure import Tree
 
 
 class Lines(NamedTuple):

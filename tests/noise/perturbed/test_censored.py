@@ -161,7 +161,7 @@ def test_what_is_refused() -> None:
     inner = DiscreteLaplace(2.0)
     for wrong, words in (
         ({"below": 5, "above": 4}, "below must be at most above.* 5 and 4"),
-        ({"below": [1, 9], "above": [3, 4]}, r"at position \(1,\) they are 9 and 4"),
+        ({"below": [1, 9], "above": [3, 4]}, r"at position \(1,\): 9 and 4"),
         ({"below": np.nan}, "below must be a number"),
         ({"below": np.inf}, "below must be a number, or -inf"),
         ({"below": "3"}, "below must be a real number"),
