@@ -73,8 +73,8 @@ demo: $(INSTALLED) ## two real tables from release to posterior, with an HTML re
 test: $(INSTALLED) ## the tests without the slow ones and those of test-system, and the slowest durations
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not system" $(PYTEST_OPTIONS)
 
-test-system: $(INSTALLED) ## kills, full disks, mutated files, clusters, packages; posteriors sampled, calibrated and reported from end to end
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "system and not slow" tests $(PYTEST_OPTIONS)
+test-system: $(INSTALLED) ## kills, full disks, mutated files, clusters, packages, the pages of docs/; posteriors sampled, calibrated and reported from end to end
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "system and not slow" tests docs $(PYTEST_OPTIONS)
 
 test-full: $(INSTALLED) ## all the tests, the slow ones included, with coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term $(PYTEST_OPTIONS)

@@ -85,6 +85,14 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,traceback__limit=0")
 _ALWAYS_COMPILED = (ROOT / "benchmarks", ROOT / "docs")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the pages of docs/ as `system`: most fit a model from end to end."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "docs"):
+            item.add_marker(pytest.mark.system)
+
+
 def _is_compiled(node: pytest.Item | pytest.Collector) -> bool:
     """Whether a file or test says so, or samples for so long that compilation pays."""
     return any(node.get_closest_marker(name) for name in ("compiled", "system", "slow"))
