@@ -43,7 +43,6 @@ def rng(seed: int) -> np.random.Generator:
 
 def convolved(both: Composition) -> dict[str, PairLoss]:
     """The rows by convolution, by the kind of pairs."""
-    assert both.guarantee is not None
     found = {}
     for row in both.guarantee.pairs:
         if isinstance(row.about, Convolved):
@@ -87,7 +86,7 @@ def test_independent_noise_is_as_many_responses_as_answers_change(ten: Compositi
         assert isinstance(row.about, Convolved)
         assert response_delta(0.1, n, row.about.least - 1e-9) >= AT * (1 - 1e-9)
         assert row.about.least == pytest.approx(row.loss["epsilon"], abs=1e-6)
-    assert rows["neighbours"].about.least == 0.0  # type: ignore[attr-defined]
+    assert rows["neighbours"].about.least == 0.0
     text = " ".join(str(ten.guarantee).split())
     assert (
         "by convolution of the losses, where no epsilon below 1.78861 will do; l1 distance 2: epsilon = 1.78861, delta = 1e-06"
@@ -95,7 +94,6 @@ def test_independent_noise_is_as_many_responses_as_answers_change(ten: Compositi
     )
     assert "Rows by convolution of the losses state an epsilon at delta = 1e-06" in text
     # The sums are there as before.
-    assert ten.guarantee is not None
     assert ten.guarantee.kind == "pure"
     assert ten.guarantee.pairs[0].loss == {"epsilon": pytest.approx(2.0)}
 
@@ -113,7 +111,7 @@ def test_other_noise_is_the_worst_of_its_loss() -> None:
     normal = ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6).release(TABLE, rng(2))
     both = compose(pure, normal, at_delta=AT)
     [row] = convolved(both).values()
-    mu = 2.0 / normal.measurements[0].law.sigma  # type: ignore[attr-defined]
+    mu = 2.0 / normal.measurements[0].law.sigma
     truth = 1.0 / (1.0 + math.exp(-1.0))
 
     def delta_at(e: float) -> float:
@@ -122,7 +120,6 @@ def test_other_noise_is_the_worst_of_its_loss() -> None:
 
     upper = row.loss["epsilon"]
     assert delta_at(upper) <= AT < delta_at(upper - 2e-3)
-    assert both.guarantee is not None
     by_sums = next(own for own in both.guarantee.pairs if isinstance(own.about, Conforming))
     assert by_sums.loss["delta"] == pytest.approx(AT)
     assert upper < by_sums.loss["epsilon"] - 0.01
@@ -135,7 +132,7 @@ def test_discrete_normal_noise_by_its_masses() -> None:
     both = compose(*[own.release(TABLE, rng(k)) for k in range(4)], at_delta=AT)
     row = convolved(both)["neighbours"]
     release = both.releases[0]
-    sigma, n = release.measurements[0].law.sigma, 8  # type: ignore[attr-defined]
+    sigma, n = release.measurements[0].law.sigma, 8
     k = np.arange(-200, 201)
     one = np.exp(-0.5 * (k / sigma) ** 2)
     one /= one.sum()
@@ -152,7 +149,6 @@ def test_discrete_normal_noise_by_its_masses() -> None:
     upper = row.loss["epsilon"]
     assert delta_at(upper) <= AT * (1 + 1e-9)
     assert delta_at(upper - 1e-3) > AT
-    assert both.guarantee is not None
     assert upper < rho_to_epsilon(both.guarantee.pairs[0].loss["rho"], AT) - 0.1
 
 
@@ -185,7 +181,6 @@ def test_lattice_normal_noise_by_the_masses_of_its_lattice(sigmas: tuple[float, 
     assert isinstance(row.about, Convolved)
     assert delta_at(upper) <= 1e-4 * (1 + 1e-9)
     assert delta_at(row.about.least) >= 1e-4 * (1 - 1e-9)
-    assert both.guarantee is not None
     by_zcdp = rho_to_epsilon(sum(1.0 / s**2 for s in sigmas), 1e-4)
     assert upper < by_zcdp
     if sigmas[0] >= 2.0:  # there the two bounds meet
@@ -219,7 +214,6 @@ def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
     both = compose(*releases, at_delta=0.01)
     rows = convolved(both)
     checked = 0
-    assert both.guarantee is not None
     for i in range(3):  # one record moves between p and q: the only differences of two cells
         change = np.zeros((3, 2))
         change[i] = 1, -1
@@ -249,7 +243,6 @@ def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
 
 def test_files_keep_the_rows(ten: Composition) -> None:
     assert Release.from_dataset(ten.release.to_dataset()) == ten.release
-    assert ten.release.mechanism is not None
     assert ten.release.mechanism["at_delta"] == AT
 
 
@@ -296,13 +289,13 @@ def test_what_is_given_is_checked() -> None:
         with pytest.raises(ValueError, match="at_delta"):
             compose(*pair, at_delta=odd)
     with pytest.raises(TypeError, match="at_delta"):
-        compose(*pair, at_delta="1e-6")  # type: ignore[arg-type]
+        compose(*pair, at_delta="1e-6")
     within = Convolved(Neighbours("substitution", "joint"), 0.5)
     assert relation_from(within.describe()) == within
     with pytest.raises(ValueError, match="by convolution itself"):
         relation_from({"is": "convolved", "of": within.describe(), "least": 0.0})
     with pytest.raises(TypeError, match="relation of a row"):
-        Convolved("words")  # type: ignore[arg-type]
+        Convolved("words")
 
 
 def test_many_answers_are_taken_by_their_loss() -> None:

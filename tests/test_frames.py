@@ -210,7 +210,6 @@ STACKS: dict[str, Query] = {
 
 def structure(query: Query) -> NestedSums:
     found = NestedSums.of([part for part in query.parts if isinstance(part, SumPart)])
-    assert found is not None
     return found
 
 

@@ -239,7 +239,7 @@ def test_k_norm_noise_by_hit_and_run_is_said_and_not_certified() -> None:
     with pytest.raises(
         TypeError, match=r"LatticeLaplace or LatticeGaussian, .* hit-and-run .* certified by nothing here"
     ):
-        integer_subspace.certify(mechanism, 0.1)  # type: ignore[arg-type]
+        integer_subspace.certify(mechanism, 0.1)
 
 
 LABELS = {"County": ["Alpha", "Beta"], "Sex": ["f", "m"]}

@@ -36,7 +36,6 @@ def every_cell(matrix: np.ndarray) -> np.ndarray:
 
 
 def sizes(moves: np.ndarray | None) -> dict[int, int]:
-    assert moves is not None
     norms, counts = np.unique(np.abs(moves).sum(axis=1), return_counts=True)
     return dict(zip(norms.tolist(), counts.tolist(), strict=True))
 

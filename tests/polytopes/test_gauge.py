@@ -30,7 +30,6 @@ def points(dimension: int, count: int = 25) -> Floats:
 
 
 def volume(hull: SymmetricHull) -> float:
-    assert hull.log_cone_mass is not None
     return math.exp(hull.log_cone_mass) / math.factorial(hull.dimension)
 
 
@@ -125,7 +124,6 @@ def test_every_ray_leaves_through_exactly_one_simplex() -> None:
     # So the simplices cover the boundary once: checked with directions, by solving for the weights in each cone.
     _, vertices = moves(3, 3)
     boundary = boundary_of(vertices)
-    assert boundary is not None
     corners = np.concatenate([vertices, -vertices])[boundary.simplices]
     weights = np.linalg.solve(corners.swapaxes(1, 2)[None], points(4, 200)[:, None, :, None])[..., 0]
     assert np.array_equal(np.sum(np.all(weights > 0, axis=-1), axis=1), np.ones(200))
@@ -160,7 +158,6 @@ def test_what_is_too_large_for_qhull_gets_programs() -> None:
 def test_hulls_compare_and_travel_by_their_vertices() -> None:
     _, vertices = moves(3, 3)
     hull = SymmetricHull(vertices)
-    assert hull.log_cone_mass is not None
     other = pickle.loads(pickle.dumps(hull))
     assert other == hull
     assert hash(other) == hash(hull)
@@ -471,7 +468,6 @@ def test_the_bounds_hold_for_random_hulls() -> None:
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors * scales
         ball = SymmetricHull(vectors).second_moment
-        assert ball is not None
         axes = np.linalg.eigh(vectors.T @ vectors)[1]
         laplace = min(2 * d * float(np.abs(vectors @ basis).sum(axis=1).max()) ** 2 for basis in (np.eye(d), axes))
         least = min(float(np.trace(ball)), laplace, of_ellipsoid(vectors, 1e-3))

@@ -25,12 +25,9 @@ LEVEL = 1e-5
 def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invariants: Invariants | None) -> Floats:
     rng = np.random.default_rng(7)
     if sampler == "cones":
-        assert hull.boundary is not None
         return draw_cones(hull.vertices, hull.boundary, epsilon, rng, size)
     if sampler == "envelope":
-        assert invariants is not None
         envelope = envelope_of(hull, invariants)
-        assert envelope is not None
         return envelope.draw(epsilon, rng, size)
     if sampler == "algorithm-3":
         return draw_cube(hull, epsilon, rng, size)
@@ -133,7 +130,6 @@ def test_l1_proposals_of_blocks() -> None:
     rows[0, [0, 3, 5]], rows[1, [1, 2, 6, 7]], rows[2, 4] = 1, 1, 1
     invariants = Invariants(LinearQuery(frame, rows, ["first", "second", "alone"]))
     proposal = proposal_for(invariants)
-    assert proposal is not None
     size, rate = 30_000, 1.3
     draws = proposal.draw(rate, np.random.default_rng(1), size)
     assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-12 * 100
@@ -153,7 +149,6 @@ def test_l1_proposals_of_blocks() -> None:
 def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
     invariants = both_margins(*shape)
     proposal = proposal_for(invariants)
-    assert proposal is not None
     size, rate = 20_000, 0.6
     draws = proposal.draw(rate, np.random.default_rng(2), size)
     assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
@@ -178,14 +173,12 @@ def test_l1_proposals_of_tables_against_a_triangulation(shape: tuple[int, int]) 
             cycles = np.concatenate([cycles, table])
     ball = SymmetricHull(np.concatenate([steps / 4, invariants.coordinates(cycles) / 6]))
     proposal = proposal_for(invariants)
-    assert proposal is not None
     size = 40_000
     draws = proposal.draw(1.0, np.random.default_rng(3), size)
     points = invariants.coordinates(draws.reshape(-1, *shape))
     assert ball.gauge(points) == pytest.approx(np.abs(draws).sum(axis=1), rel=1e-10)
     products = points[:, :, None] * points[:, None, :]
     error = products.std(axis=0) / np.sqrt(size)
-    assert ball.second_moment is not None
     assert np.max(np.abs(products.mean(axis=0) - ball.second_moment) / error) < 5.3
 
 
@@ -194,11 +187,9 @@ def test_tables_are_recognised_by_their_null_space() -> None:
     margins = Margins(frame, ["row"], ["column"])
     general = Invariants(LinearQuery(frame, margins.matrix.toarray(), margins.names))
     found = proposal_for(general)
-    assert found is not None
     assert found.table == (3, 4)
     flat = Invariants(Margins({"row": range(3), "one": ["only"], "column": range(4)}, ["row"], ["column"]))
     thin = proposal_for(flat)
-    assert thin is not None
     assert thin.table == (3, 4)
     # Six independent invariants of another kind.
     rows = np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], *np.eye(12, dtype=int)[:5]])
@@ -253,7 +244,6 @@ def test_beyond_the_triangulation(size: int, adjacency: int) -> None:
     hull = sensitivity_hull(invariants, adjacency)
     sampler = choose_hull_sampler(hull, invariants)
     assert (sampler.exact, sampler.name) == (True, "envelope")
-    assert sampler.acceptance is not None
     assert 0.1 < sampler.acceptance < 1.0
     draws = sample_hull(hull, 1.5, np.random.default_rng(4), 400 if size < 10 else 20, invariants)
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / 1.5).cdf).pvalue > LEVEL
@@ -267,11 +257,10 @@ def test_acceptance_is_the_share_of_the_volume() -> None:
         steps = sensitivity_hull(invariants, 3).vertices
         ball = SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
         envelope = envelope_of(SymmetricHull(vertices), invariants)
-        assert envelope is not None
         assert envelope.reach == pytest.approx(reach, rel=1e-12)
         volumes = SymmetricHull(vertices).log_cone_mass, ball.log_cone_mass
         assert None not in volumes
-        share = np.exp(volumes[0] - volumes[1] - 4 * np.log(reach))  # type: ignore[operator]
+        share = np.exp(volumes[0] - volumes[1] - 4 * np.log(reach))
         # 64 draws of a number in [0, 1]: five standard errors are at most 0.31.
         assert envelope.acceptance == pytest.approx(share, abs=0.2)
 
